@@ -20,15 +20,25 @@ const PORT: u16 = 26_921;
 const EVENTS: usize = 20;
 
 fn main() {
-    let seconds = std::env::var("SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
+    let seconds = std::env::var("SECONDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(60);
     let devices = std::fs::read_to_string("/proc/diskstats").map_or(0, |text| text.lines().count());
     println!("{devices} devices, {seconds} s at each interval, page closed");
     println!(
         "| interval | process | CPU per tick | RSS | anonymous | written per tick | ticks | missed | event after tick, worst of {EVENTS} | first page |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
-    let named: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let intervals = if named.is_empty() { vec!["1s".into(), "100ms".into()] } else { named };
+    let named: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
+    let intervals = if named.is_empty() {
+        vec!["1s".into(), "100ms".into()]
+    } else {
+        named
+    };
     for interval in intervals {
         let length = Duration::from_secs(seconds);
         measure_one(&interval, length);
@@ -49,15 +59,23 @@ fn measure_two(interval: &str, length: Duration) {
     let socket = socket.to_str().expect("a plain path");
     let reader = start_program(&["reader", "--interval", interval, "--socket", socket]);
     let daemon = start_daemon(interval, folder.path(), &["serve", "--reader", socket]);
-    measure(interval, length, &[("daemon", &daemon), ("reader", &reader)]);
+    measure(
+        interval,
+        length,
+        &[("daemon", &daemon), ("reader", &reader)],
+    );
     end(daemon);
     end(reader);
 }
 
 /// A row for each process; the daemon, which answers for ticks and pages, is the first.
 fn measure(interval: &str, length: Duration, processes: &[(&str, &Child)]) {
-    let spent =
-        || processes.iter().map(|(_, process)| (cpu_ns(process), written(process))).collect::<Vec<_>>();
+    let spent = || {
+        processes
+            .iter()
+            .map(|(_, process)| (cpu_ns(process), written(process)))
+            .collect::<Vec<_>>()
+    };
     let (before, (taken, missed)) = (spent(), ticks());
     std::thread::sleep(length);
     let (after, (taken_after, missed_after)) = (spent(), ticks());
@@ -82,11 +100,25 @@ fn start_daemon(interval: &str, folder: &std::path::Path, arguments: &[&str]) ->
     let (listen, database) = (format!("127.0.0.1:{PORT}"), folder.join("cowbell.db"));
     let database = database.to_str().expect("a plain path");
     let daemon = start_program(
-        &[arguments, &["--interval", interval, "--listen", &listen, "--db", database]].concat(),
+        &[
+            arguments,
+            &[
+                "--interval",
+                interval,
+                "--listen",
+                &listen,
+                "--db",
+                database,
+            ],
+        ]
+        .concat(),
     );
     let limit = Instant::now() + Duration::from_secs(10);
     while !request("/healthz", "").is_some_and(|answer| answer.starts_with(b"HTTP/1.1 200")) {
-        assert!(Instant::now() < limit, "the daemon answers within ten seconds");
+        assert!(
+            Instant::now() < limit,
+            "the daemon answers within ten seconds"
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
     // What is done once, at the start, is not the cost of a tick.
@@ -105,12 +137,16 @@ fn start_program(arguments: &[&str]) -> Child {
 }
 
 fn end(mut process: Child) {
-    process.kill().and_then(|()| process.wait()).expect("the process ends");
+    process
+        .kill()
+        .and_then(|()| process.wait())
+        .expect("the process ends");
 }
 
 /// Nanoseconds that all its threads ran.
 fn cpu_ns(process: &Child) -> u64 {
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", process.id())).expect("the process runs");
+    let tasks =
+        std::fs::read_dir(format!("/proc/{}/task", process.id())).expect("the process runs");
     let ran = tasks.filter_map(|task| {
         let schedstat = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
         schedstat.split_whitespace().next()?.parse::<u64>().ok()
@@ -125,7 +161,10 @@ fn written(process: &Child) -> u64 {
 /// Resident memory, and the part of it that is no file, in KiB.
 fn memory(process: &Child) -> (u64, u64) {
     let status = proc_file(process, "status");
-    (number_after(&status, "VmRSS:"), number_after(&status, "RssAnon:"))
+    (
+        number_after(&status, "VmRSS:"),
+        number_after(&status, "RssAnon:"),
+    )
 }
 
 fn proc_file(process: &Child, name: &str) -> String {
@@ -133,14 +172,23 @@ fn proc_file(process: &Child, name: &str) -> String {
 }
 
 fn number_after(text: &str, key: &str) -> u64 {
-    let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
-    line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or_default()
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key))
+        .unwrap_or_default();
+    line.split_whitespace()
+        .next()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_default()
 }
 
 /// Ticks taken and missed.
 fn ticks() -> (u64, u64) {
     let answer = request("/api/v1/status", "").unwrap_or_default();
-    let start = answer.windows(4).position(|window| window == b"\r\n\r\n").map_or(0, |at| at + 4);
+    let start = answer
+        .windows(4)
+        .position(|window| window == b"\r\n\r\n")
+        .map_or(0, |at| at + 4);
     let status: Value = serde_json::from_slice(&answer[start..]).unwrap_or_default();
     let ticks = |name: &str| status["ticks"][name].as_u64().unwrap_or_default();
     (ticks("taken"), ticks("missed"))
@@ -148,7 +196,9 @@ fn ticks() -> (u64, u64) {
 
 /// The longest time from a tick to its event on the wire, in milliseconds. The first event is an old tick's.
 fn worst_event() -> i64 {
-    let lines = BufReader::new(open("/api/v1/live", "")).lines().map_while(Result::ok);
+    let lines = BufReader::new(open("/api/v1/live", ""))
+        .lines()
+        .map_while(Result::ok);
     let ticks = lines.filter_map(|line| {
         let arrived = Timestamp::now();
         let tick: Value = serde_json::from_str(line.strip_prefix("data: ")?).ok()?;
@@ -177,8 +227,11 @@ fn first_page() -> usize {
 
 fn open(path: &str, headers: &str) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", PORT)).expect("the daemon listens");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n")
-        .expect("it listens");
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n"
+    )
+    .expect("it listens");
     stream
 }
 

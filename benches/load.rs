@@ -51,7 +51,9 @@ static REFUSED_READERS: AtomicU64 = AtomicU64::new(0);
 static REFUSED_STREAMS: AtomicU64 = AtomicU64::new(0);
 
 fn main() {
-    let seconds = std::env::args().filter_map(|argument| argument.parse().ok()).next();
+    let seconds = std::env::args()
+        .filter_map(|argument| argument.parse().ok())
+        .next();
     match std::env::args().any(|argument| argument == "scrapes") {
         true => scrapes(seconds.unwrap_or(60)),
         false => many_clients(seconds.unwrap_or(300)),
@@ -62,8 +64,10 @@ fn scrapes(seconds: usize) {
     let folder = tempfile::tempdir().expect("a folder for the database");
     let root = folder.path().join("root");
     std::fs::create_dir_all(root.join("proc")).expect("a folder for the devices");
-    let devices = (0..SCRAPED_DEVICES).map(|number| format!("8 {number} sd{number} 1 0 8 1 1 0 8 1 0 1 1\n"));
-    std::fs::write(root.join("proc/diskstats"), devices.collect::<String>()).expect("a file of devices");
+    let devices =
+        (0..SCRAPED_DEVICES).map(|number| format!("8 {number} sd{number} 1 0 8 1 1 0 8 1 0 1 1\n"));
+    std::fs::write(root.join("proc/diskstats"), devices.collect::<String>())
+        .expect("a file of devices");
     let root = root.to_str().expect("a path in UTF-8");
     let interval = format!("{SCRAPED_INTERVAL_MS}ms");
     let mut daemon = start(folder.path(), &["--root", root, "--interval", &interval]);
@@ -74,9 +78,16 @@ fn scrapes(seconds: usize) {
     let loaded = lateness(events.take(ticks).collect(), SCRAPED_INTERVAL_MS);
     STOP.store(true, Relaxed);
     let mut times = scraper.join().expect("the scraper ends");
-    daemon.kill().and_then(|()| daemon.wait()).expect("the daemon ends");
+    daemon
+        .kill()
+        .and_then(|()| daemon.wait())
+        .expect("the daemon ends");
     times.sort_unstable();
-    let (count, median, slow) = (times.len(), times[times.len() / 2], times[times.len() * 99 / 100]);
+    let (count, median, slow) = (
+        times.len(),
+        times[times.len() / 2],
+        times[times.len() * 99 / 100],
+    );
     println!(
         "| seconds | scrapes | a scrape: p50, p99 | late: p50, p99, max; missed, of {ticks} | the same without scrapes |\n|---|---|---|---|---|"
     );
@@ -114,15 +125,22 @@ fn many_clients(seconds: usize) {
     }
     let loaded = lateness(watching.join().expect("the ticks arrive"), INTERVAL_MS);
     STOP.store(true, Relaxed);
-    daemon.kill().and_then(|()| daemon.wait()).expect("the daemon ends");
-    clients.into_iter().for_each(|client| client.join().expect("a client ends"));
+    daemon
+        .kill()
+        .and_then(|()| daemon.wait())
+        .expect("the daemon ends");
+    clients
+        .into_iter()
+        .for_each(|client| client.join().expect("a client ends"));
 
     println!(
         "| seconds | answers | events | refused readers | refused streams | late: p50, p99, max; missed | the same without load \
          | RSS before, after 1/3, at the end, max |\n|---|---|---|---|---|---|---|---|"
     );
     let count = |counter: &AtomicU64| counter.load(Relaxed).to_string();
-    let counts = [&ANSWERED, &EVENTS, &REFUSED_READERS, &REFUSED_STREAMS].map(count).join(" | ");
+    let counts = [&ANSWERED, &EVENTS, &REFUSED_READERS, &REFUSED_STREAMS]
+        .map(count)
+        .join(" | ");
     let most = memory.iter().copied().fold(0.0, f64::max);
     let (third, end) = (memory[memory.len() / 3], memory[memory.len() - 1]);
     println!(
@@ -132,7 +150,14 @@ fn many_clients(seconds: usize) {
 
 fn start(folder: &Path, arguments: &[&str]) -> Child {
     let daemon = Command::new(env!("CARGO_BIN_EXE_cowbell"))
-        .args(["serve", "--listen", &format!("127.0.0.1:{PORT}"), "--config", "/dev/null", "--db"])
+        .args([
+            "serve",
+            "--listen",
+            &format!("127.0.0.1:{PORT}"),
+            "--config",
+            "/dev/null",
+            "--db",
+        ])
         .arg(folder.join("cowbell.db"))
         .args(arguments)
         .stdout(Stdio::null())
@@ -145,21 +170,35 @@ fn start(folder: &Path, arguments: &[&str]) -> Child {
 /// The times of ticks in milliseconds, from a stream. The first event is an old tick's.
 fn events() -> impl Iterator<Item = i64> + Send {
     let stream = open(LIVE).expect("the daemon answers");
-    let ticks = BufReader::new(stream).lines().map_while(Result::ok).filter_map(|line| {
-        let tick: Value = serde_json::from_str(line.strip_prefix("data: ")?).ok()?;
-        Some(tick["at"].as_str()?.parse::<Timestamp>().ok()?.as_millisecond())
-    });
+    let ticks = BufReader::new(stream)
+        .lines()
+        .map_while(Result::ok)
+        .filter_map(|line| {
+            let tick: Value = serde_json::from_str(line.strip_prefix("data: ")?).ok()?;
+            Some(
+                tick["at"]
+                    .as_str()?
+                    .parse::<Timestamp>()
+                    .ok()?
+                    .as_millisecond(),
+            )
+        });
     ticks.skip(1)
 }
 
 /// How late ticks were, compared with the earliest one. They are due every so many milliseconds.
 fn lateness(ticks: Vec<i64>, interval_ms: i64) -> String {
     let (first, half) = (ticks[0], interval_ms / 2);
-    let offsets = ticks.iter().map(|at| (at - first + half).rem_euclid(interval_ms) - half);
+    let offsets = ticks
+        .iter()
+        .map(|at| (at - first + half).rem_euclid(interval_ms) - half);
     let earliest = offsets.clone().min().unwrap_or_default();
     let mut late: Vec<i64> = offsets.map(|offset| offset - earliest).collect();
     late.sort_unstable();
-    let missed = ticks.windows(2).filter(|pair| pair[1] - pair[0] > interval_ms + half).count();
+    let missed = ticks
+        .windows(2)
+        .filter(|pair| pair[1] - pair[0] > interval_ms + half)
+        .count();
     format!(
         "{}, {}, {} ms; {missed}",
         late[late.len() / 2],
@@ -169,13 +208,19 @@ fn lateness(ticks: Vec<i64>, interval_ms: i64) -> String {
 }
 
 fn clients() -> Vec<JoinHandle<()>> {
-    let reader = |number: usize| move || again(|| read(PATHS[number % PATHS.len()]), &REFUSED_READERS);
+    let reader =
+        |number: usize| move || again(|| read(PATHS[number % PATHS.len()]), &REFUSED_READERS);
     let stream = || again(hold, &REFUSED_STREAMS);
     let spawn = |client: Box<dyn FnOnce() + Send>| {
-        Builder::new().stack_size(128 * 1024).spawn(client).expect("a thread")
+        Builder::new()
+            .stack_size(128 * 1024)
+            .spawn(client)
+            .expect("a thread")
     };
     let readers = (0..READERS).map(|number| spawn(Box::new(reader(number))));
-    readers.chain((0..STREAMS).map(|_| spawn(Box::new(stream)))).collect()
+    readers
+        .chain((0..STREAMS).map(|_| spawn(Box::new(stream))))
+        .collect()
 }
 
 fn again(client: impl Fn() -> Option<()>, refused: &AtomicU64) {
@@ -204,7 +249,9 @@ fn get(path: &str) -> Option<()> {
 /// Holds a stream until the server ends it.
 fn hold() -> Option<()> {
     let mut lines = BufReader::new(open(LIVE)?).lines().map_while(Result::ok);
-    lines.next().filter(|line| line.starts_with("HTTP/1.1 200"))?;
+    lines
+        .next()
+        .filter(|line| line.starts_with("HTTP/1.1 200"))?;
     for line in lines {
         EVENTS.fetch_add(u64::from(line.starts_with("data: ")), Relaxed);
     }
@@ -220,7 +267,15 @@ fn open(path: &str) -> Option<TcpStream> {
 }
 
 fn rss_mib(daemon: &Child) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.id())).expect("the daemon runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-    line.split_whitespace().next().and_then(|kib| kib.parse::<f64>().ok()).unwrap_or_default() / 1024.0
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", daemon.id())).expect("the daemon runs");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap_or_default();
+    line.split_whitespace()
+        .next()
+        .and_then(|kib| kib.parse::<f64>().ok())
+        .unwrap_or_default()
+        / 1024.0
 }

@@ -56,11 +56,17 @@ struct Load {
 
 fn main() {
     let number = |name: &str, usual: usize| {
-        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+        std::env::var(name)
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(usual)
     };
     let (hosts, seconds) = (number("HOSTS", 1_000), number("SECONDS", 120));
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let folder = tempfile::tempdir().expect("a folder");
     let batches = runtime.block_on(batches(folder.path()));
     let data = folder.path().join("receiver");
@@ -72,18 +78,39 @@ fn main() {
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     let mut first = 0;
-    for (name, is_paced) in [("each host every 5 s", true), ("as fast as possible", false)] {
-        let began_ms = Timestamp::now().as_millisecond() - i64::try_from(seconds).unwrap_or_default() * 2_000;
-        let client = reqwest::Client::builder().tls_certs_only([]).build().expect("a client");
-        let load = Load { client, batches: batches.clone(), hosts, began_ms, counts: Counts::default() };
+    for (name, is_paced) in [
+        ("each host every 5 s", true),
+        ("as fast as possible", false),
+    ] {
+        let began_ms =
+            Timestamp::now().as_millisecond() - i64::try_from(seconds).unwrap_or_default() * 2_000;
+        let client = reqwest::Client::builder()
+            .tls_certs_only([])
+            .build()
+            .expect("a client");
+        let load = Load {
+            client,
+            batches: batches.clone(),
+            hosts,
+            began_ms,
+            counts: Counts::default(),
+        };
         let (before, of_receiver, began) = (own_cpu(), cpu(receiver.id()), Instant::now());
         let load = Arc::new(load);
-        runtime.block_on(run(&load, first, Duration::from_secs(seconds as u64), is_paced));
+        runtime.block_on(run(
+            &load,
+            first,
+            Duration::from_secs(seconds as u64),
+            is_paced,
+        ));
         let took = began.elapsed().as_secs_f64();
         let sender_cpu = (own_cpu() - before) / took;
         let receiver_cpu = (cpu(receiver.id()) - of_receiver) / took;
         let counts = &load.counts;
-        let (samples, bytes) = (counts.samples.load(Relaxed) as f64, counts.bytes.load(Relaxed) as f64);
+        let (samples, bytes) = (
+            counts.samples.load(Relaxed) as f64,
+            counts.bytes.load(Relaxed) as f64,
+        );
         // The receiver flushes every five seconds.
         std::thread::sleep(Duration::from_secs(10));
         println!(
@@ -98,7 +125,9 @@ fn main() {
             counts.failures.load(Relaxed),
             counts.late_ms.load(Relaxed),
         );
-        first += usize::try_from(counts.requests.load(Relaxed)).unwrap_or_default().div_ceil(hosts);
+        first += usize::try_from(counts.requests.load(Relaxed))
+            .unwrap_or_default()
+            .div_ceil(hosts);
     }
     let _ = receiver.kill();
     let _ = receiver.wait();
@@ -108,7 +137,9 @@ fn main() {
 async fn batches(folder: &Path) -> Vec<Batch> {
     let path = folder.join("cowbell.db");
     let keep = config::Config::default().store;
-    let (mut writer, reader) = store::open(&path, TickOrigin::Recording, keep).await.expect("a store");
+    let (mut writer, reader) = store::open(&path, TickOrigin::Recording, keep)
+        .await
+        .expect("a store");
     let mut player = Player::of_bytes(RECORDING, Speed::Unbounded).expect("a recording");
     let mut observer = Observer::default();
     while let Some(reading) = player.next().await {
@@ -124,7 +155,10 @@ async fn batches(folder: &Path) -> Vec<Batch> {
 /// Each tick of the store.
 async fn ticks(reader: &StoreReader) -> Vec<Batch> {
     let (mut after, mut ticks) = (Position::default(), Vec::new());
-    let to = Position { segment: i64::MAX, at_ms: i64::MAX };
+    let to = Position {
+        segment: i64::MAX,
+        at_ms: i64::MAX,
+    };
     while let Some(segment) = reader.samples_after(after).await.expect("ticks") {
         // With no room for samples, a batch is one tick.
         while let Some(batch) = segment.batch(Span { after, to }, 0) {
@@ -165,7 +199,8 @@ async fn run(load: &Arc<Load>, first: usize, length: Duration, is_paced: bool) {
                     let late = i64::try_from(due.elapsed().as_millis()).unwrap_or(i64::MAX);
                     load.counts.late_ms.fetch_max(late, Relaxed);
                 }
-                load.send(first + number / load.hosts, number % load.hosts).await;
+                load.send(first + number / load.hosts, number % load.hosts)
+                    .await;
             }
         })
     });
@@ -178,8 +213,11 @@ impl Load {
     async fn send(&self, slot: usize, host: usize) {
         // Hosts are at different places of the recording.
         let mut batch = self.batches[(slot + host) % self.batches.len()].clone();
-        let from_ms =
-            batch.iter().filter_map(|series| Some(series.samples.first()?.0)).min().unwrap_or_default();
+        let from_ms = batch
+            .iter()
+            .filter_map(|series| Some(series.samples.first()?.0))
+            .min()
+            .unwrap_or_default();
         let slot_ms = i64::try_from(slot).unwrap_or_default() * 5_000;
         let mut samples = 0;
         for series in &mut batch {
@@ -188,13 +226,23 @@ impl Load {
                 *at_ms += self.began_ms + slot_ms - from_ms;
             }
         }
-        let labels =
-            ExternalLabels { instance: format!("db{host}.example"), machine_id: format!("{host:032x}") };
+        let labels = ExternalLabels {
+            instance: format!("db{host}.example"),
+            machine_id: format!("{host:032x}"),
+        };
         let body = encoded(Version::One, &batch, &labels).expect("a body");
         self.counts.bytes.fetch_add(body.len() as u64, Relaxed);
-        let request = self.client.post(format!("http://{RECEIVER}/api/v1/write")).body(body);
-        let is_taken = request.send().await.is_ok_and(|answer| answer.status().is_success());
-        self.counts.failures.fetch_add(u64::from(!is_taken), Relaxed);
+        let request = self
+            .client
+            .post(format!("http://{RECEIVER}/api/v1/write"))
+            .body(body);
+        let is_taken = request
+            .send()
+            .await
+            .is_ok_and(|answer| answer.status().is_success());
+        self.counts
+            .failures
+            .fetch_add(u64::from(!is_taken), Relaxed);
         self.counts.requests.fetch_add(1, Relaxed);
         self.counts.samples.fetch_add(samples, Relaxed);
     }
@@ -202,9 +250,12 @@ impl Load {
 
 fn start_receiver(data: &Path) -> Child {
     let mut command = Command::new("victoria-metrics");
-    command.arg(format!("-storageDataPath={}", data.display())).arg(format!("-httpListenAddr={RECEIVER}"));
+    command
+        .arg(format!("-storageDataPath={}", data.display()))
+        .arg(format!("-httpListenAddr={RECEIVER}"));
     let receiver = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let receiver = receiver.expect("the program victoria-metrics, which the Debian package of this name has");
+    let receiver =
+        receiver.expect("the program victoria-metrics, which the Debian package of this name has");
     let end = Instant::now() + Duration::from_secs(30);
     while std::net::TcpStream::connect(RECEIVER).is_err() {
         assert!(Instant::now() < end, "victoria-metrics does not listen");
@@ -220,17 +271,38 @@ fn own_cpu() -> f64 {
 /// Processor seconds of a process.
 fn cpu(pid: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ').skip(11).take(2);
-    fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / CLOCK_TICKS
+    let fields = stat
+        .rsplit(") ")
+        .next()
+        .unwrap_or_default()
+        .split(' ')
+        .skip(11)
+        .take(2);
+    fields
+        .filter_map(|field| field.parse::<f64>().ok())
+        .sum::<f64>()
+        / CLOCK_TICKS
 }
 
 fn resident_kib(pid: u32) -> u64 {
     let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
-    statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or_default() * PAGE_KIB
+    statm
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse::<u64>().ok())
+        .unwrap_or_default()
+        * PAGE_KIB
 }
 
 fn size_kib(folder: &Path) -> u64 {
-    let output = Command::new("du").arg("-sk").arg(folder).output().expect("du");
+    let output = Command::new("du")
+        .arg("-sk")
+        .arg(folder)
+        .output()
+        .expect("du");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.split('\t').next().and_then(|kib| kib.parse().ok()).unwrap_or_default()
+    text.split('\t')
+        .next()
+        .and_then(|kib| kib.parse().ok())
+        .unwrap_or_default()
 }

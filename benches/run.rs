@@ -12,7 +12,10 @@ const LISTEN: &str = "127.0.0.1:26922";
 const MIB: u32 = 1024;
 
 fn main() {
-    let runs = std::env::var("RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(300);
+    let runs = std::env::var("RUNS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(300);
     let folder = tempfile::tempdir().expect("a folder for the database");
     let mut daemon = start(folder.path());
     println!(
@@ -24,7 +27,10 @@ fn main() {
     let file = folder.path().join("copied");
     let to_file = || dd(file.display().to_string(), "conv=fdatasync");
     compare(&format!("`dd`, {MIB} MiB to a file, synced"), 15, to_file);
-    daemon.kill().and_then(|()| daemon.wait()).expect("the daemon ends");
+    daemon
+        .kill()
+        .and_then(|()| daemon.wait())
+        .expect("the daemon ends");
     compare("`true`, no daemon", runs, || Command::new("true"));
 }
 
@@ -49,7 +55,12 @@ fn cowbell() -> Command {
 
 fn dd(to: String, option: &str) -> Command {
     let mut command = Command::new("dd");
-    command.args(["if=/dev/zero", "bs=1M", &format!("count={MIB}"), &format!("of={to}")]);
+    command.args([
+        "if=/dev/zero",
+        "bs=1M",
+        &format!("count={MIB}"),
+        &format!("of={to}"),
+    ]);
     command.args(Some(option).filter(|option| !option.is_empty()));
     command
 }
@@ -60,7 +71,10 @@ fn compare(what: &str, turns: usize, command: impl Fn() -> Command) {
     for turn in 0..turns {
         let plain = command();
         let mut wrapped = cowbell();
-        wrapped.args(["run", "--name", "bench", "--"]).arg(plain.get_program()).args(plain.get_args());
+        wrapped
+            .args(["run", "--name", "bench", "--"])
+            .arg(plain.get_program())
+            .args(plain.get_args());
         // Who goes first changes, so that none is always the one after the other.
         if turn % 2 == 0 {
             alone.push(timed(plain));
@@ -80,7 +94,10 @@ fn compare(what: &str, turns: usize, command: impl Fn() -> Command) {
 
 /// Milliseconds from the start to the end, as who waits for it sees it.
 fn timed(mut command: Command) -> f64 {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let began = Instant::now();
     let status = command.status().expect("the command runs");
     assert!(status.success(), "{command:?} fails");

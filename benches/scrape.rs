@@ -15,7 +15,9 @@ use cowbell::interval::{DeviceInterval, Host, Interval};
 use cowbell::present::{Present, Ticks};
 use cowbell::sample::diskstats::{Counters, Number};
 use cowbell::store::Health;
-use cowbell::topology::{Device, DeviceKind, LvDevice, State, Topology, Volume, VolumeKind, VolumeState};
+use cowbell::topology::{
+    Device, DeviceKind, LvDevice, State, Topology, Volume, VolumeKind, VolumeState,
+};
 use cowbell::units::{Fill, Sectors};
 use jiff::Timestamp;
 
@@ -23,20 +25,30 @@ const DEVICES: usize = 100;
 const VOLUMES: usize = 200;
 const BACKUPS: usize = 10;
 const TIMES: usize = 500;
-const KINDS: [VolumeKind; 4] =
-    [VolumeKind::Linear, VolumeKind::Snapshot, VolumeKind::ThinPool, VolumeKind::Thin];
+const KINDS: [VolumeKind; 4] = [
+    VolumeKind::Linear,
+    VolumeKind::Snapshot,
+    VolumeKind::ThinPool,
+    VolumeKind::Thin,
+];
 
 fn main() {
     println!("| format | series | bytes | median | 99th percentile |");
     println!("|---|---|---|---|---|");
     let present = Arc::new(present());
-    for (name, format) in [("OpenMetrics 1.0", Format::OpenMetrics), ("Prometheus 0.0.4", Format::Classic)] {
+    for (name, format) in [
+        ("OpenMetrics 1.0", Format::OpenMetrics),
+        ("Prometheus 0.0.4", Format::Classic),
+    ] {
         let text = metrics(Arc::clone(&present), format).expect("a text");
         let series = text.lines().filter(|line| !line.starts_with('#')).count();
         let mut times: Vec<Duration> = (0..TIMES).map(|_| time(&present, format)).collect();
         times.sort_unstable();
         let (median, slow) = (times[TIMES / 2], times[TIMES * 99 / 100]);
-        println!("| {name} | {series} | {} | {median:.2?} | {slow:.2?} |", text.len());
+        println!(
+            "| {name} | {series} | {} | {median:.2?} | {slow:.2?} |",
+            text.len()
+        );
     }
 }
 
@@ -48,8 +60,10 @@ fn time(present: &Arc<Present>, format: Format) -> Duration {
 }
 
 fn present() -> Present {
-    let growing =
-        || (0..VOLUMES).filter(|index| matches!(kind(*index), VolumeKind::Snapshot | VolumeKind::ThinPool));
+    let growing = || {
+        (0..VOLUMES)
+            .filter(|index| matches!(kind(*index), VolumeKind::Snapshot | VolumeKind::ThinPool))
+    };
     let eta = Eta {
         likely_s: Some(812.25),
         soonest_s: 701.5,
@@ -57,8 +71,14 @@ fn present() -> Present {
         basis: EtaBasis::Tested,
         seen_s: 90.0,
     };
-    let pace = Pace { bytes_per_s: 1e6, full: Some(eta) };
-    let race = Race { verdict: OutlookVerdict::Open, risk: Risk::Race };
+    let pace = Pace {
+        bytes_per_s: 1e6,
+        full: Some(eta),
+    };
+    let race = Race {
+        verdict: OutlookVerdict::Open,
+        risk: Risk::Race,
+    };
     Present {
         host: "db1".into(),
         started_at: Timestamp::UNIX_EPOCH,
@@ -72,7 +92,10 @@ fn present() -> Present {
         measured: Arc::default(),
         alerts: Vec::new(),
         paces: growing().map(|index| (uuid(index), pace)).collect(),
-        races: growing().take(BACKUPS).map(|index| (uuid(index), race)).collect::<HashMap<_, _>>(),
+        races: growing()
+            .take(BACKUPS)
+            .map(|index| (uuid(index), race))
+            .collect::<HashMap<_, _>>(),
         deliveries: Arc::default(),
         silences: Vec::new(),
         receivers: Arc::new([]),
@@ -109,7 +132,13 @@ fn interval() -> Interval {
             groups: Vec::new(),
             volumes: (0..VOLUMES).map(volume).collect(),
         }),
-        devices: vec![DeviceInterval { work: None, counters: Some(counters) }; DEVICES],
+        devices: vec![
+            DeviceInterval {
+                work: None,
+                counters: Some(counters)
+            };
+            DEVICES
+        ],
         volumes: (0..VOLUMES).map(state).collect(),
         host: Host::default(),
         devices_listed: true,
@@ -125,9 +154,16 @@ fn interval() -> Interval {
 }
 
 fn device(index: usize) -> Device {
-    let lv = LvDevice { name: format!("mysql_{index}"), uuid: uuid(index), layer: Some("cow".into()) };
+    let lv = LvDevice {
+        name: format!("mysql_{index}"),
+        uuid: uuid(index),
+        layer: Some("cow".into()),
+    };
     Device {
-        number: Number { major: 253, minor: u32::try_from(index).expect("a small number") },
+        number: Number {
+            major: 253,
+            minor: u32::try_from(index).expect("a small number"),
+        },
         name: format!("dm-{index}").into(),
         identity: uuid(index),
         generation: None,
@@ -161,9 +197,19 @@ fn volume(index: usize) -> Volume {
 }
 
 fn state(index: usize) -> VolumeState {
-    let fill = Some(Fill { used: 1_234_567, total: 2_621_440, unit: 512 }).filter(|_| kind(index).fills());
+    let fill = Some(Fill {
+        used: 1_234_567,
+        total: 2_621_440,
+        unit: 512,
+    })
+    .filter(|_| kind(index).fills());
     let metadata = fill.filter(|_| kind(index) == VolumeKind::ThinPool);
-    VolumeState { fill, metadata, sync: None, state: State::Ok }
+    VolumeState {
+        fill,
+        metadata,
+        sync: None,
+        state: State::Ok,
+    }
 }
 
 fn kind(index: usize) -> VolumeKind {

@@ -4,63 +4,93 @@
 
 /// Sectors, bytes and fills: arithmetic and formatting.
 pub mod units;
+
 /// A table as plain text, Markdown, CSV or HTML.
 pub mod table;
+
 /// Readiness, sockets and the journal of systemd.
 pub mod systemd;
+
 /// The configuration file: types, defaults, validation.
 pub mod config;
+
 /// mylvmbackup's configuration file, of which the daemon gets only the next snapshot.
 pub mod mylvmbackup;
+
 /// Observes the machine: `/proc`, `/sys`, the device-mapper and LVM; or plays a recording.
 pub mod source;
+
 /// Parses readings into counters, fills and names.
 pub mod sample;
+
 /// Layers, identities and names of devices; which bytes count once.
 pub mod topology;
+
 /// Computes the differences between two samples, with gaps and resets.
 pub mod interval;
+
 /// Reading → sample → topology → interval, for daemon, tests and benches.
 pub mod pipeline;
+
 /// Averages, maxima and sums per device since the start.
 pub mod tally;
+
 /// One quantity over time.
 pub mod series;
+
 /// When a backup will be done, and its snapshot full.
 pub mod forecast;
+
 /// Jobs: when they ran, what they cost, and why.
 pub mod job;
+
 /// How large a snapshot has to be, by its age.
 pub mod sizing;
+
 /// Alert rules: what was raised and cleared in a tick.
 pub mod alert;
+
 /// Delivers alerts, with limits and retries.
 pub mod notify;
+
 /// SQLite: one writer, many readers, series, retention.
 pub mod store;
+
 /// Sends stored ticks to receivers of Prometheus remote write.
 pub mod remote_write;
+
 /// Draws series as SVG.
 pub mod chart;
+
 /// Job reports and comparisons, as text.
 pub mod report;
+
 /// The current state, for pages and API.
 pub mod present;
+
 /// One grade and one sentence for each volume, each job, and the host.
 pub mod verdict;
+
 /// What Prometheus reads: metrics of the last tick.
 pub mod fleet;
+
 /// Commands from clients to the loop, each with a reply.
 pub mod commands;
+
 /// The HTTP server: pages, JSON, the live stream.
 pub mod web;
+
 /// The commands that talk to a running daemon: `run`, `status`, `job`.
 pub mod client;
+
 /// `cowbell verify-archive`: whether the archive of a backup is whole.
 pub mod archive;
+
 /// `cowbell check`: what cowbell can see here, and how to fix the rest.
 pub mod check;
+
 /// The loop: read, parse, compare, evaluate, store, publish; start and stop.
 pub mod daemon;
+
 /// The command line.
 pub mod cli;

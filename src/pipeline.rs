@@ -22,7 +22,9 @@ impl Observer {
     pub fn observe(&mut self, reading: &Reading) -> Interval {
         let sample = self.sampler.sample(reading);
         let topology = match &self.before {
-            Some(before) if sample.devices.is_none() || Topology::is_unchanged(&before.sample, &sample) => {
+            Some(before)
+                if sample.devices.is_none() || Topology::is_unchanged(&before.sample, &sample) =>
+            {
                 Arc::clone(&before.topology)
             }
             _ => Arc::new(Topology::of(&sample)),

@@ -99,7 +99,10 @@ pub struct Percentiles {
 impl Present {
     /// The running job of a snapshot.
     pub fn job_of(&self, volume: &Volume) -> Option<&Job> {
-        self.jobs.iter().map(Arc::as_ref).find(|job| job.is_running() && job.key == *volume.uuid)
+        self.jobs
+            .iter()
+            .map(Arc::as_ref)
+            .find(|job| job.is_running() && job.key == *volume.uuid)
     }
 
     /// Explains in a sentence why the usage of a snapshot or pool is unknown, if the device-mapper cannot be read.
@@ -121,27 +124,43 @@ impl Present {
 
     /// The forecast for a running job with a live snapshot.
     pub fn outlook(&self, job: &Job) -> Option<Outlook> {
-        self.outlooks.get_or_init(|| self.all_outlooks()).get(&job.id).cloned()
+        self.outlooks
+            .get_or_init(|| self.all_outlooks())
+            .get(&job.id)
+            .cloned()
     }
 
     /// Takes up to half a millisecond for each job.
     fn all_outlooks(&self) -> HashMap<i64, Outlook> {
-        let ended = || self.jobs.iter().rev().map(Arc::as_ref).filter(|other| !other.is_running());
+        let ended = || {
+            self.jobs
+                .iter()
+                .rev()
+                .map(Arc::as_ref)
+                .filter(|other| !other.is_running())
+        };
         let running = self.jobs.iter().filter(|job| job.is_running());
         let outlook = |job: &Job| forecast(job, &self.interval, &self.curves, ended());
-        running.filter_map(|job| Some((job.id, outlook(job)?))).collect()
+        running
+            .filter_map(|job| Some((job.id, outlook(job)?)))
+            .collect()
     }
 
     /// How large a snapshot of this volume has to be; `None` of a volume that has none, or if nothing is known.
     pub fn size_advice(&self, volume: &Volume, planned_bytes: Option<u64>) -> Option<SizeAdvice> {
         let ended = self.jobs.iter().rev().map(Arc::as_ref);
         let question = Question::of_volume(volume, &self.interval, &self.measured, ended)?;
-        advise(&Question { planned_bytes, ..question })
+        advise(&Question {
+            planned_bytes,
+            ..question
+        })
     }
 
     /// Whether LVM's dmeventd monitors snapshots, and unmounts invalid ones.
     pub fn is_monitored(&self) -> bool {
-        self.interval.policies.is_some_and(|policies| policies.monitoring && policies.dmeventd)
+        self.interval
+            .policies
+            .is_some_and(|policies| policies.monitoring && policies.dmeventd)
     }
 
     /// Why not all is well: ticks are late, the database is not written, or a part cannot be read.
@@ -157,7 +176,10 @@ impl Present {
 
     /// A part that fails for longer than it may, and its error.
     pub fn failing_part(&self) -> Option<(Part, &str)> {
-        let (part, state) = self.parts.iter().find(|(part, state)| self.is_failing(**part, state))?;
+        let (part, state) = self
+            .parts
+            .iter()
+            .find(|(part, state)| self.is_failing(**part, state))?;
         Some((*part, state.error.as_deref().unwrap_or_default()))
     }
 
@@ -172,7 +194,8 @@ impl Present {
 
     /// Whether ticks arrive in time. The end of a recording is not late.
     pub fn is_fresh(&self) -> bool {
-        self.ended.is_some() || self.published.elapsed() < MIN_FRESHNESS.max(self.interval_length * 3)
+        self.ended.is_some()
+            || self.published.elapsed() < MIN_FRESHNESS.max(self.interval_length * 3)
     }
 }
 
@@ -189,13 +212,22 @@ pub fn forecast<'a>(
     }
     let earlier = past_runs(job, ended);
     let left = RemainingReads::of(job.bytes_read, job.setup.file_system_bytes, &earlier);
-    let room = overflows(interval, snapshot).and_then(|(volume, state)| room(job, interval, volume, state));
-    Some(outlook(left, room, curves.of(job.id).unwrap_or(&Curve::default()), &earlier))
+    let room = overflows(interval, snapshot)
+        .and_then(|(volume, state)| room(job, interval, volume, state));
+    Some(outlook(
+        left,
+        room,
+        curves.of(job.id).unwrap_or(&Curve::default()),
+        &earlier,
+    ))
 }
 
 fn room(job: &Job, interval: &Interval, volume: &Volume, state: &VolumeState) -> Option<Room> {
     let fill = state.fill.filter(|fill| fill.unit > 0)?;
-    let origin = job.setup.origin_bytes.filter(|_| volume.kind == VolumeKind::Snapshot);
+    let origin = job
+        .setup
+        .origin_bytes
+        .filter(|_| volume.kind == VolumeKind::Snapshot);
     let most = origin.map(|origin| never_overflows(origin, job.setup.chunk_bytes));
     Some(Room {
         is_pool: volume.kind == VolumeKind::ThinPool,

@@ -19,14 +19,20 @@ pub fn is_supervisor() -> bool {
 
 /// How often systemd wants to hear that this process runs: three times within `WatchdogSec=`, or every ten seconds.
 pub fn feed_every() -> Duration {
-    let limit_us = std::env::var("WATCHDOG_USEC").ok().and_then(|text| text.parse().ok());
+    let limit_us = std::env::var("WATCHDOG_USEC")
+        .ok()
+        .and_then(|text| text.parse().ok());
     let third = limit_us.map(|limit_us: u64| Duration::from_micros(limit_us / 3));
-    third.map_or(LONGEST_PAUSE, |third| third.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
+    third.map_or(LONGEST_PAUSE, |third| {
+        third.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+    })
 }
 
 /// Sends lines such as `READY=1`, see sd_notify(3). They are lost without systemd, or while it hangs.
 pub fn notify(lines: &str) {
-    let Ok(name) = std::env::var("NOTIFY_SOCKET") else { return };
+    let Ok(name) = std::env::var("NOTIFY_SOCKET") else {
+        return;
+    };
     let address = match name.strip_prefix('@') {
         Some(name) => SocketAddr::from_abstract_name(name),
         None => SocketAddr::from_pathname(name),
@@ -46,7 +52,11 @@ fn nonblocking() -> std::io::Result<UnixDatagram> {
 pub fn take_sockets() -> Vec<OwnedFd> {
     // SAFETY: systemd passes these descriptors to this process alone, and they are taken once.
     let owned = |number| unsafe { OwnedFd::from_raw_fd(number) };
-    sd_notify::listen_fds().into_iter().flatten().map(owned).collect()
+    sd_notify::listen_fds()
+        .into_iter()
+        .flatten()
+        .map(owned)
+        .collect()
 }
 
 /// The journal, by its own protocol, see systemd.journal-fields(7).

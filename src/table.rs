@@ -77,15 +77,25 @@ pub enum Style {
 
 impl Column {
     pub fn name(name: impl Into<String>) -> Self {
-        Self { name: name.into(), kind: Kind::Name, class: "" }
+        Self {
+            name: name.into(),
+            kind: Kind::Name,
+            class: "",
+        }
     }
 
     pub fn text(name: impl Into<String>) -> Self {
-        Self { kind: Kind::Text, ..Self::name(name) }
+        Self {
+            kind: Kind::Text,
+            ..Self::name(name)
+        }
     }
 
     pub fn number(name: impl Into<String>) -> Self {
-        Self { kind: Kind::Number, ..Self::name(name) }
+        Self {
+            kind: Kind::Number,
+            ..Self::name(name)
+        }
     }
 
     pub fn class(self, class: &'static str) -> Self {
@@ -128,14 +138,27 @@ impl Cell {
 
     /// A sentence with commands in backticks.
     pub fn sentence(sentence: &str) -> Self {
-        let look = |place: usize| if place % 2 == 1 { Look::Code } else { Look::Plain };
-        Self(sentence.split('`').enumerate().map(|(place, part)| (look(place), part.into())).collect())
+        let look = |place: usize| {
+            if place % 2 == 1 {
+                Look::Code
+            } else {
+                Look::Plain
+            }
+        };
+        Self(
+            sentence
+                .split('`')
+                .enumerate()
+                .map(|(place, part)| (look(place), part.into()))
+                .collect(),
+        )
     }
 
     /// Appends small text.
     pub fn small(mut self, text: impl Into<String>) -> Self {
         let text = text.into();
-        self.0.extend((!text.is_empty()).then_some((Look::Small, text)));
+        self.0
+            .extend((!text.is_empty()).then_some((Look::Small, text)));
         self
     }
 
@@ -150,7 +173,11 @@ impl Cell {
     }
 
     fn text(&self) -> Option<String> {
-        let mut parts = self.0.iter().filter(|(look, _)| !matches!(look, Look::Bar(_))).peekable();
+        let mut parts = self
+            .0
+            .iter()
+            .filter(|(look, _)| !matches!(look, Look::Bar(_)))
+            .peekable();
         parts.peek()?;
         let (mut text, mut was_small) = (String::new(), false);
         for (look, part) in parts {
@@ -176,7 +203,13 @@ impl Table {
         rows: impl IntoIterator<Item = Vec<Cell>>,
     ) -> Self {
         let (columns, rows) = (columns.into_iter().collect(), rows.into_iter().collect());
-        Self { caption, class: "", is_stacked: false, columns, rows }
+        Self {
+            caption,
+            class: "",
+            is_stacked: false,
+            columns,
+            rows,
+        }
     }
 
     /// `class` is one of the style sheet.
@@ -185,7 +218,10 @@ impl Table {
     }
 
     pub fn stacked(self) -> Self {
-        Self { is_stacked: true, ..self }
+        Self {
+            is_stacked: true,
+            ..self
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -195,13 +231,24 @@ impl Table {
     /// Without the columns that narrow screens hide, until the text has at most `width` columns; 0 is any width.
     pub fn fitted(&self, width: usize) -> Self {
         let mut table = self.clone();
-        let widest = |table: &Self| table.write(Style::Plain).lines().map(|line| line.chars().count()).max();
+        let widest = |table: &Self| {
+            table
+                .write(Style::Plain)
+                .lines()
+                .map(|line| line.chars().count())
+                .max()
+        };
         for class in ["least", "less"] {
             let is_hidden = |column: &Column| column.class == class;
             while width > 0 && widest(&table) > Some(width) {
-                let Some(place) = table.columns.iter().rposition(is_hidden) else { break };
+                let Some(place) = table.columns.iter().rposition(is_hidden) else {
+                    break;
+                };
                 table.columns.remove(place);
-                table.rows.iter_mut().for_each(|row| drop(row.remove(place)));
+                table
+                    .rows
+                    .iter_mut()
+                    .for_each(|row| drop(row.remove(place)));
             }
         }
         table
@@ -213,16 +260,36 @@ impl Table {
 
     /// The table as text; an unknown value is a dash.
     pub fn write(&self, style: Style) -> String {
-        let head = self.columns.iter().map(|column| style.line(&column.name)).collect();
+        let head = self
+            .columns
+            .iter()
+            .map(|column| style.line(&column.name))
+            .collect();
         let cell = |cell: &Cell| style.line(&cell.text().unwrap_or_else(|| "-".into()));
         let is_stacked = self.is_stacked && style == Style::Plain;
-        let lines_of = |row: &Vec<Cell>| if is_stacked { stack(row) } else { vec![row.clone()] };
-        let rows = self.rows.iter().flat_map(lines_of).map(|row| row.iter().map(cell).collect());
+        let lines_of = |row: &Vec<Cell>| {
+            if is_stacked {
+                stack(row)
+            } else {
+                vec![row.clone()]
+            }
+        };
+        let rows = self
+            .rows
+            .iter()
+            .flat_map(lines_of)
+            .map(|row| row.iter().map(cell).collect());
         let mut lines: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
         match style {
             Style::Plain => self.pad(&mut lines),
             Style::Markdown => {
-                let rule = |column: &Column| if column.kind == Kind::Number { "---:" } else { "---" };
+                let rule = |column: &Column| {
+                    if column.kind == Kind::Number {
+                        "---:"
+                    } else {
+                        "---"
+                    }
+                };
                 lines.insert(1, self.columns.iter().map(rule).map(String::from).collect());
             }
         }
@@ -237,7 +304,10 @@ impl Table {
     fn pad(&self, lines: &mut [Vec<String>]) {
         for (place, column) in self.columns.iter().enumerate() {
             let cells = || lines.iter().filter_map(|cells| cells.get(place));
-            let width = cells().map(|cell| cell.chars().count()).max().unwrap_or_default();
+            let width = cells()
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or_default();
             for cell in lines.iter_mut().filter_map(|cells| cells.get_mut(place)) {
                 *cell = if column.kind == Kind::Number {
                     format!("{cell:>width$}")
@@ -255,26 +325,49 @@ impl Table {
         for row in &self.rows {
             let field = |(cell, column): (&Cell, &Column)| {
                 let text = cell.text().unwrap_or_default();
-                if column.kind == Kind::Number { text } else { no_formula(&text).into() }
+                if column.kind == Kind::Number {
+                    text
+                } else {
+                    no_formula(&text).into()
+                }
             };
             writer.write_record(row.iter().zip(&self.columns).map(field))?;
         }
-        writer.into_inner().map_err(|error| error.into_error().into())
+        writer
+            .into_inner()
+            .map_err(|error| error.into_error().into())
     }
 }
 
 /// A row in lines: first the text that is not small, then each small text.
 fn stack(row: &[Cell]) -> Vec<Vec<Cell>> {
-    let small = |cell: &Cell| cell.0.iter().filter(|(look, _)| *look == Look::Small).cloned().collect();
+    let small = |cell: &Cell| {
+        cell.0
+            .iter()
+            .filter(|(look, _)| *look == Look::Small)
+            .cloned()
+            .collect()
+    };
     let smalls: Vec<Vec<(Look, String)>> = row.iter().map(small).collect();
-    let first = row
-        .iter()
-        .map(|cell| Cell(cell.0.iter().filter(|(look, _)| *look != Look::Small).cloned().collect()));
+    let first = row.iter().map(|cell| {
+        Cell(
+            cell.0
+                .iter()
+                .filter(|(look, _)| *look != Look::Small)
+                .cloned()
+                .collect(),
+        )
+    });
     let depth = smalls.iter().map(Vec::len).max().unwrap_or_default();
     let below = |place: usize| {
-        smalls.iter().map(|parts| parts.get(place).map_or("", |(_, text)| text).into()).collect()
+        smalls
+            .iter()
+            .map(|parts| parts.get(place).map_or("", |(_, text)| text).into())
+            .collect()
     };
-    std::iter::once(first.collect()).chain((0..depth).map(below)).collect()
+    std::iter::once(first.collect())
+        .chain((0..depth).map(below))
+        .collect()
 }
 
 /// Text for a field of CSV; a formula gets a leading quote.
@@ -287,7 +380,9 @@ pub fn no_formula(text: &str) -> Cow<'_, str> {
 
 /// A CSV writer with the line ends of RFC 4180.
 pub fn csv_writer<W: Write>(out: W) -> csv::Writer<W> {
-    csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(out)
+    csv::WriterBuilder::new()
+        .terminator(csv::Terminator::CRLF)
+        .from_writer(out)
 }
 
 impl Style {
@@ -314,10 +409,22 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let columns = [Column::name("Name"), Column::number("Took").class("less"), Column::text("Of")];
+        let columns = [
+            Column::name("Name"),
+            Column::number("Took").class("less"),
+            Column::text("Of"),
+        ];
         let rows = [
-            vec![Cell::link("a|b\n", "/a?b&c").small("<1>").small("2"), "9.50 s".into(), "".into()],
-            vec![Cell::sentence("=run `x`, \"y\""), "12 min".into(), Cell::default()],
+            vec![
+                Cell::link("a|b\n", "/a?b&c").small("<1>").small("2"),
+                "9.50 s".into(),
+                "".into(),
+            ],
+            vec![
+                Cell::sentence("=run `x`, \"y\""),
+                "12 min".into(),
+                Cell::default(),
+            ],
         ];
         Table::new("", columns, rows)
     }
@@ -332,7 +439,10 @@ mod tests {
     fn columns_that_do_not_fit_are_left_out() {
         let fitted = |width| table().fitted(width).write(Style::Plain);
         assert_eq!(fitted(23), table().write(Style::Plain));
-        assert_eq!(fitted(22), "Name         Of\na|b  <1>, 2\n=run x, \"y\"  -\n");
+        assert_eq!(
+            fitted(22),
+            "Name         Of\na|b  <1>, 2\n=run x, \"y\"  -\n"
+        );
         assert_eq!(fitted(1), fitted(22));
         assert_eq!(fitted(0), fitted(23));
     }
@@ -351,7 +461,10 @@ mod tests {
     #[test]
     fn csv_is_quoted_without_formulas() {
         let text = String::from_utf8(table().csv().unwrap()).unwrap();
-        assert_eq!(text, "Name,Took,Of\r\n\"a|b\n <1>, 2\",9.50 s,\r\n\"'=run x, \"\"y\"\"\",12 min,\r\n");
+        assert_eq!(
+            text,
+            "Name,Took,Of\r\n\"a|b\n <1>, 2\",9.50 s,\r\n\"'=run x, \"\"y\"\"\",12 min,\r\n"
+        );
     }
 
     #[test]
@@ -364,15 +477,25 @@ mod tests {
         ] {
             assert!(html.contains(part), "{html}");
         }
-        let bar = Bar { width: 12.345, class: "used", mark: Some(90.0), ..Bar::default() };
-        let row = vec![Cell::state("ok", "ok").then(Cell::default().bar(bar)).then("12 %")];
+        let bar = Bar {
+            width: 12.345,
+            class: "used",
+            mark: Some(90.0),
+            ..Bar::default()
+        };
+        let row = vec![
+            Cell::state("ok", "ok")
+                .then(Cell::default().bar(bar))
+                .then("12 %"),
+        ];
         let html = Table::new("Fills", [Column::text("Fill")], [row]).class("fills");
         let expected = "<td><span class=\"state ok\">ok</span><svg class=\"bar\" viewBox=\"0 0 100 10\" \
                         preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"used\" x=\"0.00\" \
                         width=\"12.35\" height=\"10\"/><path class=\"mark\" d=\"M90.00 0v10\"/></svg> 12 %</td>";
         let html = html.render().unwrap();
         assert!(
-            html.contains(expected) && html.starts_with("<table class=\"fills\"><caption>Fills</caption>"),
+            html.contains(expected)
+                && html.starts_with("<table class=\"fills\"><caption>Fills</caption>"),
             "{html}"
         );
     }

@@ -38,7 +38,10 @@ impl Rates {
     /// `None` if no time passed.
     pub fn of(work: &Work, elapsed_us: u64) -> Option<Self> {
         let seconds = (elapsed_us > 0).then_some(elapsed_us as f64 / 1e6)?;
-        let (read, written) = (work.sectors_read.bytes() as f64, work.sectors_written.bytes() as f64);
+        let (read, written) = (
+            work.sectors_read.bytes() as f64,
+            work.sectors_written.bytes() as f64,
+        );
         Some(Self {
             read_bytes: read / seconds,
             written_bytes: written / seconds,
@@ -61,7 +64,9 @@ impl Rates {
 
 impl Tally {
     fn add(&mut self, work: Work, elapsed_us: u64) {
-        let Some(rates) = Rates::of(&work, elapsed_us) else { return };
+        let Some(rates) = Rates::of(&work, elapsed_us) else {
+            return;
+        };
         self.sum = self.sum.plus(work);
         self.elapsed_us += elapsed_us;
         self.most = self.most.max(rates);
@@ -77,13 +82,17 @@ impl Tallies {
     pub fn add(&mut self, interval: &Interval) {
         for (device, done) in interval.topology.devices.iter().zip(&interval.devices) {
             if let Some(work) = done.work {
-                let tally = self.devices.entry(Arc::clone(&device.identity)).or_default();
+                let tally = self
+                    .devices
+                    .entry(Arc::clone(&device.identity))
+                    .or_default();
                 tally.add(work, interval.elapsed_us);
             }
         }
         if self.devices.len() > MOST_DEVICES {
             let present = &interval.topology.devices;
-            self.devices.retain(|identity, _| present.iter().any(|device| device.identity == *identity));
+            self.devices
+                .retain(|identity, _| present.iter().any(|device| device.identity == *identity));
         }
         if let Some(work) = interval.total() {
             self.total.add(work, interval.elapsed_us);

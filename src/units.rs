@@ -96,7 +96,11 @@ fn scaled(value: f64, prefix: Prefix, unit: &str) -> String {
         scaled /= step;
         power += 1;
     }
-    let number = if power == 0 { format!("{scaled:.0}") } else { three_figures(scaled) };
+    let number = if power == 0 {
+        format!("{scaled:.0}")
+    } else {
+        three_figures(scaled)
+    };
     format!("{number} {}{unit}", names[power])
 }
 
@@ -111,7 +115,11 @@ pub fn three_figures(value: f64) -> String {
 
 /// A number with at most three significant figures, or commas between thousands; `3`, not `3.00`.
 pub fn number_text(value: f64) -> String {
-    let text = if value.abs() < 100.0 { three_figures(value) } else { grouped(value, 0) };
+    let text = if value.abs() < 100.0 {
+        three_figures(value)
+    } else {
+        grouped(value, 0)
+    };
     match text.split_once('.') {
         Some((whole, decimals)) if decimals.bytes().all(|digit| digit == b'0') => whole.into(),
         _ => text,
@@ -152,12 +160,18 @@ pub fn rough_text(seconds: f64) -> String {
 /// A text with a capital letter at its start.
 pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+    letters
+        .next()
+        .map(|first| first.to_uppercase().chain(letters).collect())
+        .unwrap_or_default()
 }
 
 /// `1 device`, `2 devices`.
 pub fn count_text<N: Display + PartialEq + From<u8>>(count: N, one: &str, several: &str) -> String {
-    format!("{count} {}", if count == N::from(1) { one } else { several })
+    format!(
+        "{count} {}",
+        if count == N::from(1) { one } else { several }
+    )
 }
 
 /// A duration in at most two units: `45 s`, `12 min 05 s`, `3 h 20 min`, `2 d 4 h`.
@@ -174,7 +188,11 @@ pub fn duration_text(seconds: f64) -> String {
 
 /// The duration of something that ended, with fractions of a second below ten: `0.19 s`.
 pub fn took_text(seconds: f64) -> String {
-    if seconds < 9.995 { format!("{} s", three_figures(seconds.max(0.0))) } else { duration_text(seconds) }
+    if seconds < 9.995 {
+        format!("{} s", three_figures(seconds.max(0.0)))
+    } else {
+        duration_text(seconds)
+    }
 }
 
 #[cfg(test)]
@@ -182,7 +200,12 @@ mod tests {
     use super::*;
 
     fn percent(used: u64, total: u64) -> f64 {
-        Fill { used, total, unit: SECTOR }.percent()
+        Fill {
+            used,
+            total,
+            unit: SECTOR,
+        }
+        .percent()
     }
 
     #[test]
@@ -242,9 +265,12 @@ mod tests {
 
     #[test]
     fn durations_have_at_most_two_units() {
-        for (seconds, text) in
-            [(45.0, "45 s"), (700.0, "11 min 40 s"), (12_000.0, "3 h 20 min"), (187_200.0, "2 d 4 h")]
-        {
+        for (seconds, text) in [
+            (45.0, "45 s"),
+            (700.0, "11 min 40 s"),
+            (12_000.0, "3 h 20 min"),
+            (187_200.0, "2 d 4 h"),
+        ] {
             assert_eq!(duration_text(seconds), text);
         }
     }

@@ -82,7 +82,10 @@ pub struct Verdict {
 
 impl Verdict {
     fn new(grade: Grade, sentence: impl Into<String>) -> Self {
-        Self { grade, sentence: sentence.into() }
+        Self {
+            grade,
+            sentence: sentence.into(),
+        }
     }
 
     fn of_alert(alert: &Alert) -> Self {
@@ -100,12 +103,22 @@ impl Verdict {
         }
         let alert = worst(present, |_| true).map(Self::of_alert);
         let volumes = || present.interval.volumes();
-        let graded = |grade| volumes().find(move |(volume, state)| grade_of(present, volume, state) == grade);
-        let bad = || graded(Grade::Critical).map(|(volume, state)| Self::of_volume(present, volume, state));
+        let graded = |grade| {
+            volumes().find(move |(volume, state)| grade_of(present, volume, state) == grade)
+        };
+        let bad = || {
+            graded(Grade::Critical).map(|(volume, state)| Self::of_volume(present, volume, state))
+        };
         let store = || present.store.error.as_ref();
-        let unwritten =
-            || Some(Self::new(Grade::Warning, format!("The database is not written: {}.", store()?)));
-        let unseen = || graded(Grade::Unknown).map(|(volume, state)| Self::of_volume(present, volume, state));
+        let unwritten = || {
+            Some(Self::new(
+                Grade::Warning,
+                format!("The database is not written: {}.", store()?),
+            ))
+        };
+        let unseen = || {
+            graded(Grade::Unknown).map(|(volume, state)| Self::of_volume(present, volume, state))
+        };
         match alert {
             Some(alert) if alert.grade == Grade::Critical => alert,
             alert => bad()
@@ -122,18 +135,28 @@ impl Verdict {
         if let Some(alert) = worst_of(present, volume) {
             return Self::of_alert(alert);
         }
-        let (grade, kind) = (grade_of(present, volume, state), capital(volume.kind.text()));
+        let (grade, kind) = (
+            grade_of(present, volume, state),
+            capital(volume.kind.text()),
+        );
         let name = volume.full_name();
         let fill = state.fill.map(|fill| percent_text(fill.percent()));
         let sentence = match (grade, fill) {
             (Grade::Unknown, _) if state.state == State::Inactive => {
                 format!("{kind} {name} is inactive, so its usage is unknown.")
             }
-            (Grade::Unknown, _) => present
-                .why_usage_is_unknown(volume, state)
-                .unwrap_or_else(|| format!("The usage of {} {name} is unknown.", volume.kind.text())),
+            (Grade::Unknown, _) => {
+                present
+                    .why_usage_is_unknown(volume, state)
+                    .unwrap_or_else(|| {
+                        format!("The usage of {} {name} is unknown.", volume.kind.text())
+                    })
+            }
             (Grade::Ok, Some(fill)) => match outlook(present, volume) {
-                Some(outlook) => format!("{kind} {name} is {fill} full{}", ahead(present, volume, &outlook)),
+                Some(outlook) => format!(
+                    "{kind} {name} is {fill} full{}",
+                    ahead(present, volume, &outlook)
+                ),
                 None => format!("{kind} {name} is {fill} full."),
             },
             _ => format!("{kind} {name} is {}.", state.state.text()),
@@ -145,12 +168,21 @@ impl Verdict {
     /// volume is not worse and has no forecast.
     pub fn of_job(present: &Present, job: &Job) -> Self {
         let own = outcome_grade(job);
-        let alert = worst_of_job(present, job).map(Self::of_alert).filter(|alert| alert.grade >= own);
-        let live = filled_by(present, job).map(|(volume, state)| Self::of_volume(present, volume, state));
+        let alert = worst_of_job(present, job)
+            .map(Self::of_alert)
+            .filter(|alert| alert.grade >= own);
+        let live =
+            filled_by(present, job).map(|(volume, state)| Self::of_volume(present, volume, state));
         let live = live.filter(|live| live.grade > own || present.outlook(job).is_some());
         let grade = grade_of_job(present, job);
-        let other = [alert, live].into_iter().flatten().find(|other| other.grade == grade);
-        other.unwrap_or_else(|| Self { grade: own, sentence: sentence_of_job(present, job) })
+        let other = [alert, live]
+            .into_iter()
+            .flatten()
+            .find(|other| other.grade == grade);
+        other.unwrap_or_else(|| Self {
+            grade: own,
+            sentence: sentence_of_job(present, job),
+        })
     }
 }
 
@@ -158,16 +190,25 @@ impl Verdict {
 pub fn grade_of_job(present: &Present, job: &Job) -> Grade {
     let alert = worst_of_job(present, job).map(|alert| Grade::from(alert.severity));
     let live = filled_by(present, job).map(|(volume, state)| grade_of(present, volume, state));
-    [alert, live].into_iter().flatten().fold(outcome_grade(job), Grade::max)
+    [alert, live]
+        .into_iter()
+        .flatten()
+        .fold(outcome_grade(job), Grade::max)
 }
 
 fn worst_of_job<'a>(present: &'a Present, job: &Job) -> Option<&'a Alert> {
-    worst(present, |alert| alert.job == Some(job.id) && !job.is_imported())
+    worst(present, |alert| {
+        alert.job == Some(job.id) && !job.is_imported()
+    })
 }
 
 /// The volume that a running backup may fill.
 pub fn filled_by<'a>(present: &'a Present, job: &Job) -> Option<(&'a Volume, &'a VolumeState)> {
-    let snapshot = present.interval.topology.volume(&job.key).filter(|_| job.is_running())?;
+    let snapshot = present
+        .interval
+        .topology
+        .volume(&job.key)
+        .filter(|_| job.is_running())?;
     overflows(&present.interval, snapshot)
 }
 
@@ -190,7 +231,9 @@ pub fn grade_by(present: &Present, volume: &Volume, rule: Rule) -> Grade {
 }
 
 fn worst_of<'a>(present: &'a Present, volume: &Volume) -> Option<&'a Alert> {
-    worst(present, |alert| alert.uuid == *volume.uuid && !alert.rule.is_of_backups())
+    worst(present, |alert| {
+        alert.uuid == *volume.uuid && !alert.rule.is_of_backups()
+    })
 }
 
 /// Of the worst ones, the latest.
@@ -201,9 +244,13 @@ fn worst(present: &Present, is_meant: impl Fn(&Alert) -> bool) -> Option<&Alert>
 
 /// The forecast of the backup that reads a volume.
 fn outlook(present: &Present, volume: &Volume) -> Option<Outlook> {
-    let running = present.jobs.iter().rev().filter(|job| job.is_running() && job.is_backup());
-    let mut of_it =
-        running.filter(|job| filled_by(present, job).is_some_and(|(full, _)| full.uuid == volume.uuid));
+    let running = present
+        .jobs
+        .iter()
+        .rev()
+        .filter(|job| job.is_running() && job.is_backup());
+    let mut of_it = running
+        .filter(|job| filled_by(present, job).is_some_and(|(full, _)| full.uuid == volume.uuid));
     of_it.find_map(|job| present.outlook(job))
 }
 
@@ -215,13 +262,17 @@ fn ahead(present: &Present, volume: &Volume, outlook: &Outlook) -> String {
     };
     let basis = match full.basis {
         EtaBasis::Tested => String::new(),
-        EtaBasis::RecentSpeed => format!(", at the speed of the last {},", duration_text(full.seen_s)),
+        EtaBasis::RecentSpeed => {
+            format!(", at the speed of the last {},", duration_text(full.seen_s))
+        }
     };
     let is_snapshot = volume.kind == VolumeKind::Snapshot;
     let then = match outlook.risk {
         Risk::Low => meanwhile(outlook, is_snapshot),
         // An alert says so when it is surer.
-        Risk::Race | Risk::High => ". It is too early to say whether the backup will be done before".into(),
+        Risk::Race | Risk::High => {
+            ". It is too early to say whether the backup will be done before".into()
+        }
     };
     format!(" and{basis} {} {}{then}.", end(volume.kind), full.in_text())
 }
@@ -229,7 +280,9 @@ fn ahead(present: &Present, volume: &Volume, outlook: &Outlook) -> String {
 /// Of the backups that run, what is said of the volume that is full soonest.
 fn soonest(present: &Present) -> Option<Verdict> {
     let running = present.interval.volumes().filter_map(|(volume, state)| {
-        let full = outlook(present, volume)?.full.map_or(f64::INFINITY, |full| full.soonest_s);
+        let full = outlook(present, volume)?
+            .full
+            .map_or(f64::INFINITY, |full| full.soonest_s);
         Some((full, volume, state))
     });
     let (_, volume, state) = running.min_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -239,7 +292,10 @@ fn soonest(present: &Present) -> Option<Verdict> {
 /// Why a part that alerts rest on is not seen.
 fn blind(present: &Present) -> Option<Verdict> {
     let has_volumes = !present.interval.topology.volumes.is_empty();
-    let dm = present.parts.get(&Part::Dm).and_then(|part| part.error.as_deref());
+    let dm = present
+        .parts
+        .get(&Part::Dm)
+        .and_then(|part| part.error.as_deref());
     if let Some(error) = dm.filter(|_| has_volumes) {
         return Some(Verdict::new(Grade::Unknown, usage_unknown(error)));
     }
@@ -266,7 +322,10 @@ fn all_well(present: &Present) -> String {
     match fullest {
         Some((volume, percent)) => {
             let name = volume.full_name();
-            format!("Nothing is near full. The fullest is {name} at {}.", percent_text(percent))
+            format!(
+                "Nothing is near full. The fullest is {name} at {}.",
+                percent_text(percent)
+            )
         }
         None => "There is no snapshot or thin pool that could overflow.".into(),
     }
@@ -285,7 +344,9 @@ pub fn outcome_grade(job: &Job) -> Grade {
 /// A job's outcome, which may be certain before its end.
 pub fn outcome(job: &Job) -> Option<Outcome> {
     match job.outcome {
-        None if job.is_untrustworthy() || job.damaged_archive().is_some() => Some(Outcome::Untrustworthy),
+        None if job.is_untrustworthy() || job.damaged_archive().is_some() => {
+            Some(Outcome::Untrustworthy)
+        }
         None if job.kind == JobKind::Snapshot && job.died_at.is_some() => Some(Outcome::Overflowed),
         outcome => outcome,
     }
@@ -293,14 +354,27 @@ pub fn outcome(job: &Job) -> Option<Outcome> {
 
 fn sentence_of_job(present: &Present, job: &Job) -> String {
     let account = account(present, job);
-    account.warning.clone().unwrap_or_else(|| match job.is_running() {
-        true => format!("Running for {}.", duration_text(job.seconds(present.interval.at))),
-        false => format!("{}.", capital(&account.ended())),
-    })
+    account
+        .warning
+        .clone()
+        .unwrap_or_else(|| match job.is_running() {
+            true => format!(
+                "Running for {}.",
+                duration_text(job.seconds(present.interval.at))
+            ),
+            false => format!("{}.", capital(&account.ended())),
+        })
 }
 
 /// The account on which a verdict rests, in UTC.
 pub fn account(present: &Present, job: &Job) -> Account {
     let time = |at: Timestamp| at.strftime("%F %T").to_string();
-    Account::of(job, &AccountStyle { time: &time, zone: "UTC", is_monitored: present.is_monitored() })
+    Account::of(
+        job,
+        &AccountStyle {
+            time: &time,
+            zone: "UTC",
+            is_monitored: present.is_monitored(),
+        },
+    )
 }

@@ -22,7 +22,11 @@ fn main() {
     let start = Instant::now();
     let own = score::polls(&wanted, 1, |course| score::forecast(course, 1));
     let took_ms = start.elapsed().as_secs_f64() * 1e3 / own.len() as f64;
-    println!("{} courses, {} polls, {took_ms:.3} ms each\n", wanted.len(), own.len());
+    println!(
+        "{} courses, {} polls, {took_ms:.3} ms each\n",
+        wanted.len(),
+        own.len()
+    );
     for (name, event) in [("done", Event::Done), ("full", Event::Full)] {
         println!(
             "| {name} | 10 % | 25 % | 50 % | 75 % | all | in the range | below, above | width | nothing said |"
@@ -30,7 +34,11 @@ fn main() {
         println!("|---|---|---|---|---|---|---|---|---|---|");
         row("cowbell", &own, event);
         for (name, seconds, is_fitted) in LINES {
-            row(name, &score::polls(&wanted, 1, |course| score::line(course, seconds, is_fitted)), event);
+            row(
+                name,
+                &score::polls(&wanted, 1, |course| score::line(course, seconds, is_fitted)),
+                event,
+            );
         }
         println!();
     }
@@ -61,7 +69,11 @@ fn row(name: &str, polls: &[Poll], event: Event) {
     columns.extend(match score.widths.iter().any(|width| width.is_finite()) {
         true => [
             format!("{:.1} %", score.share_in(0) * 100.0),
-            format!("{:.1} %, {:.1} %", score.share_in(1) * 100.0, score.share_in(2) * 100.0),
+            format!(
+                "{:.1} %, {:.1} %",
+                score.share_in(1) * 100.0,
+                score.share_in(2) * 100.0
+            ),
             format!("{:.0} %", percentile(&mut score.widths, 0.5) * 100.0),
         ],
         false => ["–".into(), "–".into(), "–".into()],
@@ -72,7 +84,11 @@ fn row(name: &str, polls: &[Poll], event: Event) {
 
 /// `12.0 (54)`
 fn two(errors: &mut [f64]) -> String {
-    format!("{:.1} ({:.0})", percentile(errors, 0.5) * 100.0, percentile(errors, 0.9) * 100.0)
+    format!(
+        "{:.1} ({:.0})",
+        percentile(errors, 0.5) * 100.0,
+        percentile(errors, 0.9) * 100.0
+    )
 }
 
 fn verdicts(polls: &[Poll]) {
@@ -112,7 +128,11 @@ fn kinds(polls: &[Poll]) {
         let of_kind: Vec<Poll> = polls
             .iter()
             .filter(|poll| poll.course.kind == kind)
-            .map(|poll| Poll { course: poll.course, tick: poll.tick, said: Said { ..poll.said } })
+            .map(|poll| Poll {
+                course: poll.course,
+                tick: poll.tick,
+                said: Said { ..poll.said },
+            })
             .collect();
         println!();
         row(&format!("{kind}, done"), &of_kind, Event::Done);

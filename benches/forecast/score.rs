@@ -3,7 +3,9 @@
 //! A poll is a forecast after a tick, until the first of both events. An error is that of the time left, over the time
 //! left. Before a volume is extended, *full* is when the size that it had would be reached. The last two seconds are left out.
 
-use cowbell::forecast::{Curve, Eta, Growth, OutlookVerdict, Point, RemainingReads, Risk, Room, outlook};
+use cowbell::forecast::{
+    Curve, Eta, Growth, OutlookVerdict, Point, RemainingReads, Risk, Room, outlook,
+};
 use cowbell::topology::{Extensible, Volume};
 
 use super::course::{Course, Tick};
@@ -55,7 +57,12 @@ pub fn polls<'a>(
     let mut polls = Vec::new();
     for course in courses {
         let mut say = method(course);
-        for (tick, _) in course.ticks.iter().enumerate().take_while(|(_, tick)| tick.at_s < course.end_s()) {
+        for (tick, _) in course
+            .ticks
+            .iter()
+            .enumerate()
+            .take_while(|(_, tick)| tick.at_s < course.end_s())
+        {
             let said = say(tick);
             if tick > 0 && tick.is_multiple_of(every) {
                 polls.push(Poll { course, tick, said });
@@ -70,11 +77,19 @@ pub fn forecast(course: &Course, every: usize) -> Box<dyn FnMut(usize) -> Said +
     let mut curve = Curve::default();
     Box::new(move |index| {
         let tick = course.ticks[index];
-        curve.push(Point { at_s: tick.at_s, read: tick.read, used: Some(tick.used) });
+        curve.push(Point {
+            at_s: tick.at_s,
+            read: tick.read,
+            used: Some(tick.used),
+        });
         if !index.is_multiple_of(every) {
             return Said::default();
         }
-        let left = RemainingReads::of(Some(tick.read as u64), Some(course.expected), &course.earlier);
+        let left = RemainingReads::of(
+            Some(tick.read as u64),
+            Some(course.expected),
+            &course.earlier,
+        );
         let free_bytes = (tick.total - tick.used) as u64;
         let room = Room {
             is_pool: false,
@@ -101,14 +116,24 @@ pub fn line(course: &Course, seconds: f64, is_fitted: bool) -> Box<dyn FnMut(usi
         let guess = |left: f64, sum: fn(&Tick) -> f64| {
             // Before it began, there was no speed.
             let begun = ticks.iter().filter(|tick| sum(tick) > sum(&ticks[0]));
-            let window: Vec<Tick> =
-                begun.filter(|tick| now.at_s - tick.at_s <= seconds + 0.3).copied().collect();
+            let window: Vec<Tick> = begun
+                .filter(|tick| now.at_s - tick.at_s <= seconds + 0.3)
+                .copied()
+                .collect();
             if window.len() < 2 {
                 return None;
             }
-            let speed = if is_fitted { fitted(&window, sum) } else { mean(&window, sum) };
+            let speed = if is_fitted {
+                fitted(&window, sum)
+            } else {
+                mean(&window, sum)
+            };
             let likely_s = Some(left.max(0.0) / speed).filter(|_| speed > 0.0)?;
-            Some(Guess { likely_s: Some(likely_s), soonest_s: 0.0, latest_s: None })
+            Some(Guess {
+                likely_s: Some(likely_s),
+                soonest_s: 0.0,
+                latest_s: None,
+            })
         };
         Said {
             done: guess(course.expected as f64 - now.read, |tick| tick.read),
@@ -127,8 +152,15 @@ fn fitted(window: &[Tick], sum: fn(&Tick) -> f64) -> f64 {
     let n = window.len() as f64;
     let mean_s = window.iter().map(|tick| tick.at_s).sum::<f64>() / n;
     let mean = window.iter().map(sum).sum::<f64>() / n;
-    let together: f64 = window.iter().map(|tick| (tick.at_s - mean_s) * (sum(tick) - mean)).sum();
-    together / window.iter().map(|tick| (tick.at_s - mean_s).powi(2)).sum::<f64>()
+    let together: f64 = window
+        .iter()
+        .map(|tick| (tick.at_s - mean_s) * (sum(tick) - mean))
+        .sum();
+    together
+        / window
+            .iter()
+            .map(|tick| (tick.at_s - mean_s).powi(2))
+            .sum::<f64>()
 }
 
 /// What the polls say of one event.
@@ -160,10 +192,13 @@ impl EventScore {
             Event::Full => (poll.course.full_at(poll.tick), poll.said.full),
         };
         let at_s = poll.course.ticks[poll.tick].at_s;
-        let Some(came_s) = came_s.filter(|came_s| came_s - at_s >= LAST_S) else { return };
+        let Some(came_s) = came_s.filter(|came_s| came_s - at_s >= LAST_S) else {
+            return;
+        };
         let left_s = came_s - at_s;
-        let error =
-            guess.and_then(|guess| guess.likely_s).map_or(f64::INFINITY, |s| (s - left_s).abs() / left_s);
+        let error = guess
+            .and_then(|guess| guess.likely_s)
+            .map_or(f64::INFINITY, |s| (s - left_s).abs() / left_s);
         self.all.push(error);
         for (share, errors) in SHARES.iter().zip(&mut self.errors) {
             if (at_s / came_s - share).abs() <= ABOUT {
@@ -175,7 +210,11 @@ impl EventScore {
         let Some(guess) = guess else { return };
         let latest_s = guess.latest_s.unwrap_or(f64::INFINITY);
         self.widths.push((latest_s - guess.soonest_s) / left_s);
-        let place = if left_s < guess.soonest_s { 1 } else { 2 * usize::from(left_s > latest_s) };
+        let place = if left_s < guess.soonest_s {
+            1
+        } else {
+            2 * usize::from(left_s > latest_s)
+        };
         self.places[place] += 1;
     }
 
@@ -215,7 +254,9 @@ impl VerdictScore {
                 .filter(|poll| score.add(poll))
                 .map(|poll| course.ticks[poll.tick].at_s)
                 .reduce(f64::min);
-            score.leads_s.push(first.map_or(0.0, |first| course.end_s() - first));
+            score
+                .leads_s
+                .push(first.map_or(0.0, |first| course.end_s() - first));
         }
         score
     }
@@ -255,18 +296,31 @@ impl VerdictScore {
 fn is_close(poll: &Poll) -> bool {
     let (course, tick) = (poll.course, poll.course.ticks[poll.tick]);
     let at_mean_speed = |goal: f64, sum: fn(&Tick) -> f64| {
-        let began = course.ticks.iter().find(|tick| sum(tick) > sum(&course.ticks[0]))?;
+        let began = course
+            .ticks
+            .iter()
+            .find(|tick| sum(tick) > sum(&course.ticks[0]))?;
         let last = course.ticks.last()?;
         Some(last.at_s + (goal - sum(last)) * (last.at_s - began.at_s) / (sum(last) - sum(began)))
     };
-    let done_s = course.done_s.or_else(|| at_mean_speed(course.expected as f64, |tick| tick.read));
-    let full_s = course.full_at(poll.tick).or_else(|| at_mean_speed(tick.total, |tick| tick.used));
-    let ratio = done_s.zip(full_s).map(|(done_s, full_s)| (done_s - tick.at_s) / (full_s - tick.at_s));
+    let done_s = course
+        .done_s
+        .or_else(|| at_mean_speed(course.expected as f64, |tick| tick.read));
+    let full_s = course
+        .full_at(poll.tick)
+        .or_else(|| at_mean_speed(tick.total, |tick| tick.used));
+    let ratio = done_s
+        .zip(full_s)
+        .map(|(done_s, full_s)| (done_s - tick.at_s) / (full_s - tick.at_s));
     ratio.is_some_and(|ratio| (1.0 / CLOSE..CLOSE).contains(&ratio))
 }
 
 fn is_right(verdict: Option<OutlookVerdict>, is_done_first: bool) -> bool {
-    let right = if is_done_first { OutlookVerdict::DoneFirst } else { OutlookVerdict::FullFirst };
+    let right = if is_done_first {
+        OutlookVerdict::DoneFirst
+    } else {
+        OutlookVerdict::FullFirst
+    };
     verdict == Some(right)
 }
 
@@ -274,13 +328,25 @@ fn is_right(verdict: Option<OutlookVerdict>, is_done_first: bool) -> bool {
 pub fn growth(polls: &[Poll]) -> (f64, f64) {
     let mut found = Vec::new();
     for poll in polls {
-        let Some(done_s) = poll.course.done_s else { continue };
-        let Some(last) = poll.course.ticks.iter().take_while(|tick| tick.at_s <= done_s).last() else {
+        let Some(done_s) = poll.course.done_s else {
+            continue;
+        };
+        let Some(last) = poll
+            .course
+            .ticks
+            .iter()
+            .take_while(|tick| tick.at_s <= done_s)
+            .last()
+        else {
             continue;
         };
         let grew = last.used - poll.course.ticks[poll.tick].used;
         let upper = poll.said.growth.and_then(|growth| growth.upper_bytes);
-        found.extend(upper.filter(|_| grew > 0.0).map(|upper| upper as f64 / grew));
+        found.extend(
+            upper
+                .filter(|_| grew > 0.0)
+                .map(|upper| upper as f64 / grew),
+        );
     }
     let held = found.iter().filter(|ratio| **ratio >= 1.0).count() as f64 / found.len() as f64;
     (held, percentile(&mut found, 0.5))
@@ -314,7 +380,9 @@ impl Alarms {
             } else {
                 alarms.lost += 1;
                 alarms.warned += usize::from(raised_s.is_some());
-                alarms.leads_s.extend(raised_s.map(|at_s| course.end_s() - at_s));
+                alarms
+                    .leads_s
+                    .extend(raised_s.map(|at_s| course.end_s() - at_s));
             }
         }
         alarms
@@ -337,11 +405,18 @@ fn raised_s(polls: &[Poll], risk: Risk) -> Option<f64> {
 pub fn percentile(numbers: &mut [f64], share: f64) -> f64 {
     numbers.sort_unstable_by(f64::total_cmp);
     let last = numbers.len().saturating_sub(1) as f64;
-    numbers.get((share * last).round() as usize).copied().unwrap_or(f64::NAN)
+    numbers
+        .get((share * last).round() as usize)
+        .copied()
+        .unwrap_or(f64::NAN)
 }
 
 impl From<Eta> for Guess {
     fn from(eta: Eta) -> Self {
-        Self { likely_s: eta.likely_s, soonest_s: eta.soonest_s, latest_s: eta.latest_s }
+        Self {
+            likely_s: eta.likely_s,
+            soonest_s: eta.soonest_s,
+            latest_s: eta.latest_s,
+        }
     }
 }

@@ -64,7 +64,11 @@ pub fn bits_of_count(mean: f64) -> f64 {
     }
     let (mut share, mut bits) = ((-mean).exp(), 0.0);
     for count in 1..40 {
-        bits -= if share > 0.0 { share * share.log2() } else { 0.0 };
+        bits -= if share > 0.0 {
+            share * share.log2()
+        } else {
+            0.0
+        };
         share *= mean / f64::from(count);
     }
     bits

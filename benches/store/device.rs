@@ -48,7 +48,11 @@ pub struct Device {
 impl Device {
     pub fn new(habit: Habit, seed: u64) -> Self {
         let mut chance = Chance::new(seed);
-        let slowest = if habit == Habit::Bursty { 20.0 } else { 15.0_f64 };
+        let slowest = if habit == Habit::Bursty {
+            20.0
+        } else {
+            15.0_f64
+        };
         let rate = slowest * 80_f64.powf(chance.share());
         let reads = 0.1 + 0.7 * chance.share();
         let pages = [1.0 + 7.0 * chance.share(), 1.0 + 15.0 * chance.share()];
@@ -107,14 +111,27 @@ impl Device {
     }
 
     fn idle(&mut self) -> [u64; COUNTERS] {
-        if self.chance.once_in(600.0) { self.few() } else { [0; COUNTERS] }
+        if self.chance.once_in(600.0) {
+            self.few()
+        } else {
+            [0; COUNTERS]
+        }
     }
 
     /// What a file system writes by itself.
     fn few(&mut self) -> [u64; COUNTERS] {
         let writes = self.chance.between(1, 3);
         let took_ms = self.chance.between(0, 2);
-        [0, 0, 0, writes, 8 * (writes + self.chance.between(0, 2)), took_ms, took_ms, took_ms]
+        [
+            0,
+            0,
+            0,
+            writes,
+            8 * (writes + self.chance.between(0, 2)),
+            took_ms,
+            took_ms,
+            took_ms,
+        ]
     }
 
     fn work(&mut self, course: f64, copied: bool) -> [u64; COUNTERS] {
@@ -131,21 +148,42 @@ impl Device {
         }
         let together = (read_ms + write_ms) as f64;
         let busy_ms = together / (1.0 + rate / 400.0) * (1.0 + 0.1 * self.chance.normal());
-        let rounding = if self.chance.once_in(4.0) { self.chance.between(1, 3) } else { 0 };
+        let rounding = if self.chance.once_in(4.0) {
+            self.chance.between(1, 3)
+        } else {
+            0
+        };
         let queue_ms = read_ms + write_ms + rounding;
         let busy_ms = busy_ms.clamp(0.0, 1_000.0).round() as u64;
-        self.bits += if busy_ms < 1_000 { bits_of_normal(busy_ms as f64 * 0.1) } else { 0.0 };
+        self.bits += if busy_ms < 1_000 {
+            bits_of_normal(busy_ms as f64 * 0.1)
+        } else {
+            0.0
+        };
         self.bits += BITS_OF_ROUNDING;
-        [reads, read_sectors, read_ms, writes, written_sectors, write_ms, busy_ms, queue_ms]
+        [
+            reads,
+            read_sectors,
+            read_ms,
+            writes,
+            written_sectors,
+            write_ms,
+            busy_ms,
+            queue_ms,
+        ]
     }
 
     /// Requests of one direction: how many, their sectors, their milliseconds.
     fn requests(&mut self, direction: usize, mean: f64) -> [u64; 3] {
         let count = self.chance.count(mean);
-        let pages = count + self.chance.count(count as f64 * (self.pages[direction] - 1.0));
+        let pages = count
+            + self
+                .chance
+                .count(count as f64 * (self.pages[direction] - 1.0));
         let slowness = (0.3 * self.chance.normal()).exp();
         let took_ms = (count as f64 * self.takes_ms[direction] * slowness).round() as u64;
-        self.bits += bits_of_count(mean) + bits_of_count(count as f64 * (self.pages[direction] - 1.0));
+        self.bits +=
+            bits_of_count(mean) + bits_of_count(count as f64 * (self.pages[direction] - 1.0));
         self.bits += bits_of_normal(took_ms as f64 * 0.3);
         [count, pages * 8, took_ms]
     }

@@ -31,7 +31,10 @@ pub fn add(text: &mut String, machine: &Machine, second: Option<i64>) {
     for (column, metric) in OF_DEVICE.iter().enumerate() {
         for (index, device) in machine.devices.iter().enumerate() {
             let (device, value) = (name(index), device.counters[column]);
-            let _ = write!(text, "node_disk_{metric}_total{{device=\"{device}\"}} {value}{end}");
+            let _ = write!(
+                text,
+                "node_disk_{metric}_total{{device=\"{device}\"}} {value}{end}"
+            );
         }
     }
     for (volume, used) in machine.used.iter().enumerate() {

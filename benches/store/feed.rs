@@ -59,7 +59,12 @@ impl Store {
         };
         let folder = folder.expect("a folder for the database");
         let (inlet, reader) = opened(folder.path(), keep).await;
-        Self { folder, inlet, reader, handed: 0 }
+        Self {
+            folder,
+            inlet,
+            reader,
+            handed: 0,
+        }
     }
 
     /// As fast as it goes.
@@ -89,7 +94,10 @@ impl Store {
         // What is new of devices and volumes goes before the first tick.
         self.handed += if self.handed == 0 { 2 } else { 1 };
         let (started, ran) = (Instant::now(), thread_time());
-        self.inlet.append_tick(interval).now_or_never().expect("watching never waits for room");
+        self.inlet
+            .append_tick(interval)
+            .now_or_never()
+            .expect("watching never waits for room");
         let ran = thread_time() - ran;
         cost.appending += ran;
         cost.longest_append_ran = cost.longest_append_ran.max(ran);
@@ -101,7 +109,11 @@ impl Store {
     pub fn wait(&self, behind: u64) {
         loop {
             let (health, lost) = self.inlet.health();
-            assert!(lost == 0 && health.error.is_none(), "{lost} lost, {:?}", health.error);
+            assert!(
+                lost == 0 && health.error.is_none(),
+                "{lost} lost, {:?}",
+                health.error
+            );
             if health.written + behind >= self.handed {
                 return;
             }
@@ -115,7 +127,10 @@ impl Store {
 
     /// Bytes of the journal's two files, which are written as zeros before they are used.
     pub fn journal_size(&self) -> u64 {
-        self.journal().iter().map(|path| path.metadata().map_or(0, |metadata| metadata.len())).sum()
+        self.journal()
+            .iter()
+            .map(|path| path.metadata().map_or(0, |metadata| metadata.len()))
+            .sum()
     }
 
     /// By this process, and to the device, so far.
@@ -129,7 +144,12 @@ impl Store {
 
     /// Everything is in the database then, and nothing else is beside it but the journal's two files.
     pub async fn close(self) -> TempDir {
-        let Self { folder, inlet, reader, .. } = self;
+        let Self {
+            folder,
+            inlet,
+            reader,
+            ..
+        } = self;
         drop(reader);
         inlet.close().await;
         folder
@@ -138,5 +158,7 @@ impl Store {
 
 /// Opens the database in this folder.
 pub async fn opened(folder: &Path, keep: Config) -> (StoreWriter, StoreReader) {
-    open(&folder.join("cowbell.db"), TickOrigin::ThisMachine, keep).await.expect("the store opens")
+    open(&folder.join("cowbell.db"), TickOrigin::ThisMachine, keep)
+        .await
+        .expect("the store opens")
 }

@@ -35,7 +35,10 @@ pub async fn figures(reader: &StoreReader, until: Timestamp) {
         let started = Instant::now();
         let sources = sources(&job, &setup);
         let times = Times::of(&job, until);
-        let every = reader.tick_table(&sources.wanted, times.range()).await.expect("rows are read");
+        let every = reader
+            .tick_table(&sources.wanted, times.range())
+            .await
+            .expect("rows are read");
         rows = every.ends_ms.len();
         reading.push(started.elapsed());
         let course = sources.course(&every, times).expect("a course");
@@ -45,13 +48,19 @@ pub async fn figures(reader: &StoreReader, until: Timestamp) {
         summing.push(started.elapsed());
     }
     let (read, all) = (median(&mut reading), median(&mut summing));
-    println!("| a job of {HOURS} h summarised, {rows} ticks, {PVS} PVs: 200 ms | {:.0} ms |", ms(all));
+    println!(
+        "| a job of {HOURS} h summarised, {rows} ticks, {PVS} PVs: 200 ms | {:.0} ms |",
+        ms(all)
+    );
     println!(
         "| – of it reading the ticks of {} series | {:.0} ms |",
         sources(&job, &setup).wanted.len(),
         ms(read)
     );
-    println!("| – the longest of {TIMES} | {:.0} ms |", ms(summing[TIMES - 1]));
+    println!(
+        "| – the longest of {TIMES} | {:.0} ms |",
+        ms(summing[TIMES - 1])
+    );
 }
 
 /// As many as a job can have, one after the other over the whole job.
@@ -71,12 +80,18 @@ fn median(took: &mut [Duration]) -> Duration {
 
 /// The simulated machine has no layers: others of its devices stand for them.
 fn sources(job: &Job, setup: &Setup) -> Sources {
-    let pvs: Vec<_> = (0..PVS).map(|pv| (name(pv), Subject::Device(name(pv)))).collect();
+    let pvs: Vec<_> = (0..PVS)
+        .map(|pv| (name(pv), Subject::Device(name(pv))))
+        .collect();
     let mut sources = Sources::of(job, setup, &pvs, |volume| Some(volume.to_string()));
     for wanted in &mut sources.wanted {
         match &wanted.subject {
-            Subject::Device(named) if named.ends_with("-cow") => wanted.subject = Subject::Device(name(5)),
-            Subject::Device(named) if named.ends_with("-real") => wanted.subject = Subject::Device(name(6)),
+            Subject::Device(named) if named.ends_with("-cow") => {
+                wanted.subject = Subject::Device(name(5))
+            }
+            Subject::Device(named) if named.ends_with("-real") => {
+                wanted.subject = Subject::Device(name(6))
+            }
             _ => {}
         }
     }

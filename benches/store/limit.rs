@@ -43,7 +43,10 @@ impl Columns {
         let is_any = work.iter().any(|number| *number != 0);
         self.0[COUNTERS].add(is_any.into());
         if is_any {
-            self.0.iter_mut().zip(left).for_each(|(tally, number)| tally.add(number));
+            self.0
+                .iter_mut()
+                .zip(left)
+                .for_each(|(tally, number)| tally.add(number));
         }
     }
 
@@ -81,7 +84,12 @@ impl Limit {
         Self {
             by_window: by_window / 8.0,
             by_day: day.iter().map(Columns::bits).sum::<f64>() / 8.0,
-            by_chance: machine.devices.iter().map(|device| device.bits).sum::<f64>() / 8.0,
+            by_chance: machine
+                .devices
+                .iter()
+                .map(|device| device.bits)
+                .sum::<f64>()
+                / 8.0,
         }
     }
 }

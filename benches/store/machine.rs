@@ -27,10 +27,25 @@ pub struct Size {
 
 impl Size {
     /// Thirty devices and ten volumes.
-    pub const USUAL: Self = Self { busy: 12, bursty: 10, idle: 8, volumes: 10 };
+    pub const USUAL: Self = Self {
+        busy: 12,
+        bursty: 10,
+        idle: 8,
+        volumes: 10,
+    };
     /// For a year in a few minutes.
-    pub const SMALL: Self = Self { busy: 1, bursty: 1, idle: 1, volumes: 1 };
-    pub const THOUSAND: Self = Self { busy: 400, bursty: 333, idle: 267, volumes: 10 };
+    pub const SMALL: Self = Self {
+        busy: 1,
+        bursty: 1,
+        idle: 1,
+        volumes: 1,
+    };
+    pub const THOUSAND: Self = Self {
+        busy: 400,
+        bursty: 333,
+        idle: 267,
+        volumes: 10,
+    };
 
     pub fn devices(self) -> usize {
         self.busy + self.bursty + self.idle
@@ -38,7 +53,9 @@ impl Size {
 
     fn habit(self, index: usize) -> Habit {
         match index {
-            _ if index < self.busy => Habit::Busy { has_backup: index < self.busy.div_ceil(3) },
+            _ if index < self.busy => Habit::Busy {
+                has_backup: index < self.busy.div_ceil(3),
+            },
             _ if index < self.busy + self.bursty => Habit::Bursty,
             _ => Habit::Idle,
         }
@@ -64,11 +81,14 @@ const TOTAL: u64 = 2_621_440;
 impl Machine {
     /// Its first tick is a second after `at`, or after a fixed Monday's midnight.
     pub fn new(size: Size, at: Option<Timestamp>) -> Self {
-        let devices = (0..size.devices()).map(|index| Device::new(size.habit(index), index as u64 + 1));
+        let devices =
+            (0..size.devices()).map(|index| Device::new(size.habit(index), index as u64 + 1));
         Self {
             size,
             devices: devices.collect(),
-            used: (0..size.volumes as u64).map(|volume| TOTAL / 20 * (volume + 1)).collect(),
+            used: (0..size.volumes as u64)
+                .map(|volume| TOTAL / 20 * (volume + 1))
+                .collect(),
             host: [0; HOST_VALUES as usize],
             chance: Chance::new(0),
             topology: Arc::new(topology(size)),
@@ -89,8 +109,11 @@ impl Machine {
     /// The next second. A timer comes a few microseconds early or late.
     pub fn tick(&mut self) -> Interval {
         let second = self.second;
-        let works: Vec<[u64; COUNTERS]> =
-            self.devices.iter_mut().map(|device| device.second(second)).collect();
+        let works: Vec<[u64; COUNTERS]> = self
+            .devices
+            .iter_mut()
+            .map(|device| device.second(second))
+            .collect();
         let elapsed_us = (1e6 + 60.0 * self.chance.normal()) as i64;
         self.second += 1;
         self.at_us += elapsed_us;
@@ -100,7 +123,9 @@ impl Machine {
             elapsed_us: elapsed_us.unsigned_abs(),
             topology: Arc::clone(&self.topology),
             devices: works.iter().map(interval_of).collect(),
-            volumes: (0..self.used.len()).map(|volume| self.state(volume)).collect(),
+            volumes: (0..self.used.len())
+                .map(|volume| self.state(volume))
+                .collect(),
             host: self.host(&works),
             devices_listed: true,
             policies: None,
@@ -128,8 +153,17 @@ impl Machine {
     /// Every third is a thin pool, which has metadata as well.
     fn state(&self, volume: usize) -> VolumeState {
         let fill = |used, total, unit| Some(Fill { used, total, unit });
-        let metadata = if volume % 3 == 2 { fill(self.used[volume] / 900, 4_096, 4_096) } else { None };
-        VolumeState { fill: fill(self.used[volume], TOTAL, 512), metadata, sync: None, state: State::Ok }
+        let metadata = if volume % 3 == 2 {
+            fill(self.used[volume] / 900, 4_096, 4_096)
+        } else {
+            None
+        };
+        VolumeState {
+            fill: fill(self.used[volume], TOTAL, 512),
+            metadata,
+            sync: None,
+            state: State::Ok,
+        }
     }
 
     fn host(&mut self, works: &[[u64; COUNTERS]]) -> Host {
@@ -138,18 +172,36 @@ impl Machine {
         let (read_kib, written_kib) = (kib(1), kib(4));
         let requests = works.iter().map(|work| work[0] + work[3]).sum::<u64>() as f64;
         let iowait = self.chance.count((requests / 300.0).min(80.0));
-        let (user, system) = (self.chance.count(22.0), self.chance.count(9.0 + requests / 1_500.0));
+        let (user, system) = (
+            self.chance.count(22.0),
+            self.chance.count(9.0 + requests / 1_500.0),
+        );
         let blocked = self.chance.count(iowait as f64 / 30.0);
-        let pressure_us = (iowait as f64 * 4_000.0 * (1.0 + 0.2 * self.chance.normal())).max(0.0) as u64;
+        let pressure_us =
+            (iowait as f64 * 4_000.0 * (1.0 + 0.2 * self.chance.normal())).max(0.0) as u64;
         let total = 200 + self.chance.between(0, 1);
-        let now = [read_kib, written_kib, user, system, iowait, total, blocked, pressure_us];
+        let now = [
+            read_kib,
+            written_kib,
+            user,
+            system,
+            iowait,
+            total,
+            blocked,
+            pressure_us,
+        ];
         for (sum, now) in self.host.iter_mut().zip(now) {
             *sum += now;
         }
         self.host[6] = blocked;
         Host {
             paged_kib: Some((read_kib, written_kib)),
-            cpu: Some(CpuWork { user, system, iowait, total }),
+            cpu: Some(CpuWork {
+                user,
+                system,
+                iowait,
+                total,
+            }),
             blocked: u32::try_from(blocked).ok(),
             pressure_us: Some(pressure_us),
         }
@@ -168,7 +220,10 @@ fn interval_of(work: &[u64; COUNTERS]) -> DeviceInterval {
         busy_ms: ms(6),
         queue_ms: ms(7),
     };
-    DeviceInterval { work: Some(work), counters: None }
+    DeviceInterval {
+        work: Some(work),
+        counters: None,
+    }
 }
 
 /// A device's columns in the order of its counters.
@@ -193,12 +248,19 @@ pub fn name(index: usize) -> String {
 fn topology(size: Size) -> Topology {
     let devices = (0..size.devices()).map(|index| device(index, index < size.busy.div_ceil(3)));
     let volumes = (0..size.volumes).map(|index| volume(index, size.devices()));
-    Topology { devices: devices.collect(), groups: Vec::new(), volumes: volumes.collect() }
+    Topology {
+        devices: devices.collect(),
+        groups: Vec::new(),
+        volumes: volumes.collect(),
+    }
 }
 
 fn device(index: usize, counts: bool) -> topology::Device {
     topology::Device {
-        number: Number { major: 253, minor: index as u32 },
+        number: Number {
+            major: 253,
+            minor: index as u32,
+        },
         name: name(index).into(),
         identity: format!("LVM-simulated-device-{index:04}").into(),
         generation: None,
@@ -223,7 +285,11 @@ fn volume(index: usize, devices: usize) -> Volume {
         lv: format!("lv{index}"),
         uuid: format!("simulated-volume-{index:04}").into(),
         device: Some(index % devices),
-        kind: if index % 3 == 2 { VolumeKind::ThinPool } else { VolumeKind::Snapshot },
+        kind: if index % 3 == 2 {
+            VolumeKind::ThinPool
+        } else {
+            VolumeKind::Snapshot
+        },
         origin: None,
         pool: None,
         size: None,

@@ -33,10 +33,20 @@ month       the same with 30 days
 limit       24 h: how small the counters can be at all";
 
 fn main() {
-    let named: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let suites = if named.is_empty() { vec!["day".to_string()] } else { named };
+    let named: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
+    let suites = if named.is_empty() {
+        vec!["day".to_string()]
+    } else {
+        named
+    };
     // As the daemon has it: the loop on the main thread, the rest on one other.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build();
     let runtime = runtime.expect("a runtime");
     for suite in suites {
         println!("\n## {suite} (load before: {})\n", meter::load());

@@ -54,7 +54,9 @@ impl Process {
 
     /// Processor time of its threads that live.
     pub fn ran(self) -> Duration {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0)).into_iter().flatten();
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0))
+            .into_iter()
+            .flatten();
         let ran = tasks.filter_map(|task| {
             let schedstat = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
             schedstat.split_whitespace().next()?.parse::<u64>().ok()
@@ -68,16 +70,29 @@ impl Process {
 }
 
 fn number_after(text: &str, key: &str) -> u64 {
-    let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
-    line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or_default()
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key))
+        .unwrap_or_default();
+    line.split_whitespace()
+        .next()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_default()
 }
 
 /// Bytes written to the block device below a folder, by everybody: the file system's journal is in it.
 pub fn device_written(folder: &Path) -> u64 {
     let number = std::fs::metadata(folder).map_or(0, |folder| folder.dev());
-    let stat = format!("/sys/dev/block/{}:{}/stat", rustix::fs::major(number), rustix::fs::minor(number));
+    let stat = format!(
+        "/sys/dev/block/{}:{}/stat",
+        rustix::fs::major(number),
+        rustix::fs::minor(number)
+    );
     let stat = std::fs::read_to_string(stat).unwrap_or_default();
-    stat.split_whitespace().nth(6).and_then(|sectors| sectors.parse::<u64>().ok()).unwrap_or_default()
+    stat.split_whitespace()
+        .nth(6)
+        .and_then(|sectors| sectors.parse::<u64>().ok())
+        .unwrap_or_default()
         * SECTOR
 }
 
@@ -95,7 +110,10 @@ pub fn size_of(folder: &Path) -> u64 {
 /// One, five and fifteen minutes' load: the machine may have other things to do.
 pub fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
+    text.split_whitespace()
+        .take(3)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 pub fn us(duration: Duration) -> f64 {

@@ -18,12 +18,20 @@ use crate::machine::{Machine, Size};
 use crate::meter::{ms, process_time, thread_time, us};
 
 /// Eight of them count, as the PVs do. The overview has three charts: fill, what backups read, and the eight PVs.
-pub const SIZE: Size = Size { busy: 24, bursty: 0, idle: 0, volumes: 4 };
+pub const SIZE: Size = Size {
+    busy: 24,
+    bursty: 0,
+    idle: 0,
+    volumes: 4,
+};
 const DAY: u64 = 24 * 3_600;
 const TIMES: usize = 11;
 const TICKS: u32 = 120;
 /// Two live pages with three charts each.
-const LIVE: [&str; 2] = ["/overview?from=-5m&width=1200", "/devices/dm-0/now?from=-5m&width=1200"];
+const LIVE: [&str; 2] = [
+    "/overview?from=-5m&width=1200",
+    "/devices/dm-0/now?from=-5m&width=1200",
+];
 
 /// The server's side, and a client's.
 struct Server {
@@ -73,7 +81,11 @@ impl Server {
             demo: None,
         });
         tokio::spawn(serve(vec![Listener::Network(socket)], site));
-        let server = Self { address, present, shutdown };
+        let server = Self {
+            address,
+            present,
+            shutdown,
+        };
         server.publish(store, machine);
         server
     }
@@ -86,22 +98,33 @@ impl Server {
 
     /// First byte and last byte of a page, on a new connection.
     fn time_to_load(&self, path: &str) {
-        let mut times: Vec<(Duration, Duration, usize)> = (0..TIMES).map(|_| self.load(path)).collect();
+        let mut times: Vec<(Duration, Duration, usize)> =
+            (0..TIMES).map(|_| self.load(path)).collect();
         times.sort();
         let (first, complete, bytes) = times[TIMES / 2];
         println!("| `{path}`, first byte: 50 ms | {:.1} ms |", ms(first));
-        println!("| … complete, {:.1} kB: 150 ms | {:.1} ms |", bytes as f64 / 1e3, ms(complete));
+        println!(
+            "| … complete, {:.1} kB: 150 ms | {:.1} ms |",
+            bytes as f64 / 1e3,
+            ms(complete)
+        );
     }
 
     fn load(&self, path: &str) -> (Duration, Duration, usize) {
         let began = Instant::now();
         let mut connection = TcpStream::connect(self.address).expect("a connection");
-        connection.write_all(request(path, "Connection: close\r\n").as_bytes()).expect("a request");
+        connection
+            .write_all(request(path, "Connection: close\r\n").as_bytes())
+            .expect("a request");
         let (mut first, mut rest) = ([0; 1], Vec::new());
         connection.read_exact(&mut first).expect("an answer");
         let first_byte = began.elapsed();
         connection.read_to_end(&mut rest).expect("the whole answer");
-        assert!(rest.starts_with(b"TTP/1.1 200"), "{}", String::from_utf8_lossy(&rest));
+        assert!(
+            rest.starts_with(b"TTP/1.1 200"),
+            "{}",
+            String::from_utf8_lossy(&rest)
+        );
         (first_byte, began.elapsed(), rest.len())
     }
 
@@ -114,7 +137,10 @@ impl Server {
             let cost = cost.saturating_sub(none);
             if windows == 1 {
                 alone = cost;
-                println!("| six charts over 5 min, a tick: 2 kB | {:.2} kB |", f64::from(bytes) / 1e3);
+                println!(
+                    "| six charts over 5 min, a tick: 2 kB | {:.2} kB |",
+                    f64::from(bytes) / 1e3
+                );
                 println!("| … processor time a tick: 1 ms | {:.2} ms |", ms(cost));
             } else {
                 let ratio = us(cost) / us(alone);
@@ -125,7 +151,9 @@ impl Server {
 
     /// Processor time and bytes a tick.
     fn live(&self, store: &mut Store, machine: &mut Machine, windows: usize) -> (Duration, u32) {
-        let paths = LIVE.iter().flat_map(|path| std::iter::repeat_n(*path, windows));
+        let paths = LIVE
+            .iter()
+            .flat_map(|path| std::iter::repeat_n(*path, windows));
         let mut pages: Vec<OpenPage> = paths.map(|path| self.open(path)).collect();
         pages.iter_mut().for_each(OpenPage::ask);
         let _first: u32 = pages.iter_mut().map(OpenPage::answer).sum();
@@ -142,27 +170,42 @@ impl Server {
             bytes += pages.iter_mut().map(OpenPage::answer).sum::<u32>();
             others += thread_time() - own;
         }
-        ((process_time() - began).saturating_sub(others) / TICKS, bytes / TICKS)
+        (
+            (process_time() - began).saturating_sub(others) / TICKS,
+            bytes / TICKS,
+        )
     }
 
     fn open(&self, path: &'static str) -> OpenPage {
         let connection = TcpStream::connect(self.address).expect("a connection");
         connection.set_nodelay(true).expect("an option of TCP");
-        OpenPage { path, connection, rendering: "none".into() }
+        OpenPage {
+            path,
+            connection,
+            rendering: "none".into(),
+        }
     }
 }
 
 impl OpenPage {
     fn ask(&mut self) {
         let header = format!("X-Rendering: {}\r\n", self.rendering);
-        self.connection.write_all(request(self.path, &header).as_bytes()).expect("a request");
+        self.connection
+            .write_all(request(self.path, &header).as_bytes())
+            .expect("a request");
     }
 
     /// The size of the answer's body.
     fn answer(&mut self) -> u32 {
         let (head, body) = answer(&mut self.connection);
-        let named = |name| head.lines().find_map(|line: &str| line.strip_prefix(name)).map(str::trim);
-        self.rendering = named("x-rendering:").expect("the number of the rendering").into();
+        let named = |name| {
+            head.lines()
+                .find_map(|line: &str| line.strip_prefix(name))
+                .map(str::trim)
+        };
+        self.rendering = named("x-rendering:")
+            .expect("the number of the rendering")
+            .into();
         body
     }
 }
@@ -213,14 +256,21 @@ fn answer(connection: &mut TcpStream) -> (String, u32) {
             }
         }
         let read = connection.read(&mut part).expect("an answer");
-        assert!(read > 0, "the connection ended: {}", String::from_utf8_lossy(&bytes));
+        assert!(
+            read > 0,
+            "the connection ended: {}",
+            String::from_utf8_lossy(&bytes)
+        );
         bytes.extend_from_slice(&part[..read]);
     }
 }
 
 /// `None` if it is not complete.
 fn size_of_body(head: &str, body: &[u8]) -> Option<u32> {
-    if let Some(length) = head.lines().find_map(|line| line.strip_prefix("content-length: ")) {
+    if let Some(length) = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "))
+    {
         let length = length.parse().expect("a length");
         return (body.len() >= length).then_some(length as u32);
     }

@@ -39,13 +39,18 @@ pub async fn measure(ticks: u64, make: impl Fn() -> Machine) {
         let folder = folder.expect("a folder for rows");
         let mut connection = open(folder.path(), schema).await.expect("SQLite opens");
         let mut machine = make();
-        let (began, wrote) = (process_time(), (Process::own().written(), device_written(folder.path())));
+        let (began, wrote) = (
+            process_time(),
+            (Process::own().written(), device_written(folder.path())),
+        );
         let mut making = Duration::ZERO;
         for _ in 0..ticks {
             let started = thread_time();
             let interval = machine.tick();
             making += thread_time() - started;
-            write(&mut connection, &interval, &machine.host).await.expect("SQLite writes");
+            write(&mut connection, &interval, &machine.host)
+                .await
+                .expect("SQLite writes");
         }
         let storing = process_time() - began - making;
         let wrote_now = (Process::own().written(), device_written(folder.path()));
@@ -75,21 +80,34 @@ async fn open(folder: &Path, schema: &'static str) -> sqlx::Result<SqliteConnect
     Ok(connection)
 }
 
-async fn write(connection: &mut SqliteConnection, interval: &Interval, host: &[u64]) -> sqlx::Result<()> {
+async fn write(
+    connection: &mut SqliteConnection,
+    interval: &Interval,
+    host: &[u64],
+) -> sqlx::Result<()> {
     let ts = interval.at.as_millisecond();
     let mut transaction = connection.begin().await?;
     for (dev, work) in (0i64..).zip(interval.devices.iter().filter_map(|device| device.work)) {
-        let mut query =
-            sqlx::query("INSERT INTO work VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)").bind(ts).bind(dev);
+        let mut query = sqlx::query("INSERT INTO work VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+            .bind(ts)
+            .bind(dev);
         for number in columns(&work) {
             query = query.bind(number.cast_signed());
         }
         query.execute(&mut *transaction).await?;
     }
-    let used = interval.volumes.iter().map(|volume| volume.fill.map_or(0, |fill| fill.used));
+    let used = interval
+        .volumes
+        .iter()
+        .map(|volume| volume.fill.map_or(0, |fill| fill.used));
     for (gauge, value) in (0i64..).zip(used.chain(host.iter().copied())) {
         let query = sqlx::query("INSERT INTO gauge VALUES (?, ?, ?)");
-        query.bind(ts).bind(gauge).bind(value.cast_signed()).execute(&mut *transaction).await?;
+        query
+            .bind(ts)
+            .bind(gauge)
+            .bind(value.cast_signed())
+            .execute(&mut *transaction)
+            .await?;
     }
     transaction.commit().await
 }
@@ -99,7 +117,8 @@ async fn read(connection: &mut SqliteConnection) -> sqlx::Result<Duration> {
     let mut took = Vec::new();
     for _ in 0..5 {
         let started = Instant::now();
-        let query = sqlx::query_as::<_, (i64, i64)>("SELECT ts, b FROM work WHERE dev = 0 ORDER BY ts");
+        let query =
+            sqlx::query_as::<_, (i64, i64)>("SELECT ts, b FROM work WHERE dev = 0 ORDER BY ts");
         query.fetch_all(&mut *connection).await?;
         took.push(started.elapsed());
     }

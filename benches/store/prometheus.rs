@@ -17,15 +17,25 @@ use crate::meter::{Process, size_of, thread_time};
 const BLOCK: u64 = 7_200;
 
 pub fn is_installed() -> bool {
-    let runs =
-        |name| Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    ["prometheus", "promtool"].into_iter().all(|name| runs(name).is_ok_and(|status| status.success()))
+    let runs = |name| {
+        Command::new(name)
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+    };
+    ["prometheus", "promtool"]
+        .into_iter()
+        .all(|name| runs(name).is_ok_and(|status| status.success()))
 }
 
 /// Bytes on disk of so many ticks as blocks, as `promtool` makes them, and how many of them are samples' own.
 pub fn blocks(mut machine: Machine, ticks: u64) -> (u64, u64) {
     let folder = TempDir::new().expect("a folder for blocks");
-    let (input, output) = (folder.path().join("openmetrics"), folder.path().join("blocks"));
+    let (input, output) = (
+        folder.path().join("openmetrics"),
+        folder.path().join("blocks"),
+    );
     let start = machine.at().as_second();
     for first in (0..ticks).step_by(BLOCK as usize) {
         let mut text = String::new();
@@ -38,7 +48,9 @@ pub fn blocks(mut machine: Machine, ticks: u64) -> (u64, u64) {
         import(&input, &output);
     }
     let blocks = std::fs::read_dir(&output).into_iter().flatten().flatten();
-    let chunks = blocks.map(|block| size_of(&block.path().join("chunks"))).sum();
+    let chunks = blocks
+        .map(|block| size_of(&block.path().join("chunks")))
+        .sum();
     (size_of(&output), chunks)
 }
 
@@ -48,7 +60,10 @@ fn import(input: &Path, output: &Path) {
         .args([input, output])
         .stdout(Stdio::null())
         .status();
-    assert!(made.is_ok_and(|status| status.success()), "promtool makes blocks");
+    assert!(
+        made.is_ok_and(|status| status.success()),
+        "promtool makes blocks"
+    );
 }
 
 /// A Prometheus that scrapes what it is shown, each second.
@@ -71,7 +86,12 @@ impl Scraper {
         let folder = TempDir::new();
         let folder = folder.expect("a folder for Prometheus");
         let child = start(folder.path(), port);
-        Self { child, folder, text, answering }
+        Self {
+            child,
+            folder,
+            text,
+            answering,
+        }
     }
 
     pub fn show(&self, machine: &Machine) {
@@ -89,7 +109,10 @@ impl Scraper {
     }
 
     pub fn answering(&self) -> Duration {
-        *self.answering.lock().unwrap_or_else(PoisonError::into_inner)
+        *self
+            .answering
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -109,7 +132,10 @@ fn start(folder: &Path, port: u16) -> Child {
     std::fs::write(&config, text).expect("room for a configuration");
     Command::new("prometheus")
         .arg(format!("--config.file={}", config.display()))
-        .arg(format!("--storage.tsdb.path={}", folder.join("tsdb").display()))
+        .arg(format!(
+            "--storage.tsdb.path={}",
+            folder.join("tsdb").display()
+        ))
         .arg("--web.listen-address=127.0.0.1:29090")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -123,7 +149,8 @@ fn answer(listener: &TcpListener, text: &Mutex<String>, ran: &Mutex<Duration>) {
         let mut request = [0; 4096];
         while stream.read(&mut request).is_ok_and(|count| count > 0) {
             let text = text.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length:";
+            let head =
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length:";
             if write!(stream, "{head} {}\r\n\r\n{text}", text.len()).is_err() {
                 break;
             }

@@ -22,17 +22,43 @@ const BYTES: [DeviceQuantity; 2] = [DeviceQuantity::ReadBytes, DeviceQuantity::W
 pub async fn day(reader: &StoreReader, until: Timestamp) {
     let day = SignedDuration::from_hours(24);
     let most = median(reader, &wanted(1, &BYTES[..1]), day, until, MOST_POINTS).await;
-    row(&format!("1 device, 24 h, at full resolution ({MOST_POINTS} points): 15 ms"), most);
+    row(
+        &format!("1 device, 24 h, at full resolution ({MOST_POINTS} points): 15 ms"),
+        most,
+    );
     let thinned = median(reader, &wanted(1, &BYTES[..1]), day, until, 1_000).await;
     row("1 device, 24 h, 1,000 points: 10 ms", thinned);
-    let latency = median(reader, &wanted(1, &[DeviceQuantity::ReadAwaitMs]), day, until, MOST_POINTS).await;
-    row("… read_await_ms at full resolution, which is of two columns", latency);
+    let latency = median(
+        reader,
+        &wanted(1, &[DeviceQuantity::ReadAwaitMs]),
+        day,
+        until,
+        MOST_POINTS,
+    )
+    .await;
+    row(
+        "… read_await_ms at full resolution, which is of two columns",
+        latency,
+    );
     let eight = median(reader, &wanted(8, &BYTES), day, until, DEFAULT_POINTS).await;
-    row(&format!("8 devices, 24 h, read and written, {DEFAULT_POINTS} points each: 50 ms"), eight);
+    row(
+        &format!("8 devices, 24 h, read and written, {DEFAULT_POINTS} points each: 50 ms"),
+        eight,
+    );
     let eight = median(reader, &wanted(8, &BYTES), day, until, MOST_POINTS).await;
     row("… at full resolution", eight);
-    let hour = median(reader, &wanted(8, &BYTES), SignedDuration::from_hours(1), until, DEFAULT_POINTS).await;
-    row("8 devices, the last hour, read and written, 600 points each", hour);
+    let hour = median(
+        reader,
+        &wanted(8, &BYTES),
+        SignedDuration::from_hours(1),
+        until,
+        DEFAULT_POINTS,
+    )
+    .await;
+    row(
+        "8 devices, the last hour, read and written, 600 points each",
+        hour,
+    );
 }
 
 /// One device over a long time, thinned.
@@ -41,7 +67,10 @@ pub async fn long(reader: &StoreReader, days: i64, until: Timestamp) {
     let took = median(reader, &wanted(1, &BYTES[..1]), range, until, 1_000).await;
     row(&format!("1 device, {days} days, 1,000 points: 30 ms"), took);
     let took = median(reader, &wanted(1, &BYTES), range, until, 1_000).await;
-    row(&format!("1 device, {days} days, read and written, 1,000 points each"), took);
+    row(
+        &format!("1 device, {days} days, read and written, 1,000 points each"),
+        took,
+    );
 }
 
 /// All of the last day, as text.
@@ -50,12 +79,29 @@ pub async fn export(db: &Path, until: Timestamp) {
     Process::own().forget_most();
     let started = Instant::now();
     let mut view = ReadView::of(db).await.expect("the database is read");
-    let range = Range { from: until - SignedDuration::from_hours(24), to: until };
-    let ask = ExportQuery { range, of: Vec::new(), metrics: Vec::new(), resolution: Resolution::Tick };
+    let range = Range {
+        from: until - SignedDuration::from_hours(24),
+        to: until,
+    };
+    let ask = ExportQuery {
+        range,
+        of: Vec::new(),
+        metrics: Vec::new(),
+        resolution: Resolution::Tick,
+    };
     let mut target = Target::Text(Text::new(Form::Csv, Box::new(std::io::sink())));
-    let rows = view.export(&ask, &mut target, |_| ()).await.expect("all is exported").rows;
-    let (took, most) = (started.elapsed().as_secs_f64(), Process::own().most_resident_mib());
-    println!("| every tick of a day as CSV | {rows} rows in {took:.1} s, RSS {before:.0} to {most:.0} MiB |");
+    let rows = view
+        .export(&ask, &mut target, |_| ())
+        .await
+        .expect("all is exported")
+        .rows;
+    let (took, most) = (
+        started.elapsed().as_secs_f64(),
+        Process::own().most_resident_mib(),
+    );
+    println!(
+        "| every tick of a day as CSV | {rows} rows in {took:.1} s, RSS {before:.0} to {most:.0} MiB |"
+    );
 }
 
 fn wanted(devices: usize, quantities: &[DeviceQuantity]) -> Vec<SeriesKey> {
@@ -76,13 +122,23 @@ async fn median(
     to: Timestamp,
     points: usize,
 ) -> (Duration, usize) {
-    let range = Range { from: to - length, to };
+    let range = Range {
+        from: to - length,
+        to,
+    };
     let (mut took, mut given) = (Vec::with_capacity(TIMES), 0);
     for _ in 0..TIMES {
         let started = Instant::now();
-        let series = reader.series(wanted, range, points).await.expect("the series is read");
+        let series = reader
+            .series(wanted, range, points)
+            .await
+            .expect("the series is read");
         took.push(started.elapsed());
-        given = series.iter().flatten().map(|series| series.points.len()).sum();
+        given = series
+            .iter()
+            .flatten()
+            .map(|series| series.points.len())
+            .sum();
     }
     took.sort_unstable();
     (took[TIMES / 2], given)

@@ -23,13 +23,19 @@ pub async fn day() {
     let mut machine = Machine::new(Size::USUAL, None);
     let mut store = Store::new().await;
     let cost = store.feed(&mut machine, DAY);
-    println!("| CPU per tick of storing, fast loop: 0.1 ms | {:.1} µs |", cost.per_tick_us());
+    println!(
+        "| CPU per tick of storing, fast loop: 0.1 ms | {:.1} µs |",
+        cost.per_tick_us()
+    );
     appends(&cost);
     reads::day(&store.reader, machine.at()).await;
     let folder = store.close().await;
     reads::export(&folder.path().join("cowbell.db"), machine.at()).await;
     let size = size_of(folder.path());
-    println!("| a day on disk, everything: 22 MB | {:.2} MB |", size as f64 / 1e6);
+    println!(
+        "| a day on disk, everything: 22 MB | {:.2} MB |",
+        size as f64 / 1e6
+    );
     println!(
         "| bytes a value ({} values a tick) | {:.3} |",
         machine.values(),
@@ -55,7 +61,9 @@ pub async fn job() {
 /// Where the bytes of a database are.
 async fn composition(folder: &std::path::Path, values: u64) {
     let url = format!("sqlite://{}?mode=ro", folder.join("cowbell.db").display());
-    let mut connection = sqlx::SqliteConnection::connect(&url).await.expect("the database is there");
+    let mut connection = sqlx::SqliteConnection::connect(&url)
+        .await
+        .expect("the database is there");
     let chunks: Vec<(i64, i64, i64, i64)> = sqlx::query_as(
         "SELECT id >> 60, id & 7, count(*), sum(length(data)) FROM chunk GROUP BY 1, 2 ORDER BY 1, 2",
     )
@@ -69,7 +77,9 @@ async fn composition(folder: &std::path::Path, values: u64) {
             .expect("segments");
     for (level, kind, count, bytes) in chunks {
         let level = LEVELS.get(level as usize).unwrap_or(&"?");
-        let kind = ["host", "device", "copying", "volume"].get(kind as usize).unwrap_or(&"?");
+        let kind = ["host", "device", "copying", "volume"]
+            .get(kind as usize)
+            .unwrap_or(&"?");
         println!(
             "| – of it {kind}, {level} | {bytes} B in {count} chunks, {:.4} a value |",
             bytes as f64 / values as f64
@@ -92,8 +102,14 @@ pub async fn written() {
     // What is made once is not the cost of a tick: tables, and the journal's files at their full length.
     store.feed(&mut machine, HOUR);
     let cost = store.feed(&mut machine, 6 * HOUR);
-    println!("| written per tick: 1,500 B | {} B |", cost.written / cost.ticks);
-    println!("| – by the device's counter | {} B |", cost.device_written / cost.ticks);
+    println!(
+        "| written per tick: 1,500 B | {} B |",
+        cost.written / cost.ticks
+    );
+    println!(
+        "| – by the device's counter | {} B |",
+        cost.device_written / cost.ticks
+    );
     store.close().await;
 }
 
@@ -102,7 +118,10 @@ pub async fn long(size: Size, days: u64) {
     head();
     let mut machine = Machine::new(size, None);
     let minutes = Age(Duration::from_secs(days * DAY));
-    let keep = Config { minutes, ..Config::default() };
+    let keep = Config {
+        minutes,
+        ..Config::default()
+    };
     let mut store = Store::keeping(keep).await;
     let (mut cost, mut resident, mut forecasts) = (Cost::default(), Vec::new(), Vec::new());
     for _ in 0..10 {
@@ -110,18 +129,33 @@ pub async fn long(size: Size, days: u64) {
         cost.ticks += part.ticks;
         cost.storing += part.storing;
         resident.push(format!("{:.1}", Process::own().resident_mib()));
-        let forecast = store.inlet.health().0.stock.forecast_bytes(&keep).unwrap_or_default();
+        let forecast = store
+            .inlet
+            .health()
+            .0
+            .stock
+            .forecast_bytes(&keep)
+            .unwrap_or_default();
         forecasts.push(format!("{:.1}", forecast as f64 / 1e6));
     }
     println!("| CPU per tick of storing | {:.1} µs |", cost.per_tick_us());
-    println!("| RSS after each tenth: flat | {} MiB |", resident.join(", "));
-    println!("| what it would need, as told after each tenth | {} MB |", forecasts.join(", "));
+    println!(
+        "| RSS after each tenth: flat | {} MiB |",
+        resident.join(", ")
+    );
+    println!(
+        "| what it would need, as told after each tenth | {} MB |",
+        forecasts.join(", ")
+    );
     reads::long(&store.reader, days as i64, machine.at()).await;
     reads::day(&store.reader, machine.at()).await;
     let folder = store.close().await;
     let size = size_of(folder.path());
     let per_value = per_value(size, &machine, cost.ticks);
-    println!("| {days} days on disk | {:.1} MB, {per_value:.3} a value |", size as f64 / 1e6);
+    println!(
+        "| {days} days on disk | {:.1} MB, {per_value:.3} a value |",
+        size as f64 / 1e6
+    );
     let started = Instant::now();
     let (inlet, reader) = opened(folder.path(), keep).await;
     println!("| start: under 1 s | {:.0} ms |", ms(started.elapsed()));
@@ -137,10 +171,16 @@ pub async fn thousand() {
     let mut store = Store::new().await;
     Process::own().forget_most();
     let cost = store.feed(&mut machine, HOUR);
-    println!("| CPU per tick of storing 1,000 devices: 0.6 ms | {:.0} µs |", cost.per_tick_us());
+    println!(
+        "| CPU per tick of storing 1,000 devices: 0.6 ms | {:.0} µs |",
+        cost.per_tick_us()
+    );
     appends(&cost);
     println!("| written per tick | {} B |", cost.written / cost.ticks);
-    println!("| – by the device's counter | {} B |", cost.device_written / cost.ticks);
+    println!(
+        "| – by the device's counter | {} B |",
+        cost.device_written / cost.ticks
+    );
     let most = Process::own().most_resident_mib();
     println!("| RSS at most: 100 MiB | {most:.0} MiB ({before:.0} before) |");
     let folder = store.close().await;
@@ -153,7 +193,9 @@ pub async fn thousand() {
 }
 
 pub async fn rows() {
-    println!("| scheme | B/value | written per tick | device | CPU per tick | 1 device, whole span |");
+    println!(
+        "| scheme | B/value | written per tick | device | CPU per tick | 1 device, whole span |"
+    );
     println!("|---|---|---|---|---|---|");
     let make = || Machine::new(Size::USUAL, None);
     plain_rows::measure(HOUR / 2, make).await;
@@ -177,7 +219,10 @@ pub fn prometheus() {
     let machine = Machine::new(Size::USUAL, None);
     let samples = (machine.values() * DAY) as f64;
     let (size, chunks) = blocks(machine, DAY);
-    println!("| Prometheus, 24 h as blocks of two hours (promtool) | {:.2} MB |", size as f64 / 1e6);
+    println!(
+        "| Prometheus, 24 h as blocks of two hours (promtool) | {:.2} MB |",
+        size as f64 / 1e6
+    );
     println!(
         "| – bytes a sample | {:.3}, chunks alone {:.3} |",
         size as f64 / samples,
@@ -191,30 +236,47 @@ pub fn limit() {
     let values = (machine.size.devices() * 8) as f64 * DAY as f64;
     let limit = Limit::of(machine, DAY);
     for (named, bytes) in [
-        ("order-0 entropy, each window's own distributions for nothing", limit.by_window),
-        ("order-0 entropy, one distribution a column and day", limit.by_day),
+        (
+            "order-0 entropy, each window's own distributions for nothing",
+            limit.by_window,
+        ),
+        (
+            "order-0 entropy, one distribution a column and day",
+            limit.by_day,
+        ),
         ("chance that went in, hidden rates known", limit.by_chance),
     ] {
-        println!("| {named} | {bytes:.0} B, {:.4} a device's value |", bytes / values);
+        println!(
+            "| {named} | {bytes:.0} B, {:.4} a device's value |",
+            bytes / values
+        );
     }
 }
 
 /// At one tick a second.
 pub async fn real() {
-    let minutes: u64 = std::env::var("MINUTES").ok().and_then(|text| text.parse().ok()).unwrap_or(22);
+    let minutes: u64 = std::env::var("MINUTES")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(22);
     let mut machine = Machine::new(Size::USUAL, Some(Timestamp::now()));
     let mut store = Store::new().await;
     let scraper = is_installed().then(Scraper::start);
     settle(&mut store, &mut machine, scraper.as_ref());
     let answering = || scraper.as_ref().map_or(Duration::ZERO, Scraper::answering);
     let theirs = || {
-        scraper
-            .as_ref()
-            .map_or((0, Duration::ZERO), |scraper| (scraper.process().written(), scraper.process().ran()))
+        scraper.as_ref().map_or((0, Duration::ZERO), |scraper| {
+            (scraper.process().written(), scraper.process().ran())
+        })
     };
     let mut cost = Cost::default();
-    let (began, loop_began, answered, wrote, beside) =
-        (process_time(), thread_time(), answering(), store.wrote(), theirs());
+    let (began, loop_began, answered, wrote, beside) = (
+        process_time(),
+        thread_time(),
+        answering(),
+        store.wrote(),
+        theirs(),
+    );
     let grown = store.journal_size();
     for _ in 0..minutes * 60 {
         second(&mut store, &mut machine, scraper.as_ref(), &mut cost);
@@ -224,22 +286,37 @@ pub async fn real() {
     let other = (thread_time() - loop_began) - cost.appending + (answering() - answered);
     cost.storing = (process_time() - began).saturating_sub(other);
     head();
-    println!("| written per tick: 1,500 B | {} B |", (wrote_now.0 - wrote.0) / cost.ticks);
+    println!(
+        "| written per tick: 1,500 B | {} B |",
+        (wrote_now.0 - wrote.0) / cost.ticks
+    );
     let grown = (store.journal_size() - grown) / cost.ticks;
     println!("| – of it the journal's files growing, once and for all | {grown} B |");
-    println!("| – by the device's counter, that included | {} B |", (wrote_now.1 - wrote.1) / cost.ticks);
-    println!("| CPU per tick of storing, one tick a second | {:.0} µs |", cost.per_tick_us());
+    println!(
+        "| – by the device's counter, that included | {} B |",
+        (wrote_now.1 - wrote.1) / cost.ticks
+    );
+    println!(
+        "| CPU per tick of storing, one tick a second | {:.0} µs |",
+        cost.per_tick_us()
+    );
     appends(&cost);
     println!("| RSS | {:.1} MiB |", Process::own().resident_mib());
     if let Some(scraper) = &scraper {
         let per_tick = us(beside_now.1 - beside.1) / cost.ticks as f64;
-        println!("| Prometheus beside it: written per tick | {} B |", (beside_now.0 - beside.0) / cost.ticks);
+        println!(
+            "| Prometheus beside it: written per tick | {} B |",
+            (beside_now.0 - beside.0) / cost.ticks
+        );
         println!("| – CPU per tick, of scraping and storing | {per_tick:.0} µs |");
         println!("| – RSS | {:.0} MiB |", scraper.process().resident_mib());
         println!("| – on disk | {:.2} MB |", scraper.size() as f64 / 1e6);
     }
     let folder = store.close().await;
-    println!("| on disk after closing | {:.2} MB |", size_of(folder.path()) as f64 / 1e6);
+    println!(
+        "| on disk after closing | {:.2} MB |",
+        size_of(folder.path()) as f64 / 1e6
+    );
 }
 
 /// What is done once, at the start, is not the cost of a tick.

@@ -26,7 +26,8 @@ impl Rules {
         let is_good = job.outcome == Some(Outcome::Succeeded) && job.is_backup();
         if is_good && (job.kind == JobKind::Snapshot || job.backup_of.is_none()) {
             let how = format!("{} has a good backup again.", name(job));
-            let is_before = |alert: &Alert| job.ended_at.is_some_and(|ended| alert.raised_at <= ended);
+            let is_before =
+                |alert: &Alert| job.ended_at.is_some_and(|ended| alert.raised_at <= ended);
             let is_over = |alert: &Alert| {
                 is_same(job, &alert.vg, &alert.lv) && (*alert.uuid == *job.key || is_before(alert))
             };
@@ -39,7 +40,8 @@ impl Rules {
     /// Raises alerts for jobs that ended while no process watched.
     pub fn judge_ended(&mut self, jobs: &[Arc<Job>], at: Timestamp) -> Vec<Alert> {
         let is_new = |job: &&Arc<Job>| {
-            job.ended_at.is_some_and(|ended| at.as_millisecond() - ended.as_millisecond() < MAX_AGE_MS)
+            job.ended_at
+                .is_some_and(|ended| at.as_millisecond() - ended.as_millisecond() < MAX_AGE_MS)
         };
         let has_better = |job: &Job| {
             jobs.iter().any(|other| {
@@ -49,8 +51,11 @@ impl Rules {
             })
         };
         let bad = jobs.iter().filter(is_new).filter(|job| !has_better(job));
-        let bad: Vec<(&Arc<Job>, Severity)> = bad.filter_map(|job| Some((job, severity(job)?))).collect();
-        bad.into_iter().filter_map(|(job, severity)| self.raise_for(job, severity, at)).collect()
+        let bad: Vec<(&Arc<Job>, Severity)> =
+            bad.filter_map(|job| Some((job, severity(job)?))).collect();
+        bad.into_iter()
+            .filter_map(|(job, severity)| self.raise_for(job, severity, at))
+            .collect()
     }
 
     /// Clears expired alerts.
@@ -89,7 +94,9 @@ fn severity(job: &Job) -> Option<Severity> {
     match () {
         () if job.damaged_archive().is_some() => Some(Severity::Critical),
         () if !job.is_backup() => None,
-        () if job.is_untrustworthy() || job.outcome.is_some_and(Outcome::is_bad) => Some(Severity::Critical),
+        () if job.is_untrustworthy() || job.outcome.is_some_and(Outcome::is_bad) => {
+            Some(Severity::Critical)
+        }
         () if is_unconfirmed() => Some(Severity::Warning),
         () => None,
     }
@@ -103,14 +110,21 @@ fn is_same(job: &Job, vg: &str, lv: &str) -> bool {
 
 pub(super) fn name(job: &Job) -> String {
     let (vg, lv) = job.backed_up();
-    if vg.is_empty() { lv } else { format!("{vg}/{lv}") }
+    if vg.is_empty() {
+        lv
+    } else {
+        format!("{vg}/{lv}")
+    }
 }
 
 fn sentence(job: &Job) -> String {
     let backup = format!("The backup of {}", name(job));
     // The alert lasts for days, so the sentence needs a date.
-    let time =
-        |at: Option<Timestamp>| at.map_or_else(String::new, |at| format!(" at {}", at.strftime("%F %T UTC")));
+    let time = |at: Option<Timestamp>| {
+        at.map_or_else(String::new, |at| {
+            format!(" at {}", at.strftime("%F %T UTC"))
+        })
+    };
     let (doubt, accept) = (job.doubt(), job.way_to_accept());
     let ended = time(job.ended_at);
     let harm = job.harm().or(job.died_at.map(|at| (Harm::Death, at)));
@@ -130,14 +144,19 @@ fn sentence(job: &Job) -> String {
             "{backup} reported success{ended}, but whether it is complete is unclear: {doubt}.{accept}"
         ),
         (Some(Outcome::Incomplete), _) => {
-            format!("{backup} reported success{ended}, but is incomplete: {doubt}. So {REPEAT}.{accept}")
+            format!(
+                "{backup} reported success{ended}, but is incomplete: {doubt}. So {REPEAT}.{accept}"
+            )
         }
         (Some(Outcome::Overflowed), harm) => format!(
             "{backup} is lost: its snapshot became invalid{}. Repeat it with a larger snapshot.",
             time(harm.map(|(_, at)| at))
         ),
         (Some(Outcome::Failed), _) => {
-            format!("{backup} failed{ended}{}. See its log, and repeat it.", why(job))
+            format!(
+                "{backup} failed{ended}{}. See its log, and repeat it.",
+                why(job)
+            )
         }
         (Some(Outcome::Abandoned), _) => format!(
             "{backup} did not finish: its process ended{ended} without a report. Repeat it.{}",
@@ -153,7 +172,11 @@ fn sentence(job: &Job) -> String {
                 "{backup} reported success, but its snapshot {what}{}{detail}. The backup may be truncated or padded with zeros: \
                  {REPEAT}{}.",
                 time(at),
-                if what == Harm::Death.text() { " with a larger snapshot" } else { "" }
+                if what == Harm::Death.text() {
+                    " with a larger snapshot"
+                } else {
+                    ""
+                }
             )
         }
     }

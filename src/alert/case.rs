@@ -42,7 +42,15 @@ impl Case<'_> {
             let is_its = |key: &str| *self.volume.uuid == *key;
             let mut running = self.now.jobs.running().iter();
             let running = running.find(|job| is_its(&job.key)).map(|job| job.id);
-            let ended = || self.now.jobs.ended().iter().rev().find(|job| is_its(&job.key)).map(|job| job.id);
+            let ended = || {
+                self.now
+                    .jobs
+                    .ended()
+                    .iter()
+                    .rev()
+                    .find(|job| is_its(&job.key))
+                    .map(|job| job.id)
+            };
             running.or_else(ended)
         };
         backup.or_else(own)

@@ -21,17 +21,25 @@ pub(super) fn evaluate(
         State::Unknown => return (Evaluation::Unchanged, None),
         _ => {}
     }
-    let Some(percent) = case.fill().map(Fill::percent) else { return (Evaluation::Unchanged, None) };
+    let Some(percent) = case.fill().map(Fill::percent) else {
+        return (Evaluation::Unchanged, None);
+    };
     let (evaluation, value) = match (case.rule, case.forecast) {
         (Rule::TimeUntilFull, Some(forecast)) => time_until_full(forecast, thresholds, raised),
         (Rule::FullBeforeDone, Some(forecast)) => (full_before_done(forecast, raised), None),
         (Rule::TimeUntilFull | Rule::FullBeforeDone, None) => (Evaluation::Unchanged, None),
-        _ => (by_value(case.rule, percent, thresholds, raised), Some(percent)),
+        _ => (
+            by_value(case.rule, percent, thresholds, raised),
+            Some(percent),
+        ),
     };
     // What a backup always needs is no warning, if it will certainly be enough.
-    let is_enough = case.rule.has_outlook() && case.forecast.as_ref().is_some_and(|it| it.is_done_first());
+    let is_enough =
+        case.rule.has_outlook() && case.forecast.as_ref().is_some_and(|it| it.is_done_first());
     match evaluation {
-        Evaluation::Raised(Severity::Warning) if is_enough && raised.is_none() => (Evaluation::Clear, value),
+        Evaluation::Raised(Severity::Warning) if is_enough && raised.is_none() => {
+            (Evaluation::Clear, value)
+        }
         _ => (evaluation, value),
     }
 }
@@ -49,16 +57,22 @@ fn time_until_full(
         Expected::Now => return (Evaluation::Raised(Severity::Critical), Some(0.0)),
         Expected::In(eta) => eta,
     };
-    let Some(likely_s) = eta.likely_s else { return (Evaluation::Clear, None) };
+    let Some(likely_s) = eta.likely_s else {
+        return (Evaluation::Clear, None);
+    };
     let is_certain = |severity| {
-        let is_soon = eta.latest_s.is_some_and(|latest_s| latest_s <= thresholds.warning);
+        let is_soon = eta
+            .latest_s
+            .is_some_and(|latest_s| latest_s <= thresholds.warning);
         eta.basis == EtaBasis::Tested && (severity == Severity::Warning || is_soon)
     };
     let evaluation = match by_value(Rule::TimeUntilFull, likely_s, thresholds, raised) {
-        Evaluation::Raised(severity) if Some(severity) > raised && !is_certain(severity) => match raised {
-            None if is_certain(Severity::Warning) => Evaluation::Raised(Severity::Warning),
-            _ => Evaluation::Unchanged,
-        },
+        Evaluation::Raised(severity) if Some(severity) > raised && !is_certain(severity) => {
+            match raised {
+                None if is_certain(Severity::Warning) => Evaluation::Raised(Severity::Warning),
+                _ => Evaluation::Unchanged,
+            }
+        }
         evaluation => evaluation,
     };
     (evaluation, Some(likely_s))
@@ -66,7 +80,11 @@ fn time_until_full(
 
 /// A critical race remains critical until it is decided.
 fn full_before_done(forecast: &Forecast, raised: Option<Severity>) -> Evaluation {
-    match forecast.backup.as_ref().map(|(_, outlook)| (outlook.verdict, outlook.risk)) {
+    match forecast
+        .backup
+        .as_ref()
+        .map(|(_, outlook)| (outlook.verdict, outlook.risk))
+    {
         Some((OutlookVerdict::TooEarly, _)) => Evaluation::Unchanged,
         Some((_, Risk::High)) => Evaluation::Raised(Severity::Critical),
         Some((_, Risk::Race)) => Evaluation::Raised(raised.unwrap_or(Severity::Warning)),

@@ -11,11 +11,11 @@ mod rule;
 mod sentence;
 mod settle;
 mod state;
+#[cfg(test)]
+mod tests;
 mod trend;
 mod volumes;
 pub mod wording;
-#[cfg(test)]
-mod tests;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -119,7 +119,9 @@ pub fn alike<'a>(alerts: impl IntoIterator<Item = &'a Alert>) -> Vec<Vec<&'a Ale
             None => groups.push(vec![alert]),
         }
     }
-    groups.iter_mut().for_each(|group| group.sort_by_key(|alert| Reverse((alert.severity, alert.raised_at))));
+    groups
+        .iter_mut()
+        .for_each(|group| group.sort_by_key(|alert| Reverse((alert.severity, alert.raised_at))));
     groups
 }
 
@@ -143,7 +145,8 @@ struct Clock {
 impl Clock {
     /// The seconds from `since` to `at`, or fewer if the clock was set forward.
     fn age_s(self, since: Timestamp, at: Timestamp) -> f64 {
-        seconds_between(since, at).min(seconds_between(since, self.began_at).max(0.0) + self.running_s)
+        seconds_between(since, at)
+            .min(seconds_between(since, self.began_at).max(0.0) + self.running_s)
     }
 }
 
@@ -231,7 +234,10 @@ impl Rules {
             return Vec::new();
         }
         let is_slow = self.is_due(interval.at);
-        let clock = self.clock.get_or_insert(Clock { began_at: interval.at, running_s: 0.0 });
+        let clock = self.clock.get_or_insert(Clock {
+            began_at: interval.at,
+            running_s: 0.0,
+        });
         clock.running_s += interval.elapsed_us as f64 / 1e6;
         let mut changed = Vec::new();
         let known = self.known_settings(&interval.topology);
@@ -266,7 +272,10 @@ impl Rules {
             _ => {
                 self.trends.retain(topology);
                 let special = |volume: &Volume| self.settings.special(&volume.vg, &volume.lv);
-                (Arc::clone(topology), topology.volumes.iter().map(special).collect())
+                (
+                    Arc::clone(topology),
+                    topology.volumes.iter().map(special).collect(),
+                )
             }
         }
     }

@@ -12,7 +12,13 @@ use crate::source::{Part, variant_name};
 use crate::units::duration_text;
 
 /// The parts of every tick.
-const OF_TICKS: [Part; 5] = [Part::Diskstats, Part::Vmstat, Part::Stat, Part::Pressure, Part::Dm];
+const OF_TICKS: [Part; 5] = [
+    Part::Diskstats,
+    Part::Vmstat,
+    Part::Stat,
+    Part::Pressure,
+    Part::Dm,
+];
 /// The parts that alerts rest on. LVM's report comes every minute, and fails at times, since it waits for no lock.
 const NEEDED: [Part; 3] = [Part::Diskstats, Part::Dm, Part::Lvm];
 /// Ticks are counted over this time.
@@ -56,7 +62,10 @@ impl OwnCounts {
             Some(entry) => *entry = (part, last_ok_at, now_s),
             None => self.read.push((part, last_ok_at, now_s)),
         }
-        self.read.iter().find(|(known, ..)| *known == part).map_or(0.0, |(_, _, read_s)| now_s - read_s)
+        self.read
+            .iter()
+            .find(|(known, ..)| *known == part)
+            .map_or(0.0, |(_, _, read_s)| now_s - read_s)
     }
 }
 
@@ -81,10 +90,20 @@ impl Rules {
     }
 
     /// A part that could never be read, such as without root, is no failure.
-    fn judge_part(&mut self, rule: Rule, part: Part, state: &PartState, at: Timestamp) -> Option<Alert> {
+    fn judge_part(
+        &mut self,
+        rule: Rule,
+        part: Part,
+        state: &PartState,
+        at: Timestamp,
+    ) -> Option<Alert> {
         let last_ok_at = state.last_ok_at?;
         let seconds = self.own_counts.age_s(part, last_ok_at);
-        let seconds = if rule == Rule::PartFailed && state.error.is_none() { 0.0 } else { seconds };
+        let seconds = if rule == Rule::PartFailed && state.error.is_none() {
+            0.0
+        } else {
+            seconds
+        };
         let raised = || {
             let (what, matters) = meaning(part);
             let error = state.error.as_deref().unwrap_or("no new one arrives");
@@ -112,11 +131,28 @@ impl Rules {
             return None;
         }
         let uuid = variant_name(part);
-        let before = self.index(rule, &uuid).map(|index| self.open[index].severity);
+        let before = self
+            .index(rule, &uuid)
+            .map(|index| self.open[index].severity);
         let evaluation = by_value(rule, seconds, thresholds, before);
-        let finding =
-            Finding { rule, vg: "", lv: "", uuid: &uuid, thresholds, evaluation, value: Some(seconds) };
-        self.settle(&finding, at, &Texts { raised, cleared, job: None })
+        let finding = Finding {
+            rule,
+            vg: "",
+            lv: "",
+            uuid: &uuid,
+            thresholds,
+            evaluation,
+            value: Some(seconds),
+        };
+        self.settle(
+            &finding,
+            at,
+            &Texts {
+                raised,
+                cleared,
+                job: None,
+            },
+        )
     }
 
     fn judge_ticks(&mut self, own: &Own) -> Option<Alert> {
@@ -152,7 +188,15 @@ impl Rules {
             )
         };
         let cleared = || String::from("cowbell takes its ticks in time again.");
-        self.settle(&finding, own.at, &Texts { raised, cleared, job: None })
+        self.settle(
+            &finding,
+            own.at,
+            &Texts {
+                raised,
+                cleared,
+                job: None,
+            },
+        )
     }
 
     fn judge_store(&mut self, own: &Own) -> Option<Alert> {
@@ -162,10 +206,19 @@ impl Rules {
         *failed_s = own.store_error.map(|_| failed_s.unwrap_or(now_s));
         let seconds = failed_s.map_or(0.0, |failed_s| now_s - failed_s);
         let rule = Rule::StoreFailed;
-        let before = self.index(rule, "store").map(|index| self.open[index].severity);
+        let before = self
+            .index(rule, "store")
+            .map(|index| self.open[index].severity);
         let evaluation = by_value(rule, seconds, thresholds, before);
-        let finding =
-            Finding { rule, vg: "", lv: "", uuid: "store", thresholds, evaluation, value: Some(seconds) };
+        let finding = Finding {
+            rule,
+            vg: "",
+            lv: "",
+            uuid: "store",
+            thresholds,
+            evaluation,
+            value: Some(seconds),
+        };
         let raised = || {
             let lost = match own.lost {
                 0 => "nothing was lost yet".to_string(),
@@ -178,7 +231,15 @@ impl Rules {
             )
         };
         let cleared = || String::from("cowbell writes its database again.");
-        self.settle(&finding, own.at, &Texts { raised, cleared, job: None })
+        self.settle(
+            &finding,
+            own.at,
+            &Texts {
+                raised,
+                cleared,
+                job: None,
+            },
+        )
     }
 }
 
@@ -189,9 +250,10 @@ fn meaning(part: Part) -> (&'static str, &'static str) {
             "The status of the device-mapper",
             "The usage of snapshots and pools is unknown, so no alert can be raised for them",
         ),
-        Part::Lvm => {
-            ("LVM's report", "New volumes, sizes and the free space of volume groups may be unknown")
-        }
+        Part::Lvm => (
+            "LVM's report",
+            "New volumes, sizes and the free space of volume groups may be unknown",
+        ),
         Part::Diskstats => ("/proc/diskstats", "Volumes and throughput are unknown"),
         Part::Vmstat => ("/proc/vmstat", "Paging is unknown"),
         Part::Stat => ("/proc/stat", "The use of processors is unknown"),

@@ -46,7 +46,12 @@ impl Rules {
     pub(super) fn judge_routine(&mut self, now: &Situation, is_slow: bool) -> Vec<Alert> {
         let mut changed = self.judge_locks(now);
         if is_slow {
-            for job in now.jobs.running().iter().filter(|job| job.kind == JobKind::Snapshot) {
+            for job in now
+                .jobs
+                .running()
+                .iter()
+                .filter(|job| job.kind == JobKind::Snapshot)
+            {
                 changed.extend(self.judge_length(job, now));
             }
             let all = self.all_backups(now);
@@ -56,12 +61,14 @@ impl Rules {
             }
             changed.extend(self.judge_next_sizes(now));
             let is_known = |alert: &Alert| {
-                all.iter().any(|backups| (&backups.vg, &backups.lv) == (&alert.vg, &alert.lv))
+                all.iter()
+                    .any(|backups| (&backups.vg, &backups.lv) == (&alert.vg, &alert.lv))
             };
             let is_forgotten = |alert: &Alert| {
                 matches!(alert.rule, Rule::BackupMissing | Rule::BackupSmall) && !is_known(alert)
             };
-            let how = |_: &Alert| "The volume was removed, or its backups are not known any more.".into();
+            let how =
+                |_: &Alert| "The volume was removed, or its backups are not known any more.".into();
             changed.extend(self.clear_all(now.interval.at, is_forgotten, how));
         }
         let is_running = |alert: &Alert| now.jobs.running().iter().any(|job| job.key == alert.uuid);
@@ -78,7 +85,11 @@ impl Rules {
             return None;
         }
         let (runs, at) = (earlier.runs.len(), now.interval.at);
-        let longest_s = earlier.runs.iter().map(|run| run.seconds).fold(0.0, f64::max);
+        let longest_s = earlier
+            .runs
+            .iter()
+            .map(|run| run.seconds)
+            .fold(0.0, f64::max);
         let seconds = self.clock?.age_s(job.started_at, at);
         let is_slow = seconds > (longest_s * FACTOR).max(longest_s + LEAST_DELAY_S);
         let evaluation = if is_slow { WARNING } else { Evaluation::Clear };
@@ -105,7 +116,11 @@ impl Rules {
         self.settle(
             &finding,
             at,
-            &Texts { raised, cleared: || "The clock was set back.".into(), job: Some(job.id) },
+            &Texts {
+                raised,
+                cleared: || "The clock was set back.".into(),
+                job: Some(job.id),
+            },
         )
     }
 
@@ -121,11 +136,20 @@ impl Rules {
         earlier.sort_unstable();
         let (read, usual) = (last.bytes_read?, earlier[earlier.len() / 2]);
         let is_small = (read as f64) < usual as f64 * SMALL
-            && last.ended_at.is_some_and(|end| seconds_between(end, at) < EXPIRY_S);
+            && last
+                .ended_at
+                .is_some_and(|end| seconds_between(end, at) < EXPIRY_S);
         let evaluation = if is_small { WARNING } else { Evaluation::Clear };
         let uuid = full_name(vg, lv);
-        let finding =
-            Finding { rule: Rule::BackupSmall, vg, lv, uuid: &uuid, thresholds, evaluation, value: None };
+        let finding = Finding {
+            rule: Rule::BackupSmall,
+            vg,
+            lv,
+            uuid: &uuid,
+            thresholds,
+            evaluation,
+            value: None,
+        };
         let raised = || {
             format!(
                 "The backup of {uuid} read only {}; usually it reads {}. Check that no data is missing in it.",
@@ -133,8 +157,21 @@ impl Rules {
                 size_text(usual)
             )
         };
-        let cleared = || format!("The last backup of {uuid} read {}, or a week has passed.", size_text(read));
-        self.settle(&finding, at, &Texts { raised, cleared, job: Some(last.id) })
+        let cleared = || {
+            format!(
+                "The last backup of {uuid} read {}, or a week has passed.",
+                size_text(read)
+            )
+        };
+        self.settle(
+            &finding,
+            at,
+            &Texts {
+                raised,
+                cleared,
+                job: Some(last.id),
+            },
+        )
     }
 
     /// Whether the next snapshot of each volume is large enough, as far as that is known.
@@ -151,19 +188,44 @@ impl Rules {
         }
         let is_forgotten =
             |alert: &Alert| alert.rule == Rule::SnapshotSmall && !judged.contains(&&*alert.uuid);
-        let how = |_: &Alert| "The volume was removed, or its snapshots are not known any more.".into();
+        let how =
+            |_: &Alert| "The volume was removed, or its snapshots are not known any more.".into();
         changed.extend(self.clear_all(now.interval.at, is_forgotten, how));
         changed
     }
 
-    fn judge_next_size(&mut self, volume: &Volume, planned: &Planned, at: Timestamp) -> Option<Alert> {
+    fn judge_next_size(
+        &mut self,
+        volume: &Volume,
+        planned: &Planned,
+        at: Timestamp,
+    ) -> Option<Alert> {
         let (vg, lv, uuid) = (&*volume.vg, &*volume.lv, &*volume.uuid);
         let thresholds = self.settings.of(Rule::SnapshotSmall, vg, lv)?;
-        let evaluation = if planned.risk == Risk::Likely { WARNING } else { Evaluation::Clear };
-        let finding =
-            Finding { rule: Rule::SnapshotSmall, vg, lv, uuid, thresholds, evaluation, value: None };
+        let evaluation = if planned.risk == Risk::Likely {
+            WARNING
+        } else {
+            Evaluation::Clear
+        };
+        let finding = Finding {
+            rule: Rule::SnapshotSmall,
+            vg,
+            lv,
+            uuid,
+            thresholds,
+            evaluation,
+            value: None,
+        };
         let text = || planned.text.clone();
-        self.settle(&finding, at, &Texts { raised: text, cleared: text, job: None })
+        self.settle(
+            &finding,
+            at,
+            &Texts {
+                raised: text,
+                cleared: text,
+                job: None,
+            },
+        )
     }
 
     fn judge_age(&mut self, backups: &Backups, at: Timestamp) -> Option<Alert> {
@@ -176,15 +238,31 @@ impl Rules {
         let uuid = full_name(vg, lv);
         let (evaluation, expected) = if thresholds.critical.is_finite() {
             let evaluation = by_value(Rule::BackupMissing, since_s, thresholds, None);
-            (evaluation, format!("there must be one within {}", duration_text(thresholds.critical)))
+            (
+                evaluation,
+                format!(
+                    "there must be one within {}",
+                    duration_text(thresholds.critical)
+                ),
+            )
         } else {
-            let ends: Vec<f64> =
-                backups.good.iter().filter_map(|job| Some(seconds_between(job.ended_at?, at))).collect();
+            let ends: Vec<f64> = backups
+                .good
+                .iter()
+                .filter_map(|job| Some(seconds_between(job.ended_at?, at)))
+                .collect();
             // Without a usual period, nothing is missing.
             let (usual_s, limit_s) = usual_period(&ends).unwrap_or((0.0, f64::INFINITY));
             let is_missing = (limit_s..limit_s + EXPIRY_S).contains(&since_s);
-            let evaluation = if is_missing { WARNING } else { Evaluation::Clear };
-            (evaluation, format!("usually there is one every {}", duration_text(usual_s)))
+            let evaluation = if is_missing {
+                WARNING
+            } else {
+                Evaluation::Clear
+            };
+            (
+                evaluation,
+                format!("usually there is one every {}", duration_text(usual_s)),
+            )
         };
         let finding = Finding {
             rule: Rule::BackupMissing,
@@ -195,8 +273,13 @@ impl Rules {
             evaluation,
             value: Some(since_s),
         };
-        let known =
-            |end: Timestamp| format!("since {}, for {}", end.strftime("%F %T UTC"), duration_text(age_s));
+        let known = |end: Timestamp| {
+            format!(
+                "since {}, for {}",
+                end.strftime("%F %T UTC"),
+                duration_text(age_s)
+            )
+        };
         let raised = || {
             let since = match last {
                 Some(end) => known(end),
@@ -215,17 +298,38 @@ impl Rules {
             }
             None => format!("{uuid} needs no backup."),
         };
-        self.settle(&finding, at, &Texts { raised, cleared, job: backups.good.first().map(|job| job.id) })
+        self.settle(
+            &finding,
+            at,
+            &Texts {
+                raised,
+                cleared,
+                job: backups.good.first().map(|job| job.id),
+            },
+        )
     }
 
     /// The volumes with backups, and those that must have some.
     fn all_backups<'a>(&self, now: &Situation<'a>) -> Vec<Backups<'a>> {
         let mut all: Vec<Backups<'a>> = Vec::new();
-        for job in now.jobs.ended().iter().rev().map(|job| &**job).filter(|job| job.is_good_backup()) {
+        for job in now
+            .jobs
+            .ended()
+            .iter()
+            .rev()
+            .map(|job| &**job)
+            .filter(|job| job.is_good_backup())
+        {
             let (vg, lv) = job.backed_up();
-            let found = all.iter().position(|backups| (&backups.vg, &backups.lv) == (&vg, &lv));
+            let found = all
+                .iter()
+                .position(|backups| (&backups.vg, &backups.lv) == (&vg, &lv));
             let index = found.unwrap_or_else(|| {
-                all.push(Backups { vg, lv, good: Vec::new() });
+                all.push(Backups {
+                    vg,
+                    lv,
+                    good: Vec::new(),
+                });
                 all.len() - 1
             });
             // The newest, and those that it is compared with.
@@ -236,22 +340,38 @@ impl Rules {
         let volumes = &now.interval.topology.volumes;
         all.retain(|backups| {
             backups.vg.is_empty()
-                || volumes.iter().any(|volume| volume.vg == backups.vg && volume.lv == backups.lv)
+                || volumes
+                    .iter()
+                    .any(|volume| volume.vg == backups.vg && volume.lv == backups.lv)
         });
         let is_data = |kind: VolumeKind| {
             !matches!(
                 kind,
-                VolumeKind::Snapshot | VolumeKind::ThinSnapshot | VolumeKind::ThinPool | VolumeKind::VdoPool
+                VolumeKind::Snapshot
+                    | VolumeKind::ThinSnapshot
+                    | VolumeKind::ThinPool
+                    | VolumeKind::VdoPool
             )
         };
         let must = |settings: &RuleSettings| {
-            settings.of(Rule::BackupMissing).is_some_and(|thresholds| thresholds.critical.is_finite())
+            settings
+                .of(Rule::BackupMissing)
+                .is_some_and(|thresholds| thresholds.critical.is_finite())
         };
-        for (volume, special) in volumes.iter().zip(self.known.iter().flat_map(|known| &known.1)) {
-            let is_known =
-                || all.iter().any(|backups| (&backups.vg, &backups.lv) == (&volume.vg, &volume.lv));
+        for (volume, special) in volumes
+            .iter()
+            .zip(self.known.iter().flat_map(|known| &known.1))
+        {
+            let is_known = || {
+                all.iter()
+                    .any(|backups| (&backups.vg, &backups.lv) == (&volume.vg, &volume.lv))
+            };
             if special.as_deref().is_some_and(must) && is_data(volume.kind) && !is_known() {
-                all.push(Backups { vg: volume.vg.clone(), lv: volume.lv.clone(), good: Vec::new() });
+                all.push(Backups {
+                    vg: volume.vg.clone(),
+                    lv: volume.lv.clone(),
+                    good: Vec::new(),
+                });
             }
         }
         all
@@ -259,7 +379,8 @@ impl Rules {
 
     /// How long cowbell did not run since a time: it does not know the backups of then.
     fn unseen_s(&self, since: Option<Timestamp>) -> f64 {
-        let (Some(since), Some(stopped_at), Some(clock)) = (since, self.stopped_at, self.clock) else {
+        let (Some(since), Some(stopped_at), Some(clock)) = (since, self.stopped_at, self.clock)
+        else {
             return 0.0;
         };
         seconds_between(since.max(stopped_at), clock.began_at).max(0.0)
@@ -268,17 +389,30 @@ impl Rules {
     fn judge_locks(&mut self, now: &Situation) -> Vec<Alert> {
         let mut changed = Vec::new();
         let at = now.interval.at;
-        let jobs = now.jobs.running().iter().filter_map(|job| Some((Some(job), job.backup_run.as_ref()?)));
-        let runs = || jobs.clone().chain(now.jobs.pending_runs().map(|run| (None, run)));
+        let jobs = now
+            .jobs
+            .running()
+            .iter()
+            .filter_map(|job| Some((Some(job), job.backup_run.as_ref()?)));
+        let runs = || {
+            jobs.clone()
+                .chain(now.jobs.pending_runs().map(|run| (None, run)))
+        };
         for (job, run) in runs() {
-            let Some(from) = run.locked_from.filter(|_| !run.is_over()) else { continue };
+            let Some(from) = run.locked_from.filter(|_| !run.is_over()) else {
+                continue;
+            };
             let seconds = seconds_between(from, run.locked_until.unwrap_or(at));
-            let (vg, lv) = job.map_or_else(|| (String::new(), "mylvmbackup".into()), Job::backed_up);
-            let Some(thresholds) = self.settings.of(Rule::LockHeld, &vg, &lv) else { continue };
+            let (vg, lv) =
+                job.map_or_else(|| (String::new(), "mylvmbackup".into()), Job::backed_up);
+            let Some(thresholds) = self.settings.of(Rule::LockHeld, &vg, &lv) else {
+                continue;
+            };
             changed.extend(self.judge_lock(job, run, (&vg, &lv), seconds, thresholds, at));
         }
-        let runs_on =
-            |alert: &Alert| runs().any(|(_, run)| !run.is_over() && run.run.to_string() == alert.uuid);
+        let runs_on = |alert: &Alert| {
+            runs().any(|(_, run)| !run.is_over() && run.run.to_string() == alert.uuid)
+        };
         let is_over = |alert: &Alert| alert.rule == Rule::LockHeld && !runs_on(alert);
         changed.extend(self.recover_all(at, is_over, "The lock was released."));
         changed
@@ -321,7 +455,15 @@ impl Rules {
             }
         };
         let cleared = || String::from("The lock was released.");
-        self.settle(&finding, at, &Texts { raised, cleared, job: job.map(|job| job.id) })
+        self.settle(
+            &finding,
+            at,
+            &Texts {
+                raised,
+                cleared,
+                job: job.map(|job| job.id),
+            },
+        )
     }
 }
 
@@ -329,14 +471,22 @@ impl Rules {
 /// `None` if there is no usual period yet.
 pub fn usual_period(ages: &[f64]) -> Option<(f64, f64)> {
     let span_s = ages.last()? - ages.first()?;
-    let is_enough = ages.len() > MOST_EARLIER_RUNS || ages.len() >= LEAST_GOOD && span_s >= LEAST_SPAN_S;
+    let is_enough =
+        ages.len() > MOST_EARLIER_RUNS || ages.len() >= LEAST_GOOD && span_s >= LEAST_SPAN_S;
     let mut gaps: Vec<f64> = ages.windows(2).map(|pair| pair[1] - pair[0]).collect();
     gaps.sort_unstable_by(f64::total_cmp);
-    let usual_s = gaps.get(gaps.len() / 2).copied().filter(|usual_s| is_enough && *usual_s > 0.0)?;
+    let usual_s = gaps
+        .get(gaps.len() / 2)
+        .copied()
+        .filter(|usual_s| is_enough && *usual_s > 0.0)?;
     let second_s = gaps[gaps.len().saturating_sub(2)];
     Some((usual_s, (usual_s * FACTOR).max(second_s * MARGIN)))
 }
 
 fn full_name(vg: &str, lv: &str) -> String {
-    if vg.is_empty() { lv.into() } else { format!("{vg}/{lv}") }
+    if vg.is_empty() {
+        lv.into()
+    } else {
+        format!("{vg}/{lv}")
+    }
 }

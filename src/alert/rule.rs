@@ -34,20 +34,32 @@ impl Rule {
 
     /// Whether the forecast of a running backup is part of its sentence.
     pub fn has_outlook(self) -> bool {
-        matches!(self, Self::SnapshotFill | Self::PoolData | Self::TimeUntilFull | Self::FullBeforeDone)
+        matches!(
+            self,
+            Self::SnapshotFill | Self::PoolData | Self::TimeUntilFull | Self::FullBeforeDone
+        )
     }
 
     pub(super) fn concerns(self, kind: VolumeKind) -> bool {
         match self {
-            Self::SnapshotFill | Self::SnapshotInvalid | Self::SnapshotAge => kind == VolumeKind::Snapshot,
-            Self::PoolData | Self::PoolMetadata | Self::AutoextendBlocked => kind == VolumeKind::ThinPool,
+            Self::SnapshotFill | Self::SnapshotInvalid | Self::SnapshotAge => {
+                kind == VolumeKind::Snapshot
+            }
+            Self::PoolData | Self::PoolMetadata | Self::AutoextendBlocked => {
+                kind == VolumeKind::ThinPool
+            }
             Self::TimeUntilFull | Self::FullBeforeDone => {
                 matches!(kind, VolumeKind::Snapshot | VolumeKind::ThinPool)
             }
-            Self::SnapshotLeftOver => matches!(kind, VolumeKind::Snapshot | VolumeKind::ThinSnapshot),
+            Self::SnapshotLeftOver => {
+                matches!(kind, VolumeKind::Snapshot | VolumeKind::ThinSnapshot)
+            }
             Self::PoolState => matches!(
                 kind,
-                VolumeKind::ThinPool | VolumeKind::VdoPool | VolumeKind::Cache | VolumeKind::Writecache
+                VolumeKind::ThinPool
+                    | VolumeKind::VdoPool
+                    | VolumeKind::Cache
+                    | VolumeKind::Writecache
             ),
             // The origin has the state of a snapshot that is merged into it.
             Self::MergeFailed => true,
@@ -63,13 +75,19 @@ pub(super) fn evaluate(
     thresholds: Thresholds,
     raised: Option<Severity>,
 ) -> Evaluation {
-    let sign = if rule.measure() == Measure::TimeLeft { -1.0 } else { 1.0 };
+    let sign = if rule.measure() == Measure::TimeLeft {
+        -1.0
+    } else {
+        1.0
+    };
     let is_at = |threshold: f64| sign * value >= sign * threshold;
     let clearance = thresholds.warning - thresholds.clear;
     let is_cleared = |threshold: f64| !is_at(threshold - clearance);
     match raised {
         _ if is_at(thresholds.critical) => Evaluation::Raised(Severity::Critical),
-        Some(Severity::Critical) if thresholds.critical.is_finite() && !is_cleared(thresholds.critical) => {
+        Some(Severity::Critical)
+            if thresholds.critical.is_finite() && !is_cleared(thresholds.critical) =>
+        {
             Evaluation::Unchanged
         }
         _ if is_at(thresholds.warning) => Evaluation::Raised(Severity::Warning),
@@ -91,7 +109,13 @@ mod tests {
                 Evaluation::Clear | Evaluation::Over => raised = None,
                 Evaluation::Unchanged => {}
             }
-            raised.map_or('-', |severity| if severity == Severity::Warning { 'W' } else { 'C' })
+            raised.map_or('-', |severity| {
+                if severity == Severity::Warning {
+                    'W'
+                } else {
+                    'C'
+                }
+            })
         });
         letters.collect()
     }
@@ -110,15 +134,27 @@ mod tests {
 
     #[test]
     fn less_time_left_is_worse() {
-        let thresholds = Thresholds { warning: 30.0, critical: 10.0, clear: 40.0, ..Thresholds::STATE };
-        let found =
-            course(Rule::TimeUntilFull, thresholds, &[31.0, 30.0, 40.0, 40.1, 10.0, 20.0, 20.1, 41.0]);
+        let thresholds = Thresholds {
+            warning: 30.0,
+            critical: 10.0,
+            clear: 40.0,
+            ..Thresholds::STATE
+        };
+        let found = course(
+            Rule::TimeUntilFull,
+            thresholds,
+            &[31.0, 30.0, 40.0, 40.1, 10.0, 20.0, 20.1, 41.0],
+        );
         assert_eq!(found, "-WW-CCW-");
     }
 
     #[test]
     fn a_limit_has_no_critical_level() {
-        let found = course(Rule::SnapshotAge, Thresholds::limit(60.0), &[59.0, 60.0, 1e9, 59.0]);
+        let found = course(
+            Rule::SnapshotAge,
+            Thresholds::limit(60.0),
+            &[59.0, 60.0, 1e9, 59.0],
+        );
         assert_eq!(found, "-WW-");
     }
 }

@@ -27,13 +27,17 @@ impl Words for Sentences<'_> {
         let Case { rule, volume, .. } = self.case;
         let (name, of) = (volume.full_name(), of_origin(volume));
         match rule {
-            Rule::SnapshotInvalid => {
-                wording::invalid(&name, &of, volume.size.map_or_else(|| "before".to_string(), size_text))
-            }
+            Rule::SnapshotInvalid => wording::invalid(
+                &name,
+                &of,
+                volume.size.map_or_else(|| "before".to_string(), size_text),
+            ),
             Rule::MergeFailed => wording::merge_failed(&name),
             Rule::PoolState => self.pool_state(),
             Rule::AutoextendBlocked => self.autoextend_blocked(),
-            Rule::SnapshotAge => wording::old(&name, &of, duration_text(self.age_s()), self.thresholds),
+            Rule::SnapshotAge => {
+                wording::old(&name, &of, duration_text(self.age_s()), self.thresholds)
+            }
             Rule::SnapshotLeftOver => wording::left_over(&name, &of),
             _ => self.full(severity),
         }
@@ -41,37 +45,66 @@ impl Words for Sentences<'_> {
 
     /// How the alert ended while its volume exists.
     fn cleared(&self) -> String {
-        let Case { rule, volume, state, forecast, .. } = self.case;
+        let Case {
+            rule,
+            volume,
+            state,
+            forecast,
+            ..
+        } = self.case;
         let (subject, name) = (subject(self.case), volume.full_name());
         let fill = self.case.fill();
         match (rule, state.state) {
             (Rule::SnapshotInvalid, _) => format!("{subject} {name} was deactivated. {LOST}"),
             (Rule::PoolState, _) => {
-                format!("{subject} {name} works again. Writes that failed in the meantime are lost.")
+                format!(
+                    "{subject} {name} works again. Writes that failed in the meantime are lost."
+                )
             }
             (Rule::AutoextendBlocked, _) => {
-                format!("LVM can extend {} {name} again, or need not.", lower(subject))
+                format!(
+                    "LVM can extend {} {name} again, or need not.",
+                    lower(subject)
+                )
             }
             (Rule::MergeFailed, _) => format!("The merge into {name} goes on, or is over."),
-            (Rule::SnapshotAge | Rule::SnapshotLeftOver, _) => format!("{subject} {name} is in use again."),
-            (_, State::Invalid) => format!("{subject} {name} is now invalid, which has its own alert."),
+            (Rule::SnapshotAge | Rule::SnapshotLeftOver, _) => {
+                format!("{subject} {name} is in use again.")
+            }
+            (_, State::Invalid) => {
+                format!("{subject} {name} is now invalid, which has its own alert.")
+            }
             (_, State::Inactive) => format!("{subject} {name} was deactivated."),
-            (Rule::FullBeforeDone, _) => match forecast.as_ref().and_then(|forecast| forecast.verdict()) {
-                None => format!("The backup that read {} {name} has ended.", lower(subject)),
-                Some(OutlookVerdict::DoneFirst) => {
-                    format!("The backup will be done before {} {name} is full.", lower(subject))
+            (Rule::FullBeforeDone, _) => {
+                match forecast.as_ref().and_then(|forecast| forecast.verdict()) {
+                    None => format!("The backup that read {} {name} has ended.", lower(subject)),
+                    Some(OutlookVerdict::DoneFirst) => {
+                        format!(
+                            "The backup will be done before {} {name} is full.",
+                            lower(subject)
+                        )
+                    }
+                    Some(_) => {
+                        format!(
+                            "The backup will probably be done before {} {name} is full.",
+                            lower(subject)
+                        )
+                    }
                 }
-                Some(_) => {
-                    format!("The backup will probably be done before {} {name} is full.", lower(subject))
-                }
-            },
+            }
             (Rule::TimeUntilFull, _) => {
                 let percent = fill.map(Fill::percent).unwrap_or_default();
-                format!("{subject} {name} will not be full soon any more: it is {percent:.2} % full.")
+                format!(
+                    "{subject} {name} will not be full soon any more: it is {percent:.2} % full."
+                )
             }
             (_, _) => match fill {
                 Some(fill) => {
-                    format!("{subject} {name} is back to {:.2} %{}.", fill.percent(), used_text(fill))
+                    format!(
+                        "{subject} {name} is back to {:.2} %{}.",
+                        fill.percent(),
+                        used_text(fill)
+                    )
                 }
                 None => format!("{subject} {name} is back to normal."),
             },
@@ -85,7 +118,10 @@ impl Words for Sentences<'_> {
 
 impl Sentences<'_> {
     fn age_s(&self) -> f64 {
-        self.case.volume.created_at.map_or(0.0, |since| self.case.age_s(since))
+        self.case
+            .volume
+            .created_at
+            .map_or(0.0, |since| self.case.age_s(since))
     }
 
     fn group(&self) -> Option<&Group> {
@@ -94,8 +130,14 @@ impl Sentences<'_> {
 
     fn pool_state(&self) -> String {
         let Case { volume, state, .. } = self.case;
-        let remedy = match (state.state, state.fill, state.metadata.filter(|fill| fill.unit > 0)) {
-            (State::OutOfData, Some(fill), _) => extension(Rule::PoolData, volume, fill, 70.0, self.group()),
+        let remedy = match (
+            state.state,
+            state.fill,
+            state.metadata.filter(|fill| fill.unit > 0),
+        ) {
+            (State::OutOfData, Some(fill), _) => {
+                extension(Rule::PoolData, volume, fill, 70.0, self.group())
+            }
             (State::OutOfData, None, _) => wording::EXTEND.into(),
             (_, _, Some(fill)) => extension(Rule::PoolMetadata, volume, fill, 70.0, self.group()),
             _ => String::new(),
@@ -104,7 +146,13 @@ impl Sentences<'_> {
             Some("error") => "fail",
             _ => wording::WAIT_THEN_FAIL,
         };
-        wording::pool_state(state.state, subject(self.case), &volume.full_name(), writes, &remedy)
+        wording::pool_state(
+            state.state,
+            subject(self.case),
+            &volume.full_name(),
+            writes,
+            &remedy,
+        )
     }
 
     fn autoextend_blocked(&self) -> String {
@@ -112,13 +160,12 @@ impl Sentences<'_> {
         let (name, vg) = (volume.full_name(), &volume.vg);
         let policies = now.interval.policies.unwrap_or_default();
         let group = self.group();
-        let step = state::step(volume, &policies, group.and_then(|group| group.extent)).unwrap_or_default();
+        let step = state::step(volume, &policies, group.and_then(|group| group.extent))
+            .unwrap_or_default();
         let free = group.and_then(|group| group.free).unwrap_or_default();
-        let percent = self
-            .case
-            .state
-            .fill
-            .map_or_else(String::new, |fill| format!(" It is {:.2} % full.", fill.percent()));
+        let percent = self.case.state.fill.map_or_else(String::new, |fill| {
+            format!(" It is {:.2} % full.", fill.percent())
+        });
         format!(
             "Thin pool {name} cannot be extended by LVM: from {} % on, it needs {}, but VG {vg} has {} free.{percent} Add a PV \
              with `vgextend {vg} DEVICE`.",
@@ -130,11 +177,25 @@ impl Sentences<'_> {
 
     /// How full a volume is, when it will be full, what that means, and what helps.
     fn full(&self, severity: Severity) -> String {
-        let Case { rule, volume, forecast, .. } = self.case;
-        let Some(fill) = self.case.fill() else { return String::new() };
+        let Case {
+            rule,
+            volume,
+            forecast,
+            ..
+        } = self.case;
+        let Some(fill) = self.case.fill() else {
+            return String::new();
+        };
         let is_snapshot = matches!(volume.kind, crate::topology::VolumeKind::Snapshot);
         let (name, percent) = (volume.full_name(), format!("{:.2}", fill.percent()));
-        let head = wording::full(subject(self.case), &name, percent, *rule, severity, self.thresholds);
+        let head = wording::full(
+            subject(self.case),
+            &name,
+            percent,
+            *rule,
+            severity,
+            self.thresholds,
+        );
         let known = forecast.as_ref().filter(|_| *rule != Rule::PoolMetadata);
         let eta = match known.map(|forecast| forecast.full) {
             Some(Expected::In(eta)) => Some(eta),
@@ -150,7 +211,11 @@ impl Sentences<'_> {
             None if is_snapshot => String::new(),
             None => wording::THEN_WRITES_FAIL.into(),
         };
-        format!("{head} and {end} {}{then}. {}", eta.in_text(), self.remedy(fill, Some(forecast), Some(eta)))
+        format!(
+            "{head} and {end} {}{then}. {}",
+            eta.in_text(),
+            self.remedy(fill, Some(forecast), Some(eta))
+        )
     }
 
     /// What helps, and how long it then lasts.
@@ -159,15 +224,23 @@ impl Sentences<'_> {
         if fill.unit == 0 {
             return wording::extend(&volume.full_name());
         }
-        let backup = forecast.and_then(|forecast| forecast.backup.as_ref()).map(|(_, outlook)| outlook);
+        let backup = forecast
+            .and_then(|forecast| forecast.backup.as_ref())
+            .map(|(_, outlook)| outlook);
         match backup {
             Some(outlook) if outlook.verdict == OutlookVerdict::DoneFirst && eta.is_some() => {
                 return "Nothing needs to be done.".into();
             }
-            Some(outlook) if outlook.verdict == OutlookVerdict::DoneFirst => return outlook.text.clone(),
+            Some(outlook) if outlook.verdict == OutlookVerdict::DoneFirst => {
+                return outlook.text.clone();
+            }
             Some(outlook) => {
                 if let Some(remedy) = &outlook.remedy {
-                    return if eta.is_some() { sentence(&remedy.text) } else { outlook.text.clone() };
+                    return if eta.is_some() {
+                        sentence(&remedy.text)
+                    } else {
+                        outlook.text.clone()
+                    };
                 }
             }
             None => {}
@@ -182,7 +255,10 @@ impl Sentences<'_> {
             let room = Extensible::new(volume, self.group(), option(*rule));
             if let Some(extension) = room.by(growth(fill, warning)) {
                 let lasts = rough_text(likely_s * (free + extension.bytes as f64) / free);
-                text = format!("{} and makes it last about {lasts}.", text.trim_end_matches('.'));
+                text = format!(
+                    "{} and makes it last about {lasts}.",
+                    text.trim_end_matches('.')
+                );
             }
         }
         text
@@ -212,7 +288,10 @@ fn subject(case: &Case) -> &'static str {
 
 /// ` of data`
 fn of_origin(volume: &Volume) -> String {
-    volume.origin.as_deref().map_or_else(String::new, |origin| format!(" of {origin}"))
+    volume
+        .origin
+        .as_deref()
+        .map_or_else(String::new, |origin| format!(" of {origin}"))
 }
 
 /// With a capital and a full stop.
@@ -221,7 +300,11 @@ fn sentence(text: &str) -> String {
 }
 
 fn option(rule: Rule) -> &'static str {
-    if rule == Rule::PoolMetadata { "--poolmetadatasize" } else { "-L" }
+    if rule == Rule::PoolMetadata {
+        "--poolmetadatasize"
+    } else {
+        "-L"
+    }
 }
 
 /// An extension that brings a volume below `clear` percent.
@@ -234,7 +317,10 @@ fn extension(rule: Rule, volume: &Volume, fill: Fill, clear: f64, group: Option<
         );
     };
     let percent = fill.used_bytes() as f64 * 100.0 / (fill.total_bytes() + extension.bytes) as f64;
-    let run = format!("run `{}`, which brings it to {percent:.0} %", extension.command);
+    let run = format!(
+        "run `{}`, which brings it to {percent:.0} %",
+        extension.command
+    );
     match room.free {
         Some(free) => format!("VG {vg} has {} free: {run}.", size_text(free)),
         None => format!("If VG {vg} has free space, {run}."),
@@ -253,7 +339,11 @@ fn used_text(fill: Fill) -> String {
     if fill.unit == 0 {
         return String::new();
     }
-    format!(": {} of {} used", size_text(fill.used_bytes()), size_text(fill.total_bytes()))
+    format!(
+        ": {} of {} used",
+        size_text(fill.used_bytes()),
+        size_text(fill.total_bytes())
+    )
 }
 
 #[cfg(test)]
@@ -263,9 +353,21 @@ mod tests {
     const MIB: u64 = 1024 * 1024;
 
     fn check(free: Option<u64>, expected: &str) {
-        let volume = Volume { vg: "vg0".into(), lv: "snap".into(), ..Volume::default() };
-        let fill = Fill { used: 56, total: 80, unit: MIB };
-        let group = Group { free, extent: Some(4 * MIB), ..Group::default() };
+        let volume = Volume {
+            vg: "vg0".into(),
+            lv: "snap".into(),
+            ..Volume::default()
+        };
+        let fill = Fill {
+            used: 56,
+            total: 80,
+            unit: MIB,
+        };
+        let group = Group {
+            free,
+            extent: Some(4 * MIB),
+            ..Group::default()
+        };
         let found = extension(Rule::SnapshotFill, &volume, fill, 65.0, Some(&group));
         assert_eq!(found, expected, "{free:?} free");
     }
@@ -280,8 +382,12 @@ mod tests {
             Some(9 * MIB),
             "VG vg0 has 9.00 MiB free: run `lvextend -L +8m vg0/snap`, which brings it to 64 %.",
         );
-        check(None, "If VG vg0 has free space, run `lvextend -L +16m vg0/snap`, which brings it to 58 %.");
-        let none = "VG vg0 has no free space: add a PV with `vgextend vg0 DEVICE`, or stop the writes.";
+        check(
+            None,
+            "If VG vg0 has free space, run `lvextend -L +16m vg0/snap`, which brings it to 58 %.",
+        );
+        let none =
+            "VG vg0 has no free space: add a PV with `vgextend vg0 DEVICE`, or stop the writes.";
         check(Some(MIB), none);
     }
 }

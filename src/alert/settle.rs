@@ -59,12 +59,28 @@ impl Rules {
     /// Clears alerts about backups and about cowbell itself whose rule was switched off.
     pub(super) fn clear_off(&mut self, at: Timestamp) -> Vec<Alert> {
         let is_off = |alert: &&Alert| self.settings.of(alert.rule, &alert.vg, &alert.lv).is_none();
-        let off: Vec<i64> = self.open.iter().filter(is_off).map(|alert| alert.id).collect();
+        let off: Vec<i64> = self
+            .open
+            .iter()
+            .filter(is_off)
+            .map(|alert| alert.id)
+            .collect();
         self.clear_all(at, |alert| off.contains(&alert.id), |_| SWITCHED_OFF.into())
     }
 
-    pub(super) fn settle(&mut self, finding: &Finding, at: Timestamp, words: &dyn Words) -> Option<Alert> {
-        let Finding { rule, uuid, thresholds, value, .. } = *finding;
+    pub(super) fn settle(
+        &mut self,
+        finding: &Finding,
+        at: Timestamp,
+        words: &dyn Words,
+    ) -> Option<Alert> {
+        let Finding {
+            rule,
+            uuid,
+            thresholds,
+            value,
+            ..
+        } = *finding;
         let index = self.index(rule, uuid);
         let before = index.map(|index| self.open[index].severity);
         let severity = match (finding.evaluation, before) {
@@ -77,7 +93,10 @@ impl Rules {
                     return None;
                 }
                 let cleared = self.clear(index?, value, at, words.cleared());
-                return Some(Alert { recovered: finding.evaluation == Evaluation::Clear, ..cleared });
+                return Some(Alert {
+                    recovered: finding.evaluation == Evaluation::Clear,
+                    ..cleared
+                });
             }
             (Evaluation::Clear | Evaluation::Over, None) => {
                 self.drop_hold(rule, uuid);
@@ -108,7 +127,9 @@ impl Rules {
 
     /// The open alert of a rule about this.
     pub(super) fn index(&self, rule: Rule, uuid: &str) -> Option<usize> {
-        self.open.iter().position(|alert| alert.rule == rule && alert.uuid == uuid)
+        self.open
+            .iter()
+            .position(|alert| alert.rule == rule && alert.uuid == uuid)
     }
 
     /// Whether it has been so for so many seconds; the first call begins.
@@ -116,9 +137,16 @@ impl Rules {
         if seconds <= 0.0 {
             return true;
         }
-        let found = self.holds.iter().position(|hold| hold.rule == rule && hold.uuid == uuid);
+        let found = self
+            .holds
+            .iter()
+            .position(|hold| hold.rule == rule && hold.uuid == uuid);
         let index = found.unwrap_or_else(|| {
-            self.holds.push(Hold { rule, uuid: uuid.into(), since: at });
+            self.holds.push(Hold {
+                rule,
+                uuid: uuid.into(),
+                since: at,
+            });
             self.holds.len() - 1
         });
         let hold = &mut self.holds[index];
@@ -136,7 +164,13 @@ impl Rules {
     }
 
     /// Adds an alert without its volume and sentence; returns its index.
-    pub(super) fn raise(&mut self, rule: Rule, severity: Severity, uuid: &str, at: Timestamp) -> usize {
+    pub(super) fn raise(
+        &mut self,
+        rule: Rule,
+        severity: Severity,
+        uuid: &str,
+        at: Timestamp,
+    ) -> usize {
         self.last_id += 1;
         self.open.push(Alert {
             id: self.last_id,
@@ -159,13 +193,24 @@ impl Rules {
         self.open.len() - 1
     }
 
-    pub(super) fn clear(&mut self, index: usize, value: Option<f64>, at: Timestamp, how: String) -> Alert {
+    pub(super) fn clear(
+        &mut self,
+        index: usize,
+        value: Option<f64>,
+        at: Timestamp,
+        how: String,
+    ) -> Alert {
         let mut alert = self.open.remove(index);
         self.drop_hold(alert.rule, &alert.uuid);
         alert.cleared_at = Some(at.max(alert.raised_at));
         alert.severity = alert.worst;
         // The store keeps only this sentence, so it includes the problem.
-        let before = alert.sentence.split(". ").next().unwrap_or_default().trim_end_matches('.');
+        let before = alert
+            .sentence
+            .split(". ")
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches('.');
         alert.sentence = format!("{how} Before: {before}.");
         alert.value = value.or(alert.value);
         alert
@@ -178,8 +223,14 @@ impl Rules {
         is_over: impl Fn(&Alert) -> bool,
         how: &str,
     ) -> Vec<Alert> {
-        let recovered = |alert| Alert { recovered: true, ..alert };
-        self.clear_all(at, is_over, |_| how.into()).into_iter().map(recovered).collect()
+        let recovered = |alert| Alert {
+            recovered: true,
+            ..alert
+        };
+        self.clear_all(at, is_over, |_| how.into())
+            .into_iter()
+            .map(recovered)
+            .collect()
     }
 
     /// Clears all such alerts; `how` says how each ended.
@@ -200,7 +251,11 @@ impl Rules {
 
 /// The worse of two values of a rule.
 fn worst(rule: Rule, before: Option<f64>, now: Option<f64>) -> Option<f64> {
-    let worse = if rule.measure() == Measure::TimeLeft { f64::min } else { f64::max };
+    let worse = if rule.measure() == Measure::TimeLeft {
+        f64::min
+    } else {
+        f64::max
+    };
     match (before, now) {
         (Some(before), Some(now)) => Some(worse(before, now)),
         _ => before.or(now),

@@ -25,7 +25,14 @@ pub(super) fn evaluate(
     let since = match case.rule {
         Rule::SnapshotInvalid => {
             // An invalid snapshot stays invalid: another state means that it is being removed.
-            return (if state == State::Invalid { CRITICAL } else { other(state) }, None);
+            return (
+                if state == State::Invalid {
+                    CRITICAL
+                } else {
+                    other(state)
+                },
+                None,
+            );
         }
         Rule::MergeFailed => return (merge_failed(state), None),
         Rule::PoolState => return (pool_state(state), None),
@@ -42,7 +49,11 @@ pub(super) fn evaluate(
 
 /// Of an invalid snapshot that is not said to be invalid.
 fn other(state: State) -> Evaluation {
-    if state == State::Inactive { Evaluation::Over } else { Evaluation::Unchanged }
+    if state == State::Inactive {
+        Evaluation::Over
+    } else {
+        Evaluation::Unchanged
+    }
 }
 
 fn merge_failed(state: State) -> Evaluation {
@@ -64,11 +75,15 @@ fn pool_state(state: State) -> Evaluation {
 
 /// A warning once the group has no room for the next step, and critical once that step is due.
 fn autoextend_blocked(case: &Case) -> Evaluation {
-    let Some(policies) = case.now.interval.policies else { return Evaluation::Unchanged };
+    let Some(policies) = case.now.interval.policies else {
+        return Evaluation::Unchanged;
+    };
     if !extends_pools(&policies) {
         return Evaluation::Clear;
     }
-    let Some(group) = case.now.interval.topology.group(&case.volume.vg) else { return Evaluation::Unchanged };
+    let Some(group) = case.now.interval.topology.group(&case.volume.vg) else {
+        return Evaluation::Unchanged;
+    };
     let (Some(free), Some(step)) = (group.free, step(case.volume, &policies, group.extent)) else {
         return Evaluation::Unchanged;
     };
@@ -95,7 +110,9 @@ fn left_over_since(snapshot: &Volume, now: &Situation) -> Option<Timestamp> {
     let is_its = |job: &&Job| job.kind == JobKind::Snapshot && job.key == *snapshot.uuid;
     let running = now.jobs.running().iter().find(is_its);
     let ended = || now.jobs.ended().iter().rev().map(|job| &**job).find(is_its);
-    let job = running.or_else(ended).filter(|job| job.is_backup() && !job.is_imported())?;
+    let job = running
+        .or_else(ended)
+        .filter(|job| job.is_backup() && !job.is_imported())?;
     let has_source = job.backup_run.is_some() || job.command_key.is_some();
     match job.ended_at {
         Some(ended_at) if job.left_snapshot => Some(ended_at),

@@ -110,7 +110,8 @@ struct Known {
 impl Trends {
     /// Forgets volumes that are gone.
     pub fn retain(&mut self, topology: &Topology) {
-        self.0.retain(|uuid, _| topology.volumes.iter().any(|volume| volume.uuid == *uuid));
+        self.0
+            .retain(|uuid, _| topology.volumes.iter().any(|volume| volume.uuid == *uuid));
     }
 
     /// Forgets a volume that fills no more: what was foreseen of it has come or never will.
@@ -121,16 +122,24 @@ impl Trends {
     /// Those that grow, by UUID.
     pub fn paces(&self) -> HashMap<Arc<str>, Pace> {
         let growing = self.0.iter().filter(|(_, trend)| trend.is_growing());
-        growing.map(|(uuid, trend)| (Arc::clone(uuid), trend.pace())).collect()
+        growing
+            .map(|(uuid, trend)| (Arc::clone(uuid), trend.pace()))
+            .collect()
     }
 
     /// Those that a running backup reads, by UUID.
     pub fn races(&self) -> HashMap<Arc<str>, Race> {
         let race = |trend: &Trend| {
             let (_, outlook) = trend.forecast.as_ref()?.forecast.backup.as_ref()?;
-            Some(Race { verdict: outlook.verdict, risk: outlook.risk })
+            Some(Race {
+                verdict: outlook.verdict,
+                risk: outlook.risk,
+            })
         };
-        self.0.iter().filter_map(|(uuid, trend)| Some((Arc::clone(uuid), race(trend)?))).collect()
+        self.0
+            .iter()
+            .filter_map(|(uuid, trend)| Some((Arc::clone(uuid), race(trend)?)))
+            .collect()
     }
 
     /// Adds a tick; returns the newest forecast.
@@ -146,7 +155,9 @@ impl Trends {
         if !self.0.contains_key(&volume.uuid) {
             self.0.insert(Arc::clone(&volume.uuid), Trend::new(used));
         }
-        let Some(trend) = self.0.get_mut(&volume.uuid) else { return Arc::default() };
+        let Some(trend) = self.0.get_mut(&volume.uuid) else {
+            return Arc::default();
+        };
         trend.push(used, interval.elapsed_us as f64 / 1e6);
         let free = fill.total_bytes().saturating_sub(fill.used_bytes()) as f64;
         let roughly_s = trend.roughly_s(free);
@@ -160,16 +171,29 @@ impl Trends {
             return Arc::clone(&known.forecast);
         }
         let is_near = need.is_urgent || roughly_s < need.horizon_s * FAR;
-        let backup = if need.is_urgent || trend.is_growing() { outlook(volume) } else { None };
+        let backup = if need.is_urgent || trend.is_growing() {
+            outlook(volume)
+        } else {
+            None
+        };
         let full = match &backup {
             _ if is_full => Expected::Now,
             Some((_, outlook)) if outlook.cannot_overflow => Expected::Far,
-            Some((_, Outlook { full: Some(full), .. })) if full.seen_s >= LEAST_SEEN_S => Expected::In(*full),
+            Some((
+                _,
+                Outlook {
+                    full: Some(full), ..
+                },
+            )) if full.seen_s >= LEAST_SEEN_S => Expected::In(*full),
             _ => trend.expected(free, is_near),
         };
         let forecast = Arc::new(Forecast { full, backup });
         let (at_s, total) = (trend.now.0, fill.total_bytes());
-        trend.forecast = Some(Known { at_s, total, forecast: Arc::clone(&forecast) });
+        trend.forecast = Some(Known {
+            at_s,
+            total,
+            forecast: Arc::clone(&forecast),
+        });
         forecast
     }
 }
@@ -177,13 +201,22 @@ impl Trends {
 impl Trend {
     fn new(used: f64) -> Self {
         let now = (0.0, used);
-        Self { now, first: now, marks: [now; 2], grew_s: None, curve: Curve::default(), forecast: None }
+        Self {
+            now,
+            first: now,
+            marks: [now; 2],
+            grew_s: None,
+            curve: Curve::default(),
+            forecast: None,
+        }
     }
 
     fn push(&mut self, used: f64, elapsed_s: f64) {
         let before = self.now;
         self.now = (before.0 + elapsed_s, used);
-        let is_idle = self.grew_s.is_some_and(|grew_s| self.now.0 - grew_s > IDLE_S);
+        let is_idle = self
+            .grew_s
+            .is_some_and(|grew_s| self.now.0 - grew_s > IDLE_S);
         if used < before.1 || is_idle {
             // Space was freed, or growth ended: what comes is new.
             self.first = self.now;
@@ -195,12 +228,20 @@ impl Trend {
             if self.grew_s.is_none() {
                 self.first = before;
                 self.marks = [before; 2];
-                self.curve.push(Point { at_s: before.0, read: 0.0, used: Some(before.1) });
+                self.curve.push(Point {
+                    at_s: before.0,
+                    read: 0.0,
+                    used: Some(before.1),
+                });
             }
             self.grew_s = Some(self.now.0);
         }
         if self.grew_s.is_some() {
-            self.curve.push(Point { at_s: self.now.0, read: 0.0, used: Some(used) });
+            self.curve.push(Point {
+                at_s: self.now.0,
+                read: 0.0,
+                used: Some(used),
+            });
         }
         if self.now.0 - self.marks[1].0 >= WINDOW_S {
             self.marks = [self.marks[1], self.now];
@@ -216,17 +257,30 @@ impl Trend {
             Some(Expected::In(eta)) => Some(eta),
             _ => None,
         };
-        Pace { bytes_per_s: self.speed_since(self.marks[0]).max(0.0), full }
+        Pace {
+            bytes_per_s: self.speed_since(self.marks[0]).max(0.0),
+            full,
+        }
     }
 
     fn speed_since(&self, (at_s, used): Mark) -> f64 {
-        if self.now.0 > at_s { (self.now.1 - used) / (self.now.0 - at_s) } else { 0.0 }
+        if self.now.0 > at_s {
+            (self.now.1 - used) / (self.now.0 - at_s)
+        } else {
+            0.0
+        }
     }
 
     /// The seconds until full at the greatest of its recent speeds.
     fn roughly_s(&self, free: f64) -> f64 {
-        let fastest = self.speed_since(self.marks[0]).max(self.speed_since(self.first));
-        if fastest > 0.0 && self.is_growing() { free / fastest } else { f64::INFINITY }
+        let fastest = self
+            .speed_since(self.marks[0])
+            .max(self.speed_since(self.first));
+        if fastest > 0.0 && self.is_growing() {
+            free / fastest
+        } else {
+            f64::INFINITY
+        }
     }
 
     fn expected(&self, free: f64, is_near: bool) -> Expected {
@@ -234,7 +288,11 @@ impl Trend {
             // After a start it is unknown whether it grows in bursts.
             () if !self.is_growing() && self.now.0 < WINDOW_S => Expected::TooEarly,
             () if !self.is_growing() || !is_near => Expected::Far,
-            () => match self.curve.usage().and_then(|usage| Eta::full(&usage, free, None)) {
+            () => match self
+                .curve
+                .usage()
+                .and_then(|usage| Eta::full(&usage, free, None))
+            {
                 Some(eta) if eta.seen_s < LEAST_SEEN_S => Expected::TooEarly,
                 Some(eta) => Expected::In(eta),
                 None => Expected::TooEarly,

@@ -49,13 +49,21 @@ pub fn full(
         Severity::Warning => format!("warning from {} %", thresholds.warning),
         Severity::Critical => format!("critical from {} %", thresholds.critical),
     };
-    let level = if rule.measure() == Measure::Percent { format!(" ({from})") } else { String::new() };
+    let level = if rule.measure() == Measure::Percent {
+        format!(" ({from})")
+    } else {
+        String::new()
+    };
     format!("{subject} {name} is {percent} % full{level}")
 }
 
 /// What happens to a full volume.
 pub fn end(kind: VolumeKind) -> &'static str {
-    if kind == VolumeKind::Snapshot { "will overflow" } else { "will be full" }
+    if kind == VolumeKind::Snapshot {
+        "will overflow"
+    } else {
+        "will be full"
+    }
 }
 
 /// What a backup does in the meantime: `, the backup needs about 8 min more, so it will be lost`
@@ -103,11 +111,16 @@ pub fn pool_state(state: State, subject: &str, name: &str, writes: &str, remedy:
     let repair = format!("deactivate it and its volumes, and run `lvconvert --repair {name}`");
     match state {
         State::OutOfData => {
-            format!("{subject} {name} is out of data space: writes to its volumes {writes}. {remedy}")
+            format!(
+                "{subject} {name} is out of data space: writes to its volumes {writes}. {remedy}"
+            )
         }
         State::ReadOnly => {
-            let remedy =
-                if remedy.is_empty() { remedy.into() } else { format!(" If its metadata is full: {remedy}") };
+            let remedy = if remedy.is_empty() {
+                remedy.into()
+            } else {
+                format!(" If its metadata is full: {remedy}")
+            };
             format!(
                 "{subject} {name} is read-only: its metadata is full, or cannot be written. Writes to its volumes fail.{remedy}"
             )
@@ -133,9 +146,15 @@ pub fn old(name: &str, of: &str, age: impl Display, thresholds: Thresholds) -> S
 }
 
 pub fn left_over(name: &str, of: &str) -> String {
-    format!("Snapshot {name}{of} still exists, although its backup has ended. {}.", slows(name, of))
+    format!(
+        "Snapshot {name}{of} still exists, although its backup has ended. {}.",
+        slows(name, of)
+    )
 }
 
 fn slows(name: &str, of: &str) -> String {
-    format!("It slows down writes{}. Remove it with `lvremove {name}`", of.replacen(" of", " to", 1))
+    format!(
+        "It slows down writes{}. Remove it with `lvremove {name}`",
+        of.replacen(" of", " to", 1)
+    )
 }

@@ -43,8 +43,16 @@ pub struct Certificate {
 
 impl Certificate {
     pub fn new(archive: &Path, verified: Verified, checked_at: Timestamp, took_s: f64) -> Self {
-        let Verified { size, sha256, compression, examination } = verified;
-        let verdict = match (examination.findings.is_empty(), examination.doubts.is_empty()) {
+        let Verified {
+            size,
+            sha256,
+            compression,
+            examination,
+        } = verified;
+        let verdict = match (
+            examination.findings.is_empty(),
+            examination.doubts.is_empty(),
+        ) {
             (false, _) => ArchiveVerdict::Damaged,
             (true, false) => ArchiveVerdict::Unknown,
             (true, true) => ArchiveVerdict::Sound,
@@ -76,12 +84,22 @@ impl Certificate {
         let path = path(&self.archive);
         let named = || format!("cannot write the certificate {}", path.display());
         check_replaceable(&path)?;
-        let folder = self.archive.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let rights = std::fs::metadata(&self.archive).with_context(named)?.permissions().mode() & 0o666;
-        let mut file =
-            tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).with_context(named)?;
-        file.write_all(self.json()?.as_bytes()).with_context(named)?;
-        file.as_file().set_permissions(Permissions::from_mode(rights)).with_context(named)?;
+        let folder = self
+            .archive
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let rights = std::fs::metadata(&self.archive)
+            .with_context(named)?
+            .permissions()
+            .mode()
+            & 0o666;
+        let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))
+            .with_context(named)?;
+        file.write_all(self.json()?.as_bytes())
+            .with_context(named)?;
+        file.as_file()
+            .set_permissions(Permissions::from_mode(rights))
+            .with_context(named)?;
         file.as_file().sync_all().with_context(named)?;
         file.persist(&path).with_context(named)?;
         Ok(path)
@@ -103,11 +121,18 @@ fn check_replaceable(path: &Path) -> anyhow::Result<()> {
     };
     let read = || {
         let mut text = String::new();
-        std::fs::File::open(path).ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
+        std::fs::File::open(path)
+            .ok()?
+            .take(LONGEST)
+            .read_to_string(&mut text)
+            .ok()?;
         serde_json::from_str::<Certificate>(&text).ok()
     };
     if !metadata.is_file() || read().is_none() {
-        bail!("{} exists and is no certificate of cowbell, so it is not replaced", path.display());
+        bail!(
+            "{} exists and is no certificate of cowbell, so it is not replaced",
+            path.display()
+        );
     }
     Ok(())
 }

@@ -20,11 +20,31 @@ const XZ_MEMORY: &str = "-M512MiB";
 
 /// Programs that decompress, each with the first bytes of its files and its package.
 const PROGRAMS: [Program; 5] = [
-    Program { magic: b"\x28\xb5\x2f\xfd", command: &["zstd", "-dcq"], package: "zstd" },
-    Program { magic: b"\xfd7zXZ\0", command: &["xz", "-dcq", XZ_MEMORY], package: "xz-utils" },
-    Program { magic: b"BZh", command: &["bzip2", "-dcq"], package: "bzip2" },
-    Program { magic: b"\x04\x22\x4d\x18", command: &["lz4", "-dcq"], package: "lz4" },
-    Program { magic: b"\x89LZO\0", command: &["lzop", "-dcq"], package: "lzop" },
+    Program {
+        magic: b"\x28\xb5\x2f\xfd",
+        command: &["zstd", "-dcq"],
+        package: "zstd",
+    },
+    Program {
+        magic: b"\xfd7zXZ\0",
+        command: &["xz", "-dcq", XZ_MEMORY],
+        package: "xz-utils",
+    },
+    Program {
+        magic: b"BZh",
+        command: &["bzip2", "-dcq"],
+        package: "bzip2",
+    },
+    Program {
+        magic: b"\x04\x22\x4d\x18",
+        command: &["lz4", "-dcq"],
+        package: "lz4",
+    },
+    Program {
+        magic: b"\x89LZO\0",
+        command: &["lzop", "-dcq"],
+        package: "lzop",
+    },
 ];
 const GZIP: &[u8] = b"\x1f\x8b";
 
@@ -49,7 +69,10 @@ pub fn verify(path: &Path, progress: impl FnMut(f64) + Send) -> anyhow::Result<V
     // A pipe would block, and has no size.
     let before = std::fs::metadata(path).with_context(named)?;
     if !before.is_file() {
-        bail!("{} is not a regular file: expected an archive", path.display());
+        bail!(
+            "{} is not a regular file: expected an archive",
+            path.display()
+        );
     }
     let file = File::open(path).with_context(named)?;
     let mut input = BufReader::with_capacity(BUFFER, Hashed::new(file, before.len(), progress));
@@ -65,11 +88,24 @@ pub fn verify(path: &Path, progress: impl FnMut(f64) + Send) -> anyhow::Result<V
     if (after.len(), after.modified().ok()) != (before.len(), before.modified().ok())
         || hashed.read != after.len()
     {
-        bail!("{} changed while it was read: verify it again when it is complete", path.display());
+        bail!(
+            "{} changed while it was read: verify it again when it is complete",
+            path.display()
+        );
     }
     let examination = examination.with_context(|| format!("cannot judge {}", path.display()))?;
-    let sha256 = hashed.hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Verified { size: after.len(), sha256, compression, examination })
+    let sha256 = hashed
+        .hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    Ok(Verified {
+        size: after.len(),
+        sha256,
+        compression,
+        examination,
+    })
 }
 
 fn decompressed(input: &mut (impl BufRead + Send)) -> (&'static str, anyhow::Result<Examination>) {
@@ -79,29 +115,43 @@ fn decompressed(input: &mut (impl BufRead + Send)) -> (&'static str, anyhow::Res
     };
     if head.is_empty() {
         let mut examination = Examination::default();
-        examination.findings.add("The archive is an empty file.".into());
+        examination
+            .findings
+            .add("The archive is an empty file.".into());
         return ("none", Ok(examination));
     }
     if head.starts_with(GZIP) {
         return ("gzip", gunzipped(input));
     }
-    match PROGRAMS.iter().find(|program| head.starts_with(program.magic)) {
+    match PROGRAMS
+        .iter()
+        .find(|program| head.starts_with(program.magic))
+    {
         Some(program) => (program.command[0], program.decompress(input)),
         None => ("none", examine(input).map_err(anyhow::Error::new)),
     }
 }
 
 fn gunzipped(input: &mut impl BufRead) -> anyhow::Result<Examination> {
-    let mut input =
-        Watched { input: Members { decoder: Some(GzDecoder::new(input)), has_rest: false }, failure: None };
+    let mut input = Watched {
+        input: Members {
+            decoder: Some(GzDecoder::new(input)),
+            has_rest: false,
+        },
+        failure: None,
+    };
     let examined = examine(&mut input);
     let broken = input.failure.map(|error| match error.kind() {
-        ErrorKind::UnexpectedEof => "The compressed data ends early: the archive is truncated.".to_string(),
+        ErrorKind::UnexpectedEof => {
+            "The compressed data ends early: the archive is truncated.".to_string()
+        }
         _ => format!("The compressed data is damaged: {error}."),
     });
     let mut examination = with_broken_stream(examined, broken)?;
     if input.input.has_rest {
-        examination.notes.add("There are other bytes behind the compressed data, which gzip ignores.".into());
+        examination
+            .notes
+            .add("There are other bytes behind the compressed data, which gzip ignores.".into());
     }
     Ok(examination)
 }
@@ -122,7 +172,9 @@ fn with_broken_stream(
 
 impl Program {
     fn decompress(&self, input: &mut (impl Read + Send)) -> anyhow::Result<Examination> {
-        let [name, arguments @ ..] = self.command else { bail!("a program has no name") };
+        let [name, arguments @ ..] = self.command else {
+            bail!("a program has no name")
+        };
         let mut child = match self.start(name, arguments) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 bail!(
@@ -133,7 +185,9 @@ impl Program {
             started => started.with_context(|| format!("cannot start {name}"))?,
         };
         let (examined, message) = exchange(&mut child, input);
-        let status = child.wait().with_context(|| format!("cannot wait for {name}"))?;
+        let status = child
+            .wait()
+            .with_context(|| format!("cannot wait for {name}"))?;
         if !status.success() && message.to_ascii_lowercase().contains("memory") {
             bail!("{name} could not decompress it: {message}");
         }
@@ -146,13 +200,24 @@ impl Program {
 
     fn start(&self, name: &str, arguments: &[&str]) -> io::Result<Child> {
         let mut command = Command::new(name);
-        command.args(arguments).env("LC_ALL", "C").env_remove("XZ_OPT").env_remove("XZ_DEFAULTS");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+        command
+            .args(arguments)
+            .env("LC_ALL", "C")
+            .env_remove("XZ_OPT")
+            .env_remove("XZ_DEFAULTS");
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
     }
 }
 
 /// Feeds a program and examines its output; also returns the first line of its messages.
-fn exchange(child: &mut Child, input: &mut (impl Read + Send)) -> (Result<Examination, TarError>, String) {
+fn exchange(
+    child: &mut Child,
+    input: &mut (impl Read + Send),
+) -> (Result<Examination, TarError>, String) {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     std::thread::scope(|scope| {
         // A program that has failed takes no more. The rest is read for the checksum.
@@ -172,7 +237,12 @@ fn message(mut stderr: impl Read) -> String {
     // What was read of a broken message is enough.
     let _ = stderr.by_ref().take(LONGEST_MESSAGE).read_to_end(&mut text);
     let _ = io::copy(&mut stderr, &mut io::sink());
-    super::shown(text.trim_ascii().split(|byte| *byte == b'\n').next().unwrap_or_default())
+    super::shown(
+        text.trim_ascii()
+            .split(|byte| *byte == b'\n')
+            .next()
+            .unwrap_or_default(),
+    )
 }
 
 /// Computes the checksum of what is read.
@@ -187,13 +257,23 @@ struct Hashed<F> {
 
 impl<F: FnMut(f64)> Hashed<F> {
     fn new(input: File, size: u64, progress: F) -> Self {
-        Self { input, hash: Sha256::new(), read: 0, size, progress, failure: None }
+        Self {
+            input,
+            hash: Sha256::new(),
+            read: 0,
+            size,
+            progress,
+            failure: None,
+        }
     }
 }
 
 impl<F: FnMut(f64)> Read for Hashed<F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.read(buffer).inspect_err(|error| self.failure = Some(error.to_string()))?;
+        let read = self
+            .input
+            .read(buffer)
+            .inspect_err(|error| self.failure = Some(error.to_string()))?;
         self.hash.update(&buffer[..read]);
         self.read += read as u64;
         (self.progress)(self.read as f64 / self.size.max(1) as f64);
@@ -225,7 +305,9 @@ impl<R: BufRead> Read for Members<R> {
 impl<R: BufRead> Members<R> {
     /// Begins the next member, or reads what follows the last one.
     fn begin_next(&mut self) -> io::Result<()> {
-        let Some(mut input) = self.decoder.take().map(GzDecoder::into_inner) else { return Ok(()) };
+        let Some(mut input) = self.decoder.take().map(GzDecoder::into_inner) else {
+            return Ok(());
+        };
         if input.fill_buf()?.first() == GZIP.first() {
             self.decoder = Some(GzDecoder::new(input));
             return Ok(());

@@ -16,7 +16,11 @@ impl Extended {
     pub fn take(&mut self, kind: u8, mut text: Vec<u8>) -> Option<()> {
         match kind {
             b'L' => {
-                text.truncate(text.iter().position(|byte| *byte == 0).unwrap_or(text.len()));
+                text.truncate(
+                    text.iter()
+                        .position(|byte| *byte == 0)
+                        .unwrap_or(text.len()),
+                );
                 self.name = Some(text);
             }
             b'x' => self.take_pax(&text)?,
@@ -46,7 +50,13 @@ impl Extended {
 }
 
 pub fn name(block: &[u8; BLOCK]) -> Vec<u8> {
-    let text = |field: &[u8]| field.split(|byte| *byte == 0).next().unwrap_or_default().to_vec();
+    let text = |field: &[u8]| {
+        field
+            .split(|byte| *byte == 0)
+            .next()
+            .unwrap_or_default()
+            .to_vec()
+    };
     let (mut prefix, name) = (text(&block[345..500]), text(&block[..100]));
     if &block[257..263] != b"ustar\0" || prefix.is_empty() {
         return name;
@@ -59,10 +69,16 @@ pub fn name(block: &[u8; BLOCK]) -> Vec<u8> {
 /// Octal digits, or with the highest bit set a binary number. `None` if invalid, negative or beyond the limit of files.
 pub fn number(field: &[u8]) -> Option<u64> {
     let value = if field[0] == 0x80 {
-        field[1..].iter().try_fold(0u64, |sum, byte| sum.checked_mul(256)?.checked_add((*byte).into()))?
+        field[1..].iter().try_fold(0u64, |sum, byte| {
+            sum.checked_mul(256)?.checked_add((*byte).into())
+        })?
     } else {
         let text = std::str::from_utf8(field).ok()?.trim_matches([' ', '\0']);
-        if text.is_empty() { 0 } else { u64::from_str_radix(text, 8).ok()? }
+        if text.is_empty() {
+            0
+        } else {
+            u64::from_str_radix(text, 8).ok()?
+        }
     };
     (value <= i64::MAX as u64).then_some(value)
 }
@@ -70,14 +86,23 @@ pub fn number(field: &[u8]) -> Option<u64> {
 pub fn has_checksum(block: &[u8; BLOCK]) -> bool {
     let field = 148..156;
     let bytes = block.iter().enumerate();
-    let sum: u64 = bytes.map(|(at, byte)| if field.contains(&at) { 32 } else { u64::from(*byte) }).sum();
+    let sum: u64 = bytes
+        .map(|(at, byte)| {
+            if field.contains(&at) {
+                32
+            } else {
+                u64::from(*byte)
+            }
+        })
+        .sum();
     number(&block[field]) == Some(sum)
 }
 
 /// Offsets and lengths, up to the first empty entry.
 pub fn segments(fields: &[u8]) -> Option<Vec<(u64, u64)>> {
     let used = fields.chunks_exact(24).take_while(|entry| entry[0] != 0);
-    used.map(|entry| Some((number(&entry[..12])?, number(&entry[12..])?))).collect()
+    used.map(|entry| Some((number(&entry[..12])?, number(&entry[12..])?)))
+        .collect()
 }
 
 /// The segments must be in order, within the file, and as long as what is stored.

@@ -57,13 +57,15 @@ impl InnoDb {
         figures.pages_broken += report.broken;
         figures.zero_bytes += report.zero_bytes;
         if report.is_unknown && !report.has_no_head {
-            found
-                .notes
-                .add(format!("{name} does not begin like a file of InnoDB, so its pages were not checked."));
+            found.notes.add(format!(
+                "{name} does not begin like a file of InnoDB, so its pages were not checked."
+            ));
         }
         if report.missing > 0 {
             let missing = size_text(report.missing);
-            found.findings.add(format!("{name} is {missing} shorter than its header says."));
+            found
+                .findings
+                .add(format!("{name} is {missing} shorter than its header says."));
         }
         if let Some(at) = report.cut_at {
             let zeros = size_text(member.size.saturating_sub(at));
@@ -73,7 +75,10 @@ impl InnoDb {
         } else if report.broken > 0 {
             self.broken_pages += report.broken;
             let pages = count_text(report.broken, "broken page", "broken pages");
-            self.note_broken(format!("{name} has {pages}, the first at byte {}", report.first_broken));
+            self.note_broken(format!(
+                "{name} has {pages}, the first at byte {}",
+                report.first_broken
+            ));
         }
         let lost = [report.lost_at_end, report.lost_within];
         if report.has_no_head || lost.iter().any(Option::is_some) {
@@ -84,7 +89,9 @@ impl InnoDb {
     pub fn take_redo(&mut self, member: &Member, report: redo::Report, found: &mut Examination) {
         let name = shown(&member.name);
         if report.has_no_head && base(&member.name) == b"ib_logfile0" {
-            found.findings.add(format!("{name}, the redo log, begins with zeros: tar could not read it."));
+            found.findings.add(format!(
+                "{name}, the redo log, begins with zeros: tar could not read it."
+            ));
         }
         if let Some(end) = report.lost_end {
             found.findings.add(format!(
@@ -104,7 +111,9 @@ impl InnoDb {
         }
         if self.unjudged > 0 {
             let files = count_text(self.unjudged, "more file has", "more files have");
-            found.notes.add(format!("{files} zeros that were not judged."));
+            found
+                .notes
+                .add(format!("{files} zeros that were not judged."));
         }
         let is_damage = self.broken_pages > MOST_TORN_PAGES;
         for sentence in self.broken {
@@ -152,7 +161,10 @@ impl InnoDb {
         }
         let Some(lost) = within else { return };
         let pages = count_text(lost.pages, "page", "pages");
-        let text = format!("{name} has {pages} in use that are zero, the first at byte {}", lost.from);
+        let text = format!(
+            "{name} has {pages} in use that are zero, the first at byte {}",
+            lost.from
+        );
         if self.is_lost(file, within) {
             self.broken_pages += lost.pages;
             self.note_broken(text);
@@ -162,12 +174,22 @@ impl InnoDb {
     }
 
     /// Judges zeros at a file's beginning or end.
-    fn judge_zeros(&self, file: &Pending, lost: Option<Lost>, text: String, found: &mut Examination) {
+    fn judge_zeros(
+        &self,
+        file: &Pending,
+        lost: Option<Lost>,
+        text: String,
+        found: &mut Examination,
+    ) {
         if self.is_lost(file, lost) {
-            return found.findings.add(format!("{text}: tar could not read it."));
+            return found
+                .findings
+                .add(format!("{text}: tar could not read it."));
         }
         if lost.map_or(file.size, |lost| lost.bytes) <= MOST_USUAL {
-            return found.notes.add(format!("{text}. The redo log may have the content."));
+            return found
+                .notes
+                .add(format!("{text}. The redo log may have the content."));
         }
         found.doubts.add(format!(
             "{text}. The redo log may have the content, or tar could not read it: restore it to be sure."
@@ -177,20 +199,32 @@ impl InnoDb {
     /// Whether recovery cannot bring back a file's first page, or other pages.
     fn is_lost(&self, file: &Pending, lost: Option<Lost>) -> bool {
         let is_unchanged = |log: &redo::Report| {
-            file.is_named && log.changed.as_ref().is_some_and(|changed| !changed.contains(&file.key))
+            file.is_named
+                && log
+                    .changed
+                    .as_ref()
+                    .is_some_and(|changed| !changed.contains(&file.key))
         };
         // MySQL writes new and freed pages before its checkpoint, and the first page of a file at once.
         let is_older = |log: &redo::Report| {
             log.is_of_mysql
-                && lost.is_none_or(|lost| log.checkpoint.is_some_and(|checkpoint| lost.since <= checkpoint))
+                && lost.is_none_or(|lost| {
+                    log.checkpoint
+                        .is_some_and(|checkpoint| lost.since <= checkpoint)
+                })
         };
         let bytes = lost.map_or(file.size, |lost| lost.bytes);
         let is_more = |log: &redo::Report| bytes > MOST_UNWRITTEN + MOST_PER_LOGGED * log.size;
         let is_head_of_ibdata = file.is_ibdata && lost.is_none();
-        let mut logs = self.redo.iter().filter(|log| log.checkpoint.is_some()).peekable();
+        let mut logs = self
+            .redo
+            .iter()
+            .filter(|log| log.checkpoint.is_some())
+            .peekable();
         // Without a redo log in the archive nothing can bring it back.
         !self.has_more_redo
             && (self.redo.is_empty() || logs.peek().is_some())
-            && logs.all(|log| is_head_of_ibdata || is_unchanged(log) || is_older(log) || is_more(log))
+            && logs
+                .all(|log| is_head_of_ibdata || is_unchanged(log) || is_older(log) || is_more(log))
     }
 }

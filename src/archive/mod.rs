@@ -29,7 +29,9 @@ const MOST_FINDINGS: usize = 24;
 /// Maximum characters of a name in a sentence.
 const LONGEST_SHOWN: usize = 200;
 /// Endings of files whose first bytes are never zero.
-const WITH_HEAD: [&str; 9] = ["frm", "MYI", "MAI", "sdi", "opt", "TRG", "TRN", "par", "cnf"];
+const WITH_HEAD: [&str; 9] = [
+    "frm", "MYI", "MAI", "sdi", "opt", "TRG", "TRN", "par", "cnf",
+];
 
 /// Sentences, and how many more there would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,9 +143,13 @@ fn no_data(figures: &Figures) -> String {
 
 /// Whether a file is one that mylvmbackup adds: in the folders `…-pos` and `…-cnf-DATE`.
 fn is_position(name: &[u8]) -> bool {
-    let folder =
-        name.split(|byte| *byte == b'/').find(|part| !matches!(*part, b"" | b".")).unwrap_or_default();
-    name.ends_with(b".pos") || folder.ends_with(b"-pos") || folder.windows(5).any(|part| part == b"-cnf-")
+    let folder = name
+        .split(|byte| *byte == b'/')
+        .find(|part| !matches!(*part, b"" | b"."))
+        .unwrap_or_default();
+    name.ends_with(b".pos")
+        || folder.ends_with(b"-pos")
+        || folder.windows(5).any(|part| part == b"-cnf-")
 }
 
 fn judge_member(
@@ -166,9 +172,10 @@ fn judge_member(
         Judge::Tablespace(tablespace) => innodb.take(member, &tablespace.finish(), found),
         Judge::Redo(redo) => innodb.take_redo(member, redo.finish(), found),
         Judge::Head(false) => {
-            found
-                .findings
-                .add(format!("{} contains only zeros, which such a file never does.", shown(&member.name)));
+            found.findings.add(format!(
+                "{} contains only zeros, which such a file never does.",
+                shown(&member.name)
+            ));
         }
         Judge::Head(true) | Judge::None => {}
     }
@@ -178,10 +185,12 @@ fn judge_member(
 fn judge_of(member: &Member) -> Judge {
     let base = String::from_utf8_lossy(base(&member.name));
     let ending = base.rsplit_once('.').map_or("", |(_, ending)| ending);
-    let is_undo =
-        base.strip_prefix("undo").is_some_and(|rest| rest.bytes().all(|byte| b"0123456789_".contains(&byte)));
+    let is_undo = base
+        .strip_prefix("undo")
+        .is_some_and(|rest| rest.bytes().all(|byte| b"0123456789_".contains(&byte)));
     let is_redo = ["ib_logfile", "#ib_redo"].iter().any(|start| {
-        base.strip_prefix(start).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+        base.strip_prefix(start)
+            .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
     });
     match ending {
         _ if !member.is_file || member.size == 0 => Judge::None,
@@ -218,8 +227,16 @@ pub fn shown(name: &[u8]) -> String {
         letter.is_control() || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     let text = String::from_utf8_lossy(&name[..name.len().min(4 * LONGEST_SHOWN)]);
-    let letters: String =
-        text.chars().map(|letter| if is_invalid(&letter) { '\u{fffd}' } else { letter }).collect();
+    let letters: String = text
+        .chars()
+        .map(|letter| {
+            if is_invalid(&letter) {
+                '\u{fffd}'
+            } else {
+                letter
+            }
+        })
+        .collect();
     match letters.char_indices().nth(LONGEST_SHOWN) {
         Some((end, _)) => format!("{}…", &letters[..end]),
         None => letters,

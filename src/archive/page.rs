@@ -64,15 +64,34 @@ pub enum State {
 impl Format {
     /// `None` if the flags are not those of a tablespace's first page.
     pub fn of(head: &[u8]) -> Option<Self> {
-        let is_first = be32(head, 4) == 0 && kind(head) == 8 && be32(head, 34) == be32(head, FSP_HEADER);
+        let is_first =
+            be32(head, 4) == 0 && kind(head) == 8 && be32(head, 34) == be32(head, FSP_HEADER);
         let flags = be32(head, FSP_HEADER + 16);
         let is_full = flags & 0x10 != 0;
-        let exponent = if is_full { flags & 0xF } else { (flags >> 6) & 0xF };
+        let exponent = if is_full {
+            flags & 0xF
+        } else {
+            (flags >> 6) & 0xF
+        };
         let compressed = if is_full { 0 } else { (flags >> 1) & 0xF };
-        let size = |exponent: u32| if exponent == 0 { 16 * 1024 } else { 512usize << exponent };
+        let size = |exponent: u32| {
+            if exponent == 0 {
+                16 * 1024
+            } else {
+                512usize << exponent
+            }
+        };
         let logical = size(exponent);
-        let page = if compressed == 0 { logical } else { size(compressed) };
-        let punches_holes = if is_full { flags & 0xE0 != 0 } else { flags & 0x1_0000 != 0 };
+        let page = if compressed == 0 {
+            logical
+        } else {
+            size(compressed)
+        };
+        let punches_holes = if is_full {
+            flags & 0xE0 != 0
+        } else {
+            flags & 0x1_0000 != 0
+        };
         let checksum = match (is_full, compressed) {
             (true, _) => Checksum::Full,
             (false, 0) => Checksum::Header,
@@ -81,7 +100,12 @@ impl Format {
         let extent = ((1 << 20) / logical as u64).max(64);
         let is_known =
             is_first && (SMALLEST..=LARGEST).contains(&logical) && (1024..=LARGEST).contains(&page);
-        is_known.then_some(Self { page, extent, checksum, punches_holes })
+        is_known.then_some(Self {
+            page,
+            extent,
+            checksum,
+            punches_holes,
+        })
     }
 
     /// Compares a page's number and checksum.
@@ -109,7 +133,9 @@ impl Format {
         let index = number % self.page as u64 / self.extent;
         let length = 24 + self.extent / 4;
         let start = DESCRIPTORS + (index * length) as usize;
-        let Some(entry) = descriptors.get(start..start + length as usize) else { return false };
+        let Some(entry) = descriptors.get(start..start + length as usize) else {
+            return false;
+        };
         // 1 is a free extent, 2 and above belong to a segment or to several.
         let belongs = (2..=5).contains(&be32(entry, 20));
         let bit = number % self.extent * 2;
@@ -136,12 +162,19 @@ pub fn doublewrite(page: &[u8]) -> Option<[u64; 2]> {
 
 fn has_full_checksum(page: &[u8]) -> bool {
     // The type of a compressed page is its length, in units of 256 bytes.
-    let length = if kind(page) & 0x8000 == 0 { page.len() } else { usize::from(kind(page) & 0x7FFF) << 8 };
-    (64..=page.len()).contains(&length) && crc32c::crc32c(&page[..length - 4]) == be32(page, length - 4)
+    let length = if kind(page) & 0x8000 == 0 {
+        page.len()
+    } else {
+        usize::from(kind(page) & 0x7FFF) << 8
+    };
+    (64..=page.len()).contains(&length)
+        && crc32c::crc32c(&page[..length - 4]) == be32(page, length - 4)
 }
 
 fn has_zip_checksum(page: &[u8]) -> bool {
-    let crc = || crc32c::crc32c(&page[4..16]) ^ crc32c::crc32c(&page[24..26]) ^ crc32c::crc32c(&page[34..]);
+    let crc = || {
+        crc32c::crc32c(&page[4..16]) ^ crc32c::crc32c(&page[24..26]) ^ crc32c::crc32c(&page[34..])
+    };
     be32(page, 0) == NO_CHECKSUM || be32(page, 0) == crc()
 }
 

@@ -53,12 +53,20 @@ pub struct Report {
 impl Redo {
     pub fn new(size: u64) -> Self {
         let head = Vec::with_capacity(START + LONGEST_NAME);
-        Self { size, head, last: Vec::new(), read: 0, used: 0, names: HashSet::new() }
+        Self {
+            size,
+            head,
+            last: Vec::new(),
+            read: 0,
+            used: 0,
+            names: HashSet::new(),
+        }
     }
 
     pub fn push(&mut self, bytes: &[u8]) {
         let missing = START + LONGEST_NAME - self.head.len();
-        self.head.extend_from_slice(&bytes[..bytes.len().min(missing)]);
+        self.head
+            .extend_from_slice(&bytes[..bytes.len().min(missing)]);
         if !zeros::is_zero(bytes) {
             self.used = self.read + zeros::used_length(bytes) as u64;
             self.find_names(bytes);
@@ -80,14 +88,24 @@ impl Redo {
         };
         if be32(head, 0) & !(1 << 31) != PHYSICAL {
             let blocks = OLD_CHECKPOINTS.map(|at| &head[at..at + 512]);
-            let valid = blocks.into_iter().filter(|block| crc32c::crc32c(&block[..508]) == be32(block, 508));
-            return Report { checkpoint: valid.map(|block| be64(block, 8)).max(), ..report };
+            let valid = blocks
+                .into_iter()
+                .filter(|block| crc32c::crc32c(&block[..508]) == be32(block, 508));
+            return Report {
+                checkpoint: valid.map(|block| be64(block, 8)).max(),
+                ..report
+            };
         }
         let blocks = CHECKPOINTS.map(|at| &head[at..at + 64]);
-        let valid = blocks.into_iter().filter(|block| crc32c::crc32c(&block[..60]) == be32(block, 60));
+        let valid = blocks
+            .into_iter()
+            .filter(|block| crc32c::crc32c(&block[..60]) == be32(block, 60));
         let last = valid.max_by_key(|block| be64(block, 0));
         let end = last.and_then(|block| {
-            let length = self.size.checked_sub(START as u64).filter(|length| *length > 0)?;
+            let length = self
+                .size
+                .checked_sub(START as u64)
+                .filter(|length| *length > 0)?;
             Some(START as u64 + be64(block, 8).checked_sub(be64(head, 8))? % length)
         });
         let has_names = be32(head, 0) == PHYSICAL && self.names.len() < MOST_NAMES;
@@ -106,16 +124,29 @@ impl Redo {
         self.find_in(&text);
         self.find_in(bytes);
         let keep = |text: &[u8]| text[text.len().saturating_sub(LONGEST_NAME)..].to_vec();
-        self.last = if bytes.len() < LONGEST_NAME { keep(&text) } else { keep(bytes) };
+        self.last = if bytes.len() < LONGEST_NAME {
+            keep(&text)
+        } else {
+            keep(bytes)
+        };
     }
 
     fn find_in(&mut self, text: &[u8]) {
-        let ends = text.windows(ENDING.len()).enumerate().filter(|(_, window)| *window == ENDING);
+        let ends = text
+            .windows(ENDING.len())
+            .enumerate()
+            .filter(|(_, window)| *window == ENDING);
         for (at, _) in ends {
             let is_of_name = |byte: &&u8| byte.is_ascii_alphanumeric() || b"_#@$-/".contains(byte);
-            let length = text[..at].iter().rev().take(LONGEST_NAME).take_while(is_of_name).count();
+            let length = text[..at]
+                .iter()
+                .rev()
+                .take(LONGEST_NAME)
+                .take_while(is_of_name)
+                .count();
             if self.names.len() < MOST_NAMES {
-                self.names.insert(key(&text[at - length..at + ENDING.len()]));
+                self.names
+                    .insert(key(&text[at - length..at + ENDING.len()]));
             }
         }
     }

@@ -101,7 +101,9 @@ impl Tablespace {
     }
 
     pub fn finish(mut self) -> Report {
-        let pages = self.format.map_or(0, |format| self.file_pages * format.page as u64);
+        let pages = self
+            .format
+            .map_or(0, |format| self.file_pages * format.page as u64);
         if !self.is_system {
             self.report.missing = pages.saturating_sub(self.size);
         }
@@ -133,7 +135,9 @@ impl Tablespace {
             return;
         }
         let within = (self.report.lost_within, self.report.lost_at_end.take());
-        self.report.lost_within = within.1.map_or(within.0, |lost| Some(joined(within.0, lost)));
+        self.report.lost_within = within
+            .1
+            .map_or(within.0, |lost| Some(joined(within.0, lost)));
         self.cut_at = None;
         if self.is_copy(format, number) {
             return;
@@ -160,7 +164,8 @@ impl Tablespace {
         }
         // A page that is not compressed has its checksum or its log sequence number at its end.
         let used = zeros::used_length(page);
-        let is_cut = used + 8 <= page.len() && format.checksum != Checksum::Zip && !format.punches_holes;
+        let is_cut =
+            used + 8 <= page.len() && format.checksum != Checksum::Zip && !format.punches_holes;
         self.cut_at = is_cut.then_some(start + used as u64);
     }
 
@@ -197,7 +202,12 @@ impl Tablespace {
         };
         if let Some(since) = used {
             let bytes = format.page as u64;
-            let lost = Lost { pages: 1, bytes, from: number * bytes, since };
+            let lost = Lost {
+                pages: 1,
+                bytes,
+                from: number * bytes,
+                since,
+            };
             self.report.lost_at_end = Some(joined(self.report.lost_at_end, lost));
         }
     }
@@ -205,12 +215,17 @@ impl Tablespace {
     /// Whether a page belongs to the doublewrite buffer.
     fn is_copy(&self, format: Format, number: u64) -> bool {
         let blocks = self.doublewrite.into_iter().flatten();
-        blocks.into_iter().any(|block| (block..block + format.extent).contains(&number))
+        blocks
+            .into_iter()
+            .any(|block| (block..block + format.extent).contains(&number))
     }
 
     /// The system tablespace has pages before its doublewrite buffer that are in use and never written.
     fn is_below_doublewrite(&self, format: Format, number: u64) -> bool {
-        self.doublewrite.into_iter().flatten().any(|block| number < block + format.extent)
+        self.doublewrite
+            .into_iter()
+            .flatten()
+            .any(|block| number < block + format.extent)
     }
 }
 

@@ -46,7 +46,9 @@ pub enum TarError {
         "The tar archive ends within {name}, of which {missing} bytes are missing: tar was probably killed"
     )]
     Truncated { name: String, missing: u64 },
-    #[error("The tar archive is damaged at byte {at}: expected the header of a member, but found {found}")]
+    #[error(
+        "The tar archive is damaged at byte {at}: expected the header of a member, but found {found}"
+    )]
     Header { at: u64, found: &'static str },
     #[error(transparent)]
     Read(#[from] io::Error),
@@ -61,7 +63,12 @@ pub struct Walk<R> {
 
 impl<R: Read> Walk<R> {
     pub fn of(input: R) -> Self {
-        Self { input, at: 0, holes: 0, chunk: vec![0; CHUNK] }
+        Self {
+            input,
+            at: 0,
+            holes: 0,
+            chunk: vec![0; CHUNK],
+        }
     }
 
     /// The next member, whose content must be read with [`Self::content`]; `None` at the archive's end.
@@ -80,7 +87,10 @@ impl<R: Read> Walk<R> {
                 return Err(if at == 0 && &block[257..262] != b"ustar" {
                     TarError::NotTar
                 } else {
-                    TarError::Header { at, found: "one with a wrong checksum" }
+                    TarError::Header {
+                        at,
+                        found: "one with a wrong checksum",
+                    }
                 });
             }
             let wrong = |found| TarError::Header { at, found };
@@ -90,7 +100,9 @@ impl<R: Read> Walk<R> {
                     let text = self
                         .extension(size)
                         .map_err(|error| error.unwrap_or(wrong("a name that is too long")))?;
-                    extended.take(block[156], text).ok_or_else(|| wrong("an invalid extended header"))?;
+                    extended
+                        .take(block[156], text)
+                        .ok_or_else(|| wrong("an invalid extended header"))?;
                 }
                 _ => {
                     return self
@@ -103,7 +115,11 @@ impl<R: Read> Walk<R> {
     }
 
     /// Reads a member's content to its end.
-    pub fn content(&mut self, member: &Member, mut part: impl FnMut(&[u8])) -> Result<(), TarError> {
+    pub fn content(
+        &mut self,
+        member: &Member,
+        mut part: impl FnMut(&[u8]),
+    ) -> Result<(), TarError> {
         let mut place = 0;
         for (offset, length) in &member.segments {
             zeros::each(offset - place, &mut part);
@@ -125,7 +141,10 @@ impl<R: Read> Walk<R> {
         let read = self.fill(&mut block)?;
         match zeros::is_zero(&block[..read]) {
             true => Ok(()),
-            false => Err(TarError::Header { at, found: "a block of zeros that is not the archive's end" }),
+            false => Err(TarError::Header {
+                at,
+                found: "a block of zeros that is not the archive's end",
+            }),
         }
     }
 
@@ -156,7 +175,10 @@ impl<R: Read> Walk<R> {
             part(&chunk[..read]);
             left -= read as u64;
             if read < wanted {
-                return Err(TarError::Truncated { name: super::shown(&member.name), missing: left });
+                return Err(TarError::Truncated {
+                    name: super::shown(&member.name),
+                    missing: left,
+                });
             }
         }
         self.chunk = chunk;
@@ -183,7 +205,11 @@ impl<R: Read> Walk<R> {
         extended: Extended,
     ) -> Result<Member, Option<TarError>> {
         // Links and devices have no content, whatever their size says.
-        let stored = if matches!(block[156], b'1'..=b'6') { 0 } else { extended.size.unwrap_or(size) };
+        let stored = if matches!(block[156], b'1'..=b'6') {
+            0
+        } else {
+            extended.size.unwrap_or(size)
+        };
         let mut member = Member {
             name: extended.name.unwrap_or_else(|| header::name(block)),
             is_file: matches!(block[156], b'0' | 0 | b'7' | b'S'),
@@ -220,7 +246,11 @@ impl<R: Read> Walk<R> {
             self.holes += holes;
             header::check_segments(&segments, member.size, member.stored).ok_or(None)?;
             // The map of an empty file is not empty.
-            member.segments = if segments.is_empty() { vec![(0, 0)] } else { segments };
+            member.segments = if segments.is_empty() {
+                vec![(0, 0)]
+            } else {
+                segments
+            };
         }
         Ok(())
     }

@@ -33,7 +33,12 @@ fn found(bytes: &[u8]) -> Examination {
 }
 
 fn finding(bytes: &[u8]) -> String {
-    found(bytes).findings.list.first().cloned().unwrap_or_default()
+    found(bytes)
+        .findings
+        .list
+        .first()
+        .cloned()
+        .unwrap_or_default()
 }
 
 #[test]
@@ -62,28 +67,46 @@ fn impossible_sizes_are_errors() {
         );
     }
     // As large as possible, and not there.
-    let text = finding(&archive(&[header(b"data", b'0', b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff")]));
-    assert!(text.starts_with("The tar archive ends within data, of which 92233720368547"), "{text}");
+    let text = finding(&archive(&[header(
+        b"data",
+        b'0',
+        b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff",
+    )]));
+    assert!(
+        text.starts_with("The tar archive ends within data, of which 92233720368547"),
+        "{text}"
+    );
 }
 
 #[test]
 fn an_endless_name_is_not_held_in_memory() {
     for kind in [b'L', b'x'] {
         let text = finding(&archive(&[header(b"long", kind, b"77777777777\0")]));
-        assert!(text.ends_with("but found a name that is too long."), "{text}");
+        assert!(
+            text.ends_with("but found a name that is too long."),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn records_of_a_pax_header_must_have_their_length() {
-    for text in
-        ["18446744073709551615 path=x\n", "5 path", "0 a=b\n", "11 path=data", "x path=data\n", "3 \n"]
-    {
+    for text in [
+        "18446744073709551615 path=x\n",
+        "5 path",
+        "0 a=b\n",
+        "11 path=data",
+        "x path=data\n",
+        "3 \n",
+    ] {
         let size = format!("{:011o}\0", text.len());
         let mut block = text.as_bytes().to_vec();
         block.resize(512, 0);
         let found = finding(&archive(&[header(b"pax", b'x', size.as_bytes()), block]));
-        assert!(found.ends_with("but found an invalid extended header."), "{text:?}: {found}");
+        assert!(
+            found.ends_with("but found an invalid extended header."),
+            "{text:?}: {found}"
+        );
     }
 }
 
@@ -99,25 +122,50 @@ fn sparse(offset: &[u8], length: &[u8], size: &[u8]) -> Vec<u8> {
 #[test]
 fn holes_have_a_limit() {
     let whole = found(&sparse(b"00000001000", b"00000001000", b"00000010000"));
-    assert_eq!((whole.figures.bytes, whole.findings.list.len()), (4096, 0), "{whole:?}");
+    assert_eq!(
+        (whole.figures.bytes, whole.findings.list.len()),
+        (4096, 0),
+        "{whole:?}"
+    );
     // Seven exabytes.
-    let huge = found(&sparse(b"00000001000", b"00000001000", b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff"));
-    assert_eq!((huge.figures.bytes, huge.findings.list.len()), (512, 0), "{huge:?}");
-    for (offset, length) in
-        [(&b"00000010000"[..], &b"00000001000"[..]), (b"0", b"00000000777"), (b"0", b"77777777777")]
-    {
+    let huge = found(&sparse(
+        b"00000001000",
+        b"00000001000",
+        b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff",
+    ));
+    assert_eq!(
+        (huge.figures.bytes, huge.findings.list.len()),
+        (512, 0),
+        "{huge:?}"
+    );
+    for (offset, length) in [
+        (&b"00000010000"[..], &b"00000001000"[..]),
+        (b"0", b"00000000777"),
+        (b"0", b"77777777777"),
+    ] {
         let text = finding(&sparse(offset, length, b"00000010000"));
-        assert!(text.ends_with("but found an invalid sparse file."), "{text}");
+        assert!(
+            text.ends_with("but found an invalid sparse file."),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn findings_are_counted_beyond_a_screen() {
-    let member =
-        |number: u32| [header(format!("{number}.frm").as_bytes(), b'0', b"1"), vec![0; 512]].concat();
+    let member = |number: u32| {
+        [
+            header(format!("{number}.frm").as_bytes(), b'0', b"1"),
+            vec![0; 512],
+        ]
+        .concat()
+    };
     let members: Vec<Vec<u8>> = (0..1000).map(member).collect();
     let findings = found(&archive(&members)).findings;
-    assert_eq!((findings.list.len(), findings.more), (MOST_FINDINGS, 1000 - MOST_FINDINGS as u64));
+    assert_eq!(
+        (findings.list.len(), findings.more),
+        (MOST_FINDINGS, 1000 - MOST_FINDINGS as u64)
+    );
 }
 
 #[test]
@@ -138,7 +186,12 @@ fn a_lone_block_of_zeros_is_no_end_of_an_archive() {
         "The tar archive is damaged at byte 512: expected the header of a member, but found a block of zeros that is not \
          the archive's end."
     );
-    assert!(found(&[member(), vec![0; 512]].concat()).findings.is_empty(), "an old tar writes one");
+    assert!(
+        found(&[member(), vec![0; 512]].concat())
+            .findings
+            .is_empty(),
+        "an old tar writes one"
+    );
 }
 
 /// The first page of a tablespace, with its flags, pages and free limit.

@@ -10,7 +10,10 @@ pub fn is_zero(bytes: &[u8]) -> bool {
 
 /// The number of bytes up to the last that is not zero.
 pub fn used_length(bytes: &[u8]) -> usize {
-    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1)
+    bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |at| at + 1)
 }
 
 /// Passes on so many zeros.

@@ -10,7 +10,9 @@ type Place = (f64, f64);
 
 /// The dashed line; empty if the value is not expected.
 pub fn line(forecast: &Forecast, range: Range) -> Vec<Place> {
-    let Some(likely) = forecast.likely else { return Vec::new() };
+    let Some(likely) = forecast.likely else {
+        return Vec::new();
+    };
     vec![start(forecast, range), reached(forecast, likely, range)]
 }
 
@@ -18,7 +20,9 @@ pub fn line(forecast: &Forecast, range: Range) -> Vec<Place> {
 pub fn area(forecast: &Forecast, range: Range) -> Vec<Place> {
     let (end_s, (_, value)) = (range.seconds(), start(forecast, range));
     let soonest = reached(forecast, forecast.soonest, range);
-    let latest = forecast.latest.map_or((end_s, value), |latest| reached(forecast, latest, range));
+    let latest = forecast
+        .latest
+        .map_or((end_s, value), |latest| reached(forecast, latest, range));
     let mut corners = vec![start(forecast, range), soonest];
     if soonest.0 < end_s && latest.0 >= end_s {
         corners.push((end_s, soonest.1));
@@ -38,11 +42,18 @@ fn reached(forecast: &Forecast, at: Timestamp, range: Range) -> Place {
     if at_s <= end_s {
         return (at_s, forecast.value);
     }
-    (end_s, from + (forecast.value - from) * (end_s - from_s) / (at_s - from_s))
+    (
+        end_s,
+        from + (forecast.value - from) * (end_s - from_s) / (at_s - from_s),
+    )
 }
 
 fn seconds(at: Timestamp, range: Range) -> f64 {
-    Range { from: range.from, to: at }.seconds()
+    Range {
+        from: range.from,
+        to: at,
+    }
+    .seconds()
 }
 
 #[cfg(test)]
@@ -68,15 +79,27 @@ mod tests {
 
     #[test]
     fn courses_end_at_their_value_or_at_the_edge() {
-        let range = Range { from: at(0), to: at(200) };
+        let range = Range {
+            from: at(0),
+            to: at(200),
+        };
         let near = forecast(120, Some(150), Some(180));
         assert_eq!(line(&near, range), [(100.0, 50.0), (150.0, 100.0)]);
-        assert_eq!(area(&near, range), [(100.0, 50.0), (120.0, 100.0), (180.0, 100.0)]);
+        assert_eq!(
+            area(&near, range),
+            [(100.0, 50.0), (120.0, 100.0), (180.0, 100.0)]
+        );
         let far = forecast(150, Some(300), Some(500));
         assert_eq!(line(&far, range), [(100.0, 50.0), (200.0, 75.0)]);
-        assert_eq!(area(&far, range), [(100.0, 50.0), (150.0, 100.0), (200.0, 100.0), (200.0, 62.5)]);
+        assert_eq!(
+            area(&far, range),
+            [(100.0, 50.0), (150.0, 100.0), (200.0, 100.0), (200.0, 62.5)]
+        );
         let never = forecast(300, None, None);
         assert_eq!(line(&never, range), []);
-        assert_eq!(area(&never, range), [(100.0, 50.0), (200.0, 75.0), (200.0, 50.0)]);
+        assert_eq!(
+            area(&never, range),
+            [(100.0, 50.0), (200.0, 75.0), (200.0, 50.0)]
+        );
     }
 }

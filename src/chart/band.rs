@@ -28,22 +28,41 @@ struct Shape<'a> {
 
 /// Appends the bands that touch the range.
 pub fn draw(bands: &[Band], range: Range, edges: &Edges, out: &mut String) {
-    let mut shapes: Vec<Shape> = bands.iter().filter_map(|band| shape(band, range, edges)).collect();
+    let mut shapes: Vec<Shape> = bands
+        .iter()
+        .filter_map(|band| shape(band, range, edges))
+        .collect();
     shapes.sort_by_key(|shape| shape.left);
     for (number, shape) in shapes.iter().enumerate() {
         let next = shapes.get(number + 1).map_or(edges.right, |next| next.left);
         let room = f64::from(next - shape.left) / CHARACTER;
-        out.push_str(&markup(shape, edges, &shortened(&shape.band.label, room as usize)));
+        out.push_str(&markup(
+            shape,
+            edges,
+            &shortened(&shape.band.label, room as usize),
+        ));
     }
 }
 
 fn shape<'a>(band: &'a Band, range: Range, edges: &Edges) -> Option<Shape<'a>> {
-    let (since, until) = (band.from.max(range.from), band.to.unwrap_or(range.to).min(range.to));
+    let (since, until) = (
+        band.from.max(range.from),
+        band.to.unwrap_or(range.to).min(range.to),
+    );
     let x = |to| {
-        let share = Range { from: range.from, to }.seconds() / range.seconds();
+        let share = Range {
+            from: range.from,
+            to,
+        }
+        .seconds()
+            / range.seconds();
         edges.left + (share * f64::from(edges.right - edges.left)).round() as i32
     };
-    (since < until).then(|| Shape { left: x(since), right: x(until), band })
+    (since < until).then(|| Shape {
+        left: x(since),
+        right: x(until),
+        band,
+    })
 }
 
 fn shortened(label: &str, room: usize) -> String {
@@ -55,9 +74,15 @@ fn shortened(label: &str, room: usize) -> String {
 }
 
 fn markup(shape: &Shape, edges: &Edges, label: &str) -> String {
-    let (x, width) = (decimal(shape.left), decimal((shape.right - shape.left).max(TENTHS)));
-    let (y, height, label_y) =
-        (decimal(edges.top), decimal(edges.bottom - edges.top), decimal(edges.top - ABOVE));
+    let (x, width) = (
+        decimal(shape.left),
+        decimal((shape.right - shape.left).max(TENTHS)),
+    );
+    let (y, height, label_y) = (
+        decimal(edges.top),
+        decimal(edges.bottom - edges.top),
+        decimal(edges.top - ABOVE),
+    );
     let label = escaped(label);
     format!(
         r#"<rect class="band" x="{x}" y="{y}" width="{width}" height="{height}"/><path class="edge" d="M{x} {y}v{height}"/><text class="name" x="{x}" y="{label_y}">{label}</text>"#

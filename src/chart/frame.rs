@@ -14,13 +14,23 @@ const ALIGNED_FROM: u32 = 560;
 /// Top, bottom, left, right.
 pub fn margins(chart: &Chart, size: Size) -> [i32; 4] {
     let aligned = chart.right.is_some() || size.width >= ALIGNED_FROM;
-    [TOP, BOTTOM, LEFT, if aligned { RIGHT_WITH_AXIS } else { RIGHT }]
+    [
+        TOP,
+        BOTTOM,
+        LEFT,
+        if aligned { RIGHT_WITH_AXIS } else { RIGHT },
+    ]
 }
 
 /// The edges of the plot: left, top, right, bottom.
 pub fn edges(chart: &Chart, size: Size) -> [i32; 4] {
     let [top, bottom, left, right] = margins(chart, size);
-    [left, top, size.width as i32 - right, size.height as i32 - bottom]
+    [
+        left,
+        top,
+        size.width as i32 - right,
+        size.height as i32 - bottom,
+    ]
 }
 
 pub fn width(chart: &Chart, size: Size) -> i32 {

@@ -25,7 +25,11 @@ impl Grid {
     /// A pixel is this many seconds.
     pub fn new(range: Range, pixel: f64) -> Self {
         let from = range.from.as_millisecond() as f64 / 1000.0;
-        Self { pixel, from, start: (from / pixel).round() }
+        Self {
+            pixel,
+            from,
+            start: (from / pixel).round(),
+        }
     }
 
     /// The nearest tenth of a pixel; both in seconds from the start of the range.
@@ -39,7 +43,10 @@ impl Grid {
     pub fn anchored(&self, at: f64) -> (i32, i32) {
         let origin = (self.start / ORIGINS).floor() * ORIGINS;
         let tenths = |pixels: f64| (pixels * TENTHS).round() as i32;
-        (tenths(self.start - origin), tenths((self.from + at) / self.pixel - origin))
+        (
+            tenths(self.start - origin),
+            tenths((self.from + at) / self.pixel - origin),
+        )
     }
 
     /// The number of the column with a place from `nearest`.

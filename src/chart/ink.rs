@@ -8,8 +8,12 @@ use plotters_backend::BackendColor;
 
 use crate::alert::Severity;
 
-const ROLES: [&str; 9] = ["grid", "axis", "tick", "envelope", "area", "line", "dot", "level", "ahead"];
-const LOOKS: [&str; 12] = ["", "k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8", "kf", "warning", "critical"];
+const ROLES: [&str; 9] = [
+    "grid", "axis", "tick", "envelope", "area", "line", "dot", "level", "ahead",
+];
+const LOOKS: [&str; 12] = [
+    "", "k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8", "kf", "warning", "critical",
+];
 
 /// The number of looks for lines that show neither reads, writes nor a fill.
 const OTHERS: u8 = 6;
@@ -63,7 +67,11 @@ pub fn plain(role: Role) -> RGBColor {
 
 /// The colour of a shape of a chart's n-th line.
 pub fn line(role: Role, look: Look, number: usize) -> RGBColor {
-    RGBColor(role as u8, u8::try_from(number + 1).unwrap_or(0), look.number())
+    RGBColor(
+        role as u8,
+        u8::try_from(number + 1).unwrap_or(0),
+        look.number(),
+    )
 }
 
 /// The number of the line that a shape belongs to.
@@ -87,8 +95,9 @@ pub fn threshold(severity: Severity) -> RGBColor {
 /// The class names of a colour.
 pub fn classes(colour: BackendColor) -> String {
     let (role, _, look) = colour.rgb;
-    let name =
-        |names: &[&'static str], number: u8| names.get(usize::from(number)).copied().unwrap_or_default();
+    let name = |names: &[&'static str], number: u8| {
+        names.get(usize::from(number)).copied().unwrap_or_default()
+    };
     match name(&LOOKS, look) {
         "" => name(&ROLES, role).to_owned(),
         look => format!("{} {look}", name(&ROLES, role)),

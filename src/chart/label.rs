@@ -15,22 +15,32 @@ pub struct Area {
 impl Area {
     /// How many of these courses pass through it.
     pub fn hidden(self, courses: &[Vec<Place>]) -> usize {
-        courses.iter().filter(|course| self.is_crossed(course)).count()
+        courses
+            .iter()
+            .filter(|course| self.is_crossed(course))
+            .count()
     }
 
     fn is_crossed(self, course: &[Place]) -> bool {
-        let pieces = course.windows(2).filter_map(|ends| self.piece(ends[0], ends[1]));
+        let pieces = course
+            .windows(2)
+            .filter_map(|ends| self.piece(ends[0], ends[1]));
         let reach = pieces.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         reach.is_some_and(|(top, bottom)| top <= self.bottom && self.top <= bottom)
     }
 
     /// From top to bottom, what lies between left and right of a straight piece.
     fn piece(self, from: Place, to: Place) -> Option<(i32, i32)> {
-        let (from, to) = if from.0 <= to.0 { (from, to) } else { (to, from) };
+        let (from, to) = if from.0 <= to.0 {
+            (from, to)
+        } else {
+            (to, from)
+        };
         let (left, right) = (from.0.max(self.left), to.0.min(self.right));
         let [x0, y0, x1, y1] = [from.0, from.1, to.0, to.1].map(f64::from);
         // Forecasts may end far outside.
-        let at = |x: i32| (y0 + (f64::from(x) - x0) / (x1 - x0).max(1.0) * (y1 - y0)).round() as i32;
+        let at =
+            |x: i32| (y0 + (f64::from(x) - x0) / (x1 - x0).max(1.0) * (y1 - y0)).round() as i32;
         (left <= right).then(|| (at(left).min(at(right)), at(left).max(at(right))))
     }
 }
@@ -41,7 +51,12 @@ mod tests {
 
     #[test]
     fn courses_through_a_label_are_counted() {
-        let area = Area { left: 10, right: 20, top: 10, bottom: 20 };
+        let area = Area {
+            left: 10,
+            right: 20,
+            top: 10,
+            bottom: 20,
+        };
         let through = vec![(0, 0), (30, 30)];
         let below = vec![(0, 25), (15, 40), (30, 25)];
         let beside = vec![(25, 0), (25, 100)];

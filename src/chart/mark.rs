@@ -12,10 +12,20 @@ const HALF: i32 = 4 * TENTHS;
 /// Appends the marks inside the range.
 pub fn draw(marks: &[Mark], range: Range, edges: &Edges, out: &mut String) {
     for mark in marks.iter().filter(|mark| range.contains(mark.at)) {
-        let share = Range { from: range.from, to: mark.at }.seconds() / range.seconds().max(0.001);
+        let share = Range {
+            from: range.from,
+            to: mark.at,
+        }
+        .seconds()
+            / range.seconds().max(0.001);
         let x = edges.left + (share * f64::from(edges.right - edges.left)).round() as i32;
         let (class, sign) = look(mark.kind);
-        let (x, top, bottom, half) = (decimal(x), decimal(edges.top), decimal(edges.bottom), decimal(HALF));
+        let (x, top, bottom, half) = (
+            decimal(x),
+            decimal(edges.top),
+            decimal(edges.bottom),
+            decimal(HALF),
+        );
         out.push_str(&format!(
             r#"<path class="mark {class}" d="M{x} {top}V{bottom}"/><path class="sign {class}" d="M{x} {bottom}m-{half} {sign}z"/>"#
         ));

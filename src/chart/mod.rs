@@ -181,14 +181,26 @@ pub fn draw(chart: &Chart) -> Picture {
     paint::paint(&scaled, &mut svg).ok();
     numbers::write(&scaled, &mut svg);
     svg.push_str("</svg>");
-    Picture { svg, legend: legend(&scaled) }
+    Picture {
+        svg,
+        legend: legend(&scaled),
+    }
 }
 
 fn legend(scaled: &Scaled) -> Vec<LegendEntry> {
     let entry = |line: &Line| {
-        let last = line.series.points.last().and_then(|point| point.avg).filter(|value| value.is_finite());
+        let last = line
+            .series
+            .points
+            .last()
+            .and_then(|point| point.avg)
+            .filter(|value| value.is_finite());
         let last = last.map(|value| scaled.side(line.side).text(value));
-        LegendEntry { label: line.label.clone(), class: line.look.class(), last }
+        LegendEntry {
+            label: line.label.clone(),
+            class: line.look.class(),
+            last,
+        }
     };
     scaled.chart.lines.iter().map(entry).collect()
 }
@@ -210,6 +222,10 @@ impl Chart {
 
     /// The side that something is drawn on.
     fn side(&self, preferred: Side) -> Side {
-        if self.right.is_some() { preferred } else { Side::Left }
+        if self.right.is_some() {
+            preferred
+        } else {
+            Side::Left
+        }
     }
 }

@@ -60,11 +60,22 @@ struct MarkNumbers<'a> {
 /// Appends the element.
 pub fn write(scaled: &Scaled, out: &mut String) {
     let Scaled { chart, size, .. } = *scaled;
-    let mut times: Vec<i64> = chart.lines.iter().flat_map(|line| points(chart, line).map(ms)).collect();
+    let mut times: Vec<i64> = chart
+        .lines
+        .iter()
+        .flat_map(|line| points(chart, line).map(ms))
+        .collect();
     times.sort();
     times.dedup();
-    let lines: Vec<LineNumbers> = chart.lines.iter().map(|line| of_line(chart, line)).collect();
-    let scales: Vec<Scale> = [Some(scaled.left), scaled.right].into_iter().flatten().collect();
+    let lines: Vec<LineNumbers> = chart
+        .lines
+        .iter()
+        .map(|line| of_line(chart, line))
+        .collect();
+    let scales: Vec<Scale> = [Some(scaled.left), scaled.right]
+        .into_iter()
+        .flatten()
+        .collect();
     let numbers = Numbers {
         from: chart.range.from.as_millisecond(),
         to: chart.range.to.as_millisecond(),
@@ -72,7 +83,10 @@ pub fn write(scaled: &Scaled, out: &mut String) {
         elapsed: chart.time_labels == TimeLabels::Elapsed,
         axes: scales
             .iter()
-            .map(|scale| AxisNumbers { unit: scale.name(), decimals: scale.decimals() })
+            .map(|scale| AxisNumbers {
+                unit: scale.name(),
+                decimals: scale.decimals(),
+            })
             .collect(),
         start: times.first().copied(),
         rows: rows(chart, &times, &lines, &scales),
@@ -83,13 +97,21 @@ pub fn write(scaled: &Scaled, out: &mut String) {
     // A chart without its numbers is better than none.
     let text = serde_json::to_string(&numbers).unwrap_or_default();
     out.push_str("<metadata>");
-    out.push_str(&text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e"));
+    out.push_str(
+        &text
+            .replace('&', "\\u0026")
+            .replace('<', "\\u003c")
+            .replace('>', "\\u003e"),
+    );
     out.push_str("</metadata>");
 }
 
 fn points<'a>(chart: &Chart, line: &'a Line) -> impl Iterator<Item = &'a Point> {
     let range = chart.range;
-    line.series.points.iter().filter(move |point| range.contains(point.t))
+    line.series
+        .points
+        .iter()
+        .filter(move |point| range.contains(point.t))
 }
 
 fn ms(point: &Point) -> i64 {
@@ -132,7 +154,10 @@ fn band(band: &Band) -> BandNumbers<'_> {
 }
 
 fn mark(mark: &Mark) -> MarkNumbers<'_> {
-    MarkNumbers { at: mark.at.as_millisecond(), text: &mark.text }
+    MarkNumbers {
+        at: mark.at.as_millisecond(),
+        text: &mark.text,
+    }
 }
 
 /// An absolute path without host, which no browser runs as a script.

@@ -50,7 +50,12 @@ struct Painter<'a> {
 pub fn paint(scaled: &Scaled, out: &mut String) -> DrawResult {
     let Scaled { chart, size, .. } = *scaled;
     let [left, top, right, bottom] = frame::edges(chart, size).map(|pixels| pixels * TENTHS);
-    let edges = Edges { left, right, top, bottom };
+    let edges = Edges {
+        left,
+        right,
+        top,
+        bottom,
+    };
     band::draw(&chart.bands, chart.range, &edges, out);
     mark::draw(&chart.marks, chart.range, &edges, out);
     let painter = Painter::new(scaled, out);
@@ -58,8 +63,14 @@ pub fn paint(scaled: &Scaled, out: &mut String) -> DrawResult {
     painter.lines(Painter::tints)?;
     painter.lines(Painter::strokes)?;
     painter.dots()?;
-    chart.forecasts.iter().try_for_each(|forecast| painter.forecast(forecast))?;
-    chart.thresholds.iter().try_for_each(|threshold| painter.threshold(threshold))?;
+    chart
+        .forecasts
+        .iter()
+        .try_for_each(|forecast| painter.forecast(forecast))?;
+    chart
+        .thresholds
+        .iter()
+        .try_for_each(|threshold| painter.threshold(threshold))?;
     painter.cuts(Side::Left)?;
     painter.cuts(Side::Right)?;
     painter.values(Side::Left)?;
@@ -76,10 +87,24 @@ impl<'a> Painter<'a> {
         let canvas = ClassSvg::new(out, size).into_drawing_area();
         let side = |scale: Scale| (scale, plot(&canvas, chart, size, scale.max));
         let (left, right) = (side(scaled.left), scaled.right.map(side));
-        let grid = Grid::new(chart.range, seconds(chart) / f64::from(frame::width(chart, size)));
+        let grid = Grid::new(
+            chart.range,
+            seconds(chart) / f64::from(frame::width(chart, size)),
+        );
         let mut runs = scaled.runs.clone();
-        runs.iter_mut().flatten().flatten().for_each(|point| point.at = grid.nearest(point.at));
-        Self { chart, size, canvas, grid, runs, left, right }
+        runs.iter_mut()
+            .flatten()
+            .flatten()
+            .for_each(|point| point.at = grid.nearest(point.at));
+        Self {
+            chart,
+            size,
+            canvas,
+            grid,
+            runs,
+            left,
+            right,
+        }
     }
 
     fn side(&self, side: Side) -> &(Scale, Plot<'a>) {
@@ -94,7 +119,10 @@ impl<'a> Painter<'a> {
         let seconds = seconds(self.chart);
         for (value, _) in scale.ticks() {
             let role = if value == 0.0 { Role::Axis } else { Role::Grid };
-            plot.draw(&PathElement::new(vec![(0.0, value), (seconds, value)], ink::plain(role)))?;
+            plot.draw(&PathElement::new(
+                vec![(0.0, value), (seconds, value)],
+                ink::plain(role),
+            ))?;
         }
         Ok(())
     }
@@ -113,38 +141,67 @@ impl<'a> Painter<'a> {
     }
 
     /// The area below a line, and the envelope from minimum to maximum.
-    fn tints(plot: &Plot<'a>, (number, line): (usize, &Line), run: &[FinitePoint], grid: Grid) -> DrawResult {
+    fn tints(
+        plot: &Plot<'a>,
+        (number, line): (usize, &Line),
+        run: &[FinitePoint],
+        grid: Grid,
+    ) -> DrawResult {
         if run.len() < 2 {
             return Ok(());
         }
         if line.area {
-            let mut corners: Vec<(f64, f64)> = run.iter().map(|point| (point.at, point.avg)).collect();
+            let mut corners: Vec<(f64, f64)> =
+                run.iter().map(|point| (point.at, point.avg)).collect();
             corners.extend([(run[run.len() - 1].at, 0.0), (run[0].at, 0.0)]);
-            plot.draw(&Polygon::new(corners, ink::line(Role::Area, line.look, number).filled()))?;
+            plot.draw(&Polygon::new(
+                corners,
+                ink::line(Role::Area, line.look, number).filled(),
+            ))?;
         }
-        if run.iter().any(|point| point.min < point.avg || point.max > point.avg) {
+        if run
+            .iter()
+            .any(|point| point.min < point.avg || point.max > point.avg)
+        {
             let corners = envelope(run, grid);
-            plot.draw(&Polygon::new(corners, ink::line(Role::Envelope, line.look, number).filled()))?;
+            plot.draw(&Polygon::new(
+                corners,
+                ink::line(Role::Envelope, line.look, number).filled(),
+            ))?;
         }
         Ok(())
     }
 
-    fn strokes(plot: &Plot<'a>, (number, line): (usize, &Line), run: &[FinitePoint], _: Grid) -> DrawResult {
+    fn strokes(
+        plot: &Plot<'a>,
+        (number, line): (usize, &Line),
+        run: &[FinitePoint],
+        _: Grid,
+    ) -> DrawResult {
         if run.len() < 2 {
             return Ok(());
         }
         let points: Vec<(f64, f64)> = run.iter().map(|point| (point.at, point.avg)).collect();
-        plot.draw(&PathElement::new(points, ink::line(Role::Line, line.look, number)))
+        plot.draw(&PathElement::new(
+            points,
+            ink::line(Role::Line, line.look, number),
+        ))
     }
 
     /// The points that are in no line.
     fn dots(&self) -> DrawResult {
         for (number, (line, runs)) in self.chart.lines.iter().zip(&self.runs).enumerate() {
             let (scale, plot) = self.side(line.side);
-            let alone = runs.iter().filter(|run| run.len() == 1).flat_map(|run| clamped(run, scale.max));
+            let alone = runs
+                .iter()
+                .filter(|run| run.len() == 1)
+                .flat_map(|run| clamped(run, scale.max));
             let points: Vec<(f64, f64)> = alone.map(|point| (point.at, point.avg)).collect();
             if !points.is_empty() {
-                plot.draw(&PathElement::new(points, ink::line(Role::Dot, line.look, number)))?;
+                plot.draw(&PathElement::new(
+                    points,
+                    ink::line(Role::Dot, line.look, number),
+                ))?;
             }
         }
         Ok(())
@@ -157,15 +214,30 @@ impl<'a> Painter<'a> {
         }
         let inside = |(at_s, value): (f64, f64)| {
             let is_known = at_s.is_finite() && value.is_finite();
-            is_known.then(|| (at_s.clamp(0.0, seconds(self.chart)), value.clamp(0.0, scale.max)))
+            is_known.then(|| {
+                (
+                    at_s.clamp(0.0, seconds(self.chart)),
+                    value.clamp(0.0, scale.max),
+                )
+            })
         };
-        let inside = |places: Vec<(f64, f64)>| places.into_iter().filter_map(inside).collect::<Vec<_>>();
-        let (area, line) = (inside(ahead::area(forecast, range)), inside(ahead::line(forecast, range)));
-        plot.draw(&Polygon::new(area, ink::forecast(Role::Envelope, forecast.look).filled()))?;
+        let inside =
+            |places: Vec<(f64, f64)>| places.into_iter().filter_map(inside).collect::<Vec<_>>();
+        let (area, line) = (
+            inside(ahead::area(forecast, range)),
+            inside(ahead::line(forecast, range)),
+        );
+        plot.draw(&Polygon::new(
+            area,
+            ink::forecast(Role::Envelope, forecast.look).filled(),
+        ))?;
         if line.is_empty() {
             return Ok(());
         }
-        plot.draw(&PathElement::new(line, ink::forecast(Role::Ahead, forecast.look)))
+        plot.draw(&PathElement::new(
+            line,
+            ink::forecast(Role::Ahead, forecast.look),
+        ))
     }
 
     fn threshold(&self, threshold: &Threshold) -> DrawResult {
@@ -174,18 +246,31 @@ impl<'a> Painter<'a> {
             return Ok(());
         }
         let (end, ink) = (seconds(self.chart), ink::threshold(threshold.severity));
-        plot.draw(&PathElement::new(vec![(0.0, threshold.value), (end, threshold.value)], ink))?;
-        let [(left, y), (right, _)] = [0.0, end].map(|at| plot.map_coordinate(&(at, threshold.value)));
+        plot.draw(&PathElement::new(
+            vec![(0.0, threshold.value), (end, threshold.value)],
+            ink,
+        ))?;
+        let [(left, y), (right, _)] =
+            [0.0, end].map(|at| plot.map_coordinate(&(at, threshold.value)));
         // On different sides, since two thresholds may be close to each other.
         let (away, anchor) = match threshold.severity {
             Severity::Warning => (LABEL_DISTANCE / 2, VPos::Top),
             Severity::Critical => (-LABEL_DISTANCE / 2, VPos::Bottom),
         };
         let width = threshold.label.len() as i32 * CHARACTER;
-        let (above, below) = if away < 0 { (LABEL_HEIGHT, 0) } else { (0, LABEL_HEIGHT) };
+        let (above, below) = if away < 0 {
+            (LABEL_HEIGHT, 0)
+        } else {
+            (0, LABEL_HEIGHT)
+        };
         let courses = self.courses();
         let hidden = |left| {
-            let area = Area { left, right: left + width, top: y + away - above, bottom: y + away + below };
+            let area = Area {
+                left,
+                right: left + width,
+                top: y + away - above,
+                bottom: y + away + below,
+            };
             area.hidden(&courses)
         };
         let (left, right) = (left + LABEL_DISTANCE / 2, right - LABEL_DISTANCE / 2);
@@ -201,16 +286,26 @@ impl<'a> Painter<'a> {
         let (range, end) = (self.chart.range, seconds(self.chart));
         let mapped = |side: Side, course: Vec<(f64, f64)>| -> Vec<Place> {
             let (scale, plot) = self.side(side);
-            let known = course.into_iter().filter(|(at, value)| at.is_finite() && value.is_finite());
+            let known = course
+                .into_iter()
+                .filter(|(at, value)| at.is_finite() && value.is_finite());
             let inside = known.map(|(at, value)| (at.clamp(0.0, end), value.clamp(0.0, scale.max)));
             inside.map(|place| plot.map_coordinate(&place)).collect()
         };
         let lines = self.chart.lines.iter().zip(&self.runs);
         let lines = lines.flat_map(|(line, runs)| runs.iter().map(move |run| (line.side, run)));
-        let lines = lines.map(|(side, run)| (side, run.iter().map(|point| (point.at, point.avg)).collect()));
+        let lines = lines.map(|(side, run)| {
+            (
+                side,
+                run.iter().map(|point| (point.at, point.avg)).collect(),
+            )
+        });
         let forecasts = self.chart.forecasts.iter();
         let forecasts = forecasts.map(|forecast| (forecast.side, ahead::area(forecast, range)));
-        lines.chain(forecasts).map(|(side, course)| mapped(side, course)).collect()
+        lines
+            .chain(forecasts)
+            .map(|(side, course)| mapped(side, course))
+            .collect()
     }
 
     /// Says where values lie above the axis, and how high.
@@ -220,9 +315,13 @@ impl<'a> Painter<'a> {
         }
         let (scale, plot) = self.side(side);
         let lines = self.chart.lines.iter().zip(&self.runs);
-        let points = lines.filter(|(line, _)| self.chart.side(line.side) == side).flat_map(|(_, runs)| runs);
-        let mut cut: Vec<&FinitePoint> =
-            points.flatten().filter(|point| point.max > scale.max * CUT).collect();
+        let points = lines
+            .filter(|(line, _)| self.chart.side(line.side) == side)
+            .flat_map(|(_, runs)| runs);
+        let mut cut: Vec<&FinitePoint> = points
+            .flatten()
+            .filter(|point| point.max > scale.max * CUT)
+            .collect();
         cut.sort_by(|a, b| b.max.total_cmp(&a.max));
         let mut taken: Vec<i32> = Vec::new();
         for point in cut {
@@ -231,10 +330,22 @@ impl<'a> Painter<'a> {
                 continue;
             }
             let is_left = x < self.size.width as i32 * TENTHS / 2;
-            let (text, across) = (scale.text(point.max), if is_left { HPos::Left } else { HPos::Right });
-            let text =
-                if is_left { format!("▲ {text}, axis cut") } else { format!("{text}, axis cut ▲") };
-            self.text(&text, (x, y + TENTHS), ink::plain(Role::Tick), across, VPos::Top)?;
+            let (text, across) = (
+                scale.text(point.max),
+                if is_left { HPos::Left } else { HPos::Right },
+            );
+            let text = if is_left {
+                format!("▲ {text}, axis cut")
+            } else {
+                format!("{text}, axis cut ▲")
+            };
+            self.text(
+                &text,
+                (x, y + TENTHS),
+                ink::plain(Role::Tick),
+                across,
+                VPos::Top,
+            )?;
             taken.push(x);
         }
         Ok(())
@@ -259,8 +370,17 @@ impl<'a> Painter<'a> {
         self.text(scale.name(), (x + away, TENTHS), ink, anchor, VPos::Top)
     }
 
-    fn text(&self, text: &str, at: (i32, i32), ink: RGBColor, across: HPos, down: VPos) -> DrawResult {
-        let style = TextStyle::from(("sans-serif", 11).into_font()).color(&ink).pos(Pos::new(across, down));
+    fn text(
+        &self,
+        text: &str,
+        at: (i32, i32),
+        ink: RGBColor,
+        across: HPos,
+        down: VPos,
+    ) -> DrawResult {
+        let style = TextStyle::from(("sans-serif", 11).into_font())
+            .color(&ink)
+            .pos(Pos::new(across, down));
         self.canvas.draw(&Text::new(text.to_owned(), at, style))
     }
 }
@@ -275,7 +395,11 @@ fn plot<'a>(canvas: &Canvas<'a>, chart: &Chart, size: Size, max: f64) -> Plot<'a
     let [top, bottom, left, right] = frame::margins(chart, size).map(|pixels| pixels * TENTHS);
     let inner = canvas.margin(top, bottom, left, right);
     let (across, down) = inner.get_pixel_range();
-    let axes = Cartesian2d::new(0.0..seconds(chart), 0.0..max, (across, down.end..down.start));
+    let axes = Cartesian2d::new(
+        0.0..seconds(chart),
+        0.0..max,
+        (across, down.end..down.start),
+    );
     inner.apply_coord_spec(axes)
 }
 
@@ -289,15 +413,27 @@ fn clamped(run: &[FinitePoint], most: f64) -> Vec<FinitePoint> {
 
 /// The outline along the largest values and back along the smallest, in columns.
 fn envelope(run: &[FinitePoint], grid: Grid) -> Vec<(f64, f64)> {
-    let columns: Vec<&[FinitePoint]> = run.chunk_by(|a, b| grid.column(a.at) == grid.column(b.at)).collect();
+    let columns: Vec<&[FinitePoint]> = run
+        .chunk_by(|a, b| grid.column(a.at) == grid.column(b.at))
+        .collect();
     let largest = |point: &[FinitePoint]| point.iter().map(|point| point.max).fold(0.0, f64::max);
-    let smallest = |point: &[FinitePoint]| point.iter().map(|point| point.min).fold(f64::INFINITY, f64::min);
+    let smallest = |point: &[FinitePoint]| {
+        point
+            .iter()
+            .map(|point| point.min)
+            .fold(f64::INFINITY, f64::min)
+    };
     let last = run.len() - 1;
     let mut corners = vec![(run[0].at, largest(columns[0]))];
     corners.extend(columns.iter().map(|point| (middle(point), largest(point))));
     corners.push((run[last].at, largest(columns[columns.len() - 1])));
     corners.push((run[last].at, smallest(columns[columns.len() - 1])));
-    corners.extend(columns.iter().rev().map(|point| (middle(point), smallest(point))));
+    corners.extend(
+        columns
+            .iter()
+            .rev()
+            .map(|point| (middle(point), smallest(point))),
+    );
     corners.push((run[0].at, smallest(columns[0])));
     corners
 }

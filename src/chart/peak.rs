@@ -22,7 +22,10 @@ pub fn height<'a>(runs: impl Iterator<Item = &'a Vec<FinitePoint>> + Clone) -> O
     if count < LEAST_POINTS || highs().filter(|high| *high > half).count() > most_cut {
         return Some(largest);
     }
-    let lasting = runs.clone().flat_map(|run| lasting(run)).fold(0.0, f64::max);
+    let lasting = runs
+        .clone()
+        .flat_map(|run| lasting(run))
+        .fold(0.0, f64::max);
     let ceiling = lasting * ROOM;
     let cut = highs().filter(|high| *high > ceiling).count();
     let is_cut = lasting > 0.0 && largest > FAR * lasting && cut <= most_cut;

@@ -23,7 +23,12 @@ pub type Runs = Vec<Vec<FinitePoint>>;
 
 /// The runs inside the range.
 pub fn runs(series: &Series, range: Range) -> Runs {
-    let inside: Vec<Point> = series.points.iter().copied().filter(|point| range.contains(point.t)).collect();
+    let inside: Vec<Point> = series
+        .points
+        .iter()
+        .copied()
+        .filter(|point| range.contains(point.t))
+        .collect();
     let mut runs = Runs::new();
     let mut is_open = false;
     for (number, (point, follows_gap)) in inside.iter().zip(gaps(&inside)).enumerate() {
@@ -46,20 +51,40 @@ fn finite(point: &Point, range: Range) -> Option<FinitePoint> {
     let avg = point.avg.filter(|value| value.is_finite())?;
     let min = point.min.filter(|value| value.is_finite()).unwrap_or(avg);
     let max = point.max.filter(|value| value.is_finite()).unwrap_or(avg);
-    let at = Range { from: range.from, to: point.t }.seconds();
-    Some(FinitePoint { at, min: min.min(avg), avg, max: max.max(avg) })
+    let at = Range {
+        from: range.from,
+        to: point.t,
+    }
+    .seconds();
+    Some(FinitePoint {
+        at,
+        min: min.min(avg),
+        avg,
+        max: max.max(avg),
+    })
 }
 
 /// For each point, whether data is missing before it or time went back.
 fn gaps(points: &[Point]) -> Vec<bool> {
-    let distances: Vec<f64> =
-        points.windows(2).map(|pair| Range { from: pair[0].t, to: pair[1].t }.seconds()).collect();
+    let distances: Vec<f64> = points
+        .windows(2)
+        .map(|pair| {
+            Range {
+                from: pair[0].t,
+                to: pair[1].t,
+            }
+            .seconds()
+        })
+        .collect();
     // No median is smaller than this.
     let shortest = distances.iter().copied().fold(f64::INFINITY, f64::min);
     let is_gap = |(number, distance): (usize, &f64)| {
-        *distance < 0.0 || *distance > GAP * shortest && *distance > GAP * median_distance(&distances, number)
+        *distance < 0.0
+            || *distance > GAP * shortest && *distance > GAP * median_distance(&distances, number)
     };
-    std::iter::once(false).chain(distances.iter().enumerate().map(is_gap)).collect()
+    std::iter::once(false)
+        .chain(distances.iter().enumerate().map(is_gap))
+        .collect()
 }
 
 /// The median of neighbouring distances.

@@ -21,13 +21,23 @@ pub struct Scale {
 impl Scale {
     /// A scale on `height` pixels that holds `largest`, or ends at `fixed`.
     pub fn new(unit: Unit, fixed: Option<f64>, largest: Option<f64>, height: f64) -> Self {
-        let fixed = fixed.filter(|max| max.is_finite() && *max > 0.0).map(|max| max.min(MAX_VALUE));
-        let preferred = fixed.unwrap_or_else(|| largest.unwrap_or(0.0).clamp(unit.least(), MAX_VALUE));
+        let fixed = fixed
+            .filter(|max| max.is_finite() && *max > 0.0)
+            .map(|max| max.min(MAX_VALUE));
+        let preferred =
+            fixed.unwrap_or_else(|| largest.unwrap_or(0.0).clamp(unit.least(), MAX_VALUE));
         let steps = (height / MIN_DISTANCE).floor().clamp(2.0, MAX_STEPS);
-        let step =
-            if unit.is_binary() { power_of_two(preferred / steps) } else { round_number(preferred / steps) };
+        let step = if unit.is_binary() {
+            power_of_two(preferred / steps)
+        } else {
+            round_number(preferred / steps)
+        };
         let max = fixed.unwrap_or_else(|| (preferred / step).ceil() * step);
-        Self { max, step, multiple: unit.multiple(step) }
+        Self {
+            max,
+            step,
+            multiple: unit.multiple(step),
+        }
     }
 
     /// Positions and texts of the labels, from zero up.
@@ -36,7 +46,15 @@ impl Scale {
         let decimals = decimals(self.step / self.multiple.by);
         (0..=last)
             .map(|number| f64::from(number) * self.step)
-            .map(|value| (value, grouped(value / self.multiple.by, if value == 0.0 { 0 } else { decimals })))
+            .map(|value| {
+                (
+                    value,
+                    grouped(
+                        value / self.multiple.by,
+                        if value == 0.0 { 0 } else { decimals },
+                    ),
+                )
+            })
             .collect()
     }
 
@@ -56,8 +74,13 @@ impl Scale {
 
     /// A value in the unit of the labels: `3.12 MiB/s`.
     pub fn text(&self, value: f64) -> String {
-        let number = grouped((value / self.multiple.by).clamp(f64::MIN, f64::MAX), self.decimals());
-        format!("{number} {}", self.multiple.name).trim_end().to_string()
+        let number = grouped(
+            (value / self.multiple.by).clamp(f64::MIN, f64::MAX),
+            self.decimals(),
+        );
+        format!("{number} {}", self.multiple.name)
+            .trim_end()
+            .to_string()
     }
 
     /// The unit of the labels.

@@ -15,10 +15,17 @@ pub struct Scaled<'a> {
 
 impl<'a> Scaled<'a> {
     pub fn new(chart: &'a Chart, size: Size) -> Self {
-        let runs: Vec<Runs> = stack::drawn(chart).iter().map(|series| runs(series, chart.range)).collect();
+        let runs: Vec<Runs> = stack::drawn(chart)
+            .iter()
+            .map(|series| runs(series, chart.range))
+            .collect();
         let scale = |side| {
             let is_here = |line: &Line| chart.side(line.side) == side;
-            let lines = chart.lines.iter().zip(&runs).filter(|(line, _)| is_here(line));
+            let lines = chart
+                .lines
+                .iter()
+                .zip(&runs)
+                .filter(|(line, _)| is_here(line));
             let axis = chart.axis(side);
             Scale::new(
                 axis.unit,
@@ -28,7 +35,13 @@ impl<'a> Scaled<'a> {
             )
         };
         let (left, right) = (scale(Side::Left), chart.right.map(|_| scale(Side::Right)));
-        Self { chart, size, runs, left, right }
+        Self {
+            chart,
+            size,
+            runs,
+            left,
+            right,
+        }
     }
 
     /// The scale of the axis that something on this side has.

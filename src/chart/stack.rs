@@ -19,9 +19,19 @@ pub fn drawn(chart: &Chart) -> Vec<Cow<'_, Series>> {
         let sum = sums.entry(point.t).or_insert(0.0);
         let below = *sum;
         *sum += avg.unwrap_or_default();
-        Point { min: avg.map(|_| below), avg: avg.map(|_| *sum), max: avg.map(|_| *sum), ..*point }
+        Point {
+            min: avg.map(|_| below),
+            avg: avg.map(|_| *sum),
+            max: avg.map(|_| *sum),
+            ..*point
+        }
     };
-    all.map(|series| Cow::Owned(Series { points: series.points.iter().map(&mut layer).collect() })).collect()
+    all.map(|series| {
+        Cow::Owned(Series {
+            points: series.points.iter().map(&mut layer).collect(),
+        })
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -37,9 +47,16 @@ mod tests {
         chart.stacked = true;
         let layers = drawn(&chart);
         let of = |layer: usize| -> Vec<_> {
-            layers[layer].points.iter().map(|point| point.min.zip(point.avg)).collect()
+            layers[layer]
+                .points
+                .iter()
+                .map(|point| point.min.zip(point.avg))
+                .collect()
         };
         assert_eq!(of(0), [Some((0.0, 5.0)), None, Some((0.0, 2.0))]);
-        assert_eq!(of(1), [Some((5.0, 10.0)), Some((0.0, 1.0)), Some((2.0, 4.0))]);
+        assert_eq!(
+            of(1),
+            [Some((5.0, 10.0)), Some((0.0, 1.0)), Some((2.0, 4.0))]
+        );
     }
 }

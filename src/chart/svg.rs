@@ -34,8 +34,13 @@ pub fn opening(title: &str, Size { width, height }: Size) -> String {
 
 /// Escapes text for elements and quoted attributes, and drops control characters.
 pub fn escaped(text: &str) -> String {
-    let text = text.replace(char::is_control, "").replace('&', "&amp;").replace('<', "&lt;");
-    text.replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
+    let text = text
+        .replace(char::is_control, "")
+        .replace('&', "&amp;")
+        .replace('<', "&lt;");
+    text.replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('\'', "&#39;")
 }
 
 /// Tenths of a pixel as a short decimal: `12`, `-.5`.
@@ -70,9 +75,19 @@ impl<'a> ClassSvg<'a> {
         colour: BackendColor,
         end: &str,
     ) -> SvgResult {
-        let points = points.map(|point| if is_coarse(colour) { whole_pixel(point) } else { point });
+        let points = points.map(|point| {
+            if is_coarse(colour) {
+                whole_pixel(point)
+            } else {
+                point
+            }
+        });
         let (class, line) = (classes(colour), line_attribute(colour));
-        let d = if is_dots(colour) { dots(points) } else { relative(points) };
+        let d = if is_dots(colour) {
+            dots(points)
+        } else {
+            relative(points)
+        };
         write!(self.out, r#"<path class="{class}" d="{d}{end}"{line}/>"#).ok();
         Ok(())
     }
@@ -133,7 +148,10 @@ impl DrawingBackend for ClassSvg<'_> {
     type ErrorType = Infallible;
 
     fn get_size(&self) -> (u32, u32) {
-        (self.size.width * TENTHS as u32, self.size.height * TENTHS as u32)
+        (
+            self.size.width * TENTHS as u32,
+            self.size.height * TENTHS as u32,
+        )
     }
 
     fn ensure_prepared(&mut self) -> SvgResult {
@@ -174,11 +192,20 @@ impl DrawingBackend for ClassSvg<'_> {
     ) -> SvgResult {
         let (class, line) = (classes(style.color()), line_attribute(style.color()));
         let (x, y, r) = (decimal(x), decimal(y), decimal(radius as i32));
-        write!(self.out, r#"<circle class="{class}" cx="{x}" cy="{y}" r="{r}"{line}/>"#).ok();
+        write!(
+            self.out,
+            r#"<circle class="{class}" cx="{x}" cy="{y}" r="{r}"{line}/>"#
+        )
+        .ok();
         Ok(())
     }
 
-    fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, (x, y): BackendCoord) -> SvgResult {
+    fn draw_text<S: BackendTextStyle>(
+        &mut self,
+        text: &str,
+        style: &S,
+        (x, y): BackendCoord,
+    ) -> SvgResult {
         let anchor = match style.anchor().h_pos {
             HPos::Left => "",
             HPos::Center => r#" text-anchor="middle""#,
@@ -189,8 +216,17 @@ impl DrawingBackend for ClassSvg<'_> {
             VPos::Center => r#" dy=".35em""#,
             VPos::Bottom => "",
         };
-        let (x, y, class, text) = (decimal(x), decimal(y), classes(style.color()), escaped(text));
-        write!(self.out, r#"<text class="{class}" x="{x}" y="{y}"{anchor}{down}>{text}</text>"#).ok();
+        let (x, y, class, text) = (
+            decimal(x),
+            decimal(y),
+            classes(style.color()),
+            escaped(text),
+        );
+        write!(
+            self.out,
+            r#"<text class="{class}" x="{x}" y="{y}"{anchor}{down}>{text}</text>"#
+        )
+        .ok();
         Ok(())
     }
 }

@@ -41,15 +41,27 @@ type TimeLabel = (f64, String);
 /// Appends the unit and the labels, below the plot.
 pub fn draw(scaled: &Scaled, edges: &Edges, grid: Grid, out: &mut String) {
     let Scaled { chart, size, .. } = *scaled;
-    let (name, labels) = ticks(chart.range, &chart.time_labels, f64::from(frame::width(chart, size)));
-    let (row, foot) = (decimal(edges.bottom + LABEL_DISTANCE), decimal(edges.bottom));
+    let (name, labels) = ticks(
+        chart.range,
+        &chart.time_labels,
+        f64::from(frame::width(chart, size)),
+    );
+    let (row, foot) = (
+        decimal(edges.bottom + LABEL_DISTANCE),
+        decimal(edges.bottom),
+    );
     let label = |x: i32, anchor, text: &str| {
         let (x, text) = (decimal(x), escaped(text));
-        format!(r#"<text class="tick" x="{x}" y="{row}" text-anchor="{anchor}" dy=".8em">{text}</text>"#)
+        format!(
+            r#"<text class="tick" x="{x}" y="{row}" text-anchor="{anchor}" dy=".8em">{text}</text>"#
+        )
     };
     out.push_str(&label(edges.left - LABEL_DISTANCE, "end", &name));
     let (start, _) = grid.anchored(0.0);
-    out.push_str(&format!(r#"<g transform="translate({})">"#, decimal(edges.left - start)));
+    out.push_str(&format!(
+        r#"<g transform="translate({})">"#,
+        decimal(edges.left - start)
+    ));
     for (at, text) in labels {
         let (_, x) = grid.anchored(at);
         let half = text.len() as i32 * HALF_CHARACTER;
@@ -98,21 +110,40 @@ fn labels(range: Range, time_labels: &TimeLabels, step: i64) -> Vec<TimeLabel> {
         .filter(|second| *second >= from)
         .filter_map(|second| Timestamp::from_second(second).ok())
         .filter(|at| range.contains(*at))
-        .map(|at| (Range { from: range.from, to: at }.seconds(), label(at, time_labels, step)))
+        .map(|at| {
+            (
+                Range {
+                    from: range.from,
+                    to: at,
+                }
+                .seconds(),
+                label(at, time_labels, step),
+            )
+        })
         .collect()
 }
 
 /// The first step of at least `least`; for many years, a multiple of the longest.
 fn step(least: f64) -> i64 {
-    let mut steps = STEPS.into_iter().flat_map(|(unit, counts)| counts.iter().map(move |count| count * unit));
+    let mut steps = STEPS
+        .into_iter()
+        .flat_map(|(unit, counts)| counts.iter().map(move |count| count * unit));
     let fitting = steps.find(|step| *step as f64 >= least);
     fitting.unwrap_or_else(|| (least / YEAR as f64).ceil() as i64 * YEAR)
 }
 
 fn label(at: Timestamp, time_labels: &TimeLabels, step: i64) -> String {
     let TimeLabels::Clock(zone) = time_labels else {
-        let (whole, part) = if step < MINUTE { (MINUTE, 1) } else { (HOUR, MINUTE) };
-        return format!("{}:{:02}", at.as_second() / whole, at.as_second() % whole / part);
+        let (whole, part) = if step < MINUTE {
+            (MINUTE, 1)
+        } else {
+            (HOUR, MINUTE)
+        };
+        return format!(
+            "{}:{:02}",
+            at.as_second() / whole,
+            at.as_second() % whole / part
+        );
     };
     let at = at.to_zoned(zone.clone());
     let is_midnight = at.time() == Time::midnight();

@@ -67,25 +67,49 @@ impl Unit {
             Self::Bytes => largest_below(step, 1024.0, &SIZES),
             Self::BytesPerSecond => largest_below(step, 1024.0, &BYTES),
             // Uses vmstat's unit as long as the labels fit beside the plot.
-            Self::KibPerSecond if step < 2e5 => Multiple { by: 1.0, name: "KiB/s" },
-            Self::KibPerSecond if step < 2e8 => Multiple { by: 1e3, name: "k KiB/s" },
-            Self::KibPerSecond => Multiple { by: 1e6, name: "M KiB/s" },
+            Self::KibPerSecond if step < 2e5 => Multiple {
+                by: 1.0,
+                name: "KiB/s",
+            },
+            Self::KibPerSecond if step < 2e8 => Multiple {
+                by: 1e3,
+                name: "k KiB/s",
+            },
+            Self::KibPerSecond => Multiple {
+                by: 1e6,
+                name: "M KiB/s",
+            },
             Self::Percent => Multiple { by: 1.0, name: "%" },
-            Self::Share => Multiple { by: 0.01, name: "%" },
-            Self::Milliseconds if step >= 1000.0 => Multiple { by: 1000.0, name: "s" },
-            Self::Milliseconds => Multiple { by: 1.0, name: "ms" },
+            Self::Share => Multiple {
+                by: 0.01,
+                name: "%",
+            },
+            Self::Milliseconds if step >= 1000.0 => Multiple {
+                by: 1000.0,
+                name: "s",
+            },
+            Self::Milliseconds => Multiple {
+                by: 1.0,
+                name: "ms",
+            },
             Self::Count => largest_below(step, 1000.0, &COUNTS),
         }
     }
 }
 
 fn largest_below(step: f64, base: f64, names: &[&'static str]) -> Multiple {
-    let mut multiple = Multiple { by: 1.0, name: names[0] };
+    let mut multiple = Multiple {
+        by: 1.0,
+        name: names[0],
+    };
     for &name in &names[1..] {
         if step < multiple.by * base {
             break;
         }
-        multiple = Multiple { by: multiple.by * base, name };
+        multiple = Multiple {
+            by: multiple.by * base,
+            name,
+        };
     }
     multiple
 }

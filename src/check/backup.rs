@@ -43,7 +43,10 @@ pub fn plan(root: &Root) -> (Option<BackupPlan>, Vec<Finding>) {
 pub async fn check(root: &Root, plan: &BackupPlan, report: Option<Report>) -> Vec<Finding> {
     let facts = facts(root, plan, report).await;
     let mut findings = tonight::judge(plan, &facts);
-    if findings.iter().all(|finding| matches!(finding, Finding::Good(_))) {
+    if findings
+        .iter()
+        .all(|finding| matches!(finding, Finding::Good(_)))
+    {
         findings.push(Finding::Good(format!(
             "with {CONFIGURATION}, nothing here would stop mylvmbackup tonight; its command-line options and the database were \
              not checked"
@@ -57,10 +60,18 @@ async fn facts(root: &Root, plan: &BackupPlan, report: Option<Report>) -> Facts 
         .as_ref()
         .and_then(|report| origin(plan, report))
         .map(|(group, volume)| place::dm_uuid(group, volume));
-    let mounts =
-        root.keep("proc/self/mountinfo").read().map_or_else(|_| Vec::new(), |text| mounts::parse(&text).0);
-    let devices = root.read_block_devices().map_or_else(|_| Vec::new(), |text| sysfs::parse(&text));
-    let backupdir = if plan.writes_here() { read_directory(root, &plan.backupdir).await } else { Ok(None) };
+    let mounts = root
+        .keep("proc/self/mountinfo")
+        .read()
+        .map_or_else(|_| Vec::new(), |text| mounts::parse(&text).0);
+    let devices = root
+        .read_block_devices()
+        .map_or_else(|_| Vec::new(), |text| sysfs::parse(&text));
+    let backupdir = if plan.writes_here() {
+        read_directory(root, &plan.backupdir).await
+    } else {
+        Ok(None)
+    };
     let on = backupdir
         .as_ref()
         .ok()
@@ -76,31 +87,56 @@ async fn facts(root: &Root, plan: &BackupPlan, report: Option<Report>) -> Facts 
             .zip(origin.as_deref())
             .map(|(device, uuid)| place::is_on(device, uuid, &devices)),
         origin_used: used(root, origin.as_deref(), &mounts, &devices).await,
-        has_mycnf: plan.mycnf.as_deref().is_some_and(|path| backup::exists(root, path)),
+        has_mycnf: plan
+            .mycnf
+            .as_deref()
+            .is_some_and(|path| backup::exists(root, path)),
         backupdir,
         report,
     }
 }
 
 fn origin<'a>(plan: &BackupPlan, report: &'a Report) -> Option<(&'a Group, &'a Volume)> {
-    let group = report.groups.iter().find(|group| group.name == plan.group)?;
-    Some((group, group.volumes.iter().find(|volume| volume.name == plan.origin)?))
+    let group = report
+        .groups
+        .iter()
+        .find(|group| group.name == plan.group)?;
+    Some((
+        group,
+        group
+            .volumes
+            .iter()
+            .find(|volume| volume.name == plan.origin)?,
+    ))
 }
 
 async fn skips_activation(plan: &BackupPlan) -> Option<bool> {
     if !plan.is_thin {
         return None;
     }
-    setting(SKIPS_ACTIVATION).await.ok().map(|value| value != "0")
+    setting(SKIPS_ACTIVATION)
+        .await
+        .ok()
+        .map(|value| value != "0")
 }
 
 fn tools(root: &Root, plan: &BackupPlan) -> Vec<(Tool, ProgramState)> {
-    let found = plan.tools.iter().map(|tool| (tool.clone(), backup::program(root, &tool.program)));
-    found.filter(|(_, state)| *state != ProgramState::Executable).collect()
+    let found = plan
+        .tools
+        .iter()
+        .map(|tool| (tool.clone(), backup::program(root, &tool.program)));
+    found
+        .filter(|(_, state)| *state != ProgramState::Executable)
+        .collect()
 }
 
 /// Used bytes of the origin's file system, if mounted.
-async fn used(root: &Root, uuid: Option<&str>, mounts: &[Mount], devices: &[BlockDevice]) -> Option<u64> {
+async fn used(
+    root: &Root,
+    uuid: Option<&str>,
+    mounts: &[Mount],
+    devices: &[BlockDevice],
+) -> Option<u64> {
     let number = place::number_of(uuid?, devices)?;
     let mount = mounts.iter().find(|mount| mount.number == number)?;
     backup::folder(root, &mount.point).await.ok()??.used

@@ -31,10 +31,19 @@ const PACKAGED: &str = "/usr/share/cowbell/mylvmbackup";
 const FROM_SOURCE: &str = "/usr/local/lib/cowbell/mylvmbackup";
 
 /// Checks hooks and socket on a host with mylvmbackup.
-pub async fn check(config: &Config, root: &Root, plan: &BackupPlan, daemon_runs: bool) -> Vec<Finding> {
+pub async fn check(
+    config: &Config,
+    root: &Root,
+    plan: &BackupPlan,
+    daemon_runs: bool,
+) -> Vec<Finding> {
     let mut findings = linked(root, plan).await;
     let path = hook_socket(config).unwrap_or_else(|| USUAL.into());
-    findings.push(listener_finding(&path, &hooks::socket_state(&path), daemon_runs));
+    findings.push(listener_finding(
+        &path,
+        &hooks::socket_state(&path),
+        daemon_runs,
+    ));
     if path != Path::new(USUAL) {
         findings.push(Finding::Missing(format!(
             "hooks send to {USUAL}, but cowbell listens at {}: set COWBELL_HOOKS to that path in mylvmbackup's environment, or \
@@ -48,7 +57,8 @@ pub async fn check(config: &Config, root: &Root, plan: &BackupPlan, daemon_runs:
 /// The configured socket, or else the one in systemd's runtime directory.
 pub fn hook_socket(config: &Config) -> Option<PathBuf> {
     let named = config.hooks.socket.as_ref().map(|path| path.0.clone());
-    named.or_else(|| Some(Path::new(&std::env::var_os("RUNTIME_DIRECTORY")?).join(hooks::FILE_NAME)))
+    named
+        .or_else(|| Some(Path::new(&std::env::var_os("RUNTIME_DIRECTORY")?).join(hooks::FILE_NAME)))
 }
 
 fn listener_finding(path: &Path, socket_state: &SocketState, daemon_runs: bool) -> Finding {
@@ -88,22 +98,34 @@ async fn linked(root: &Root, plan: &BackupPlan) -> Vec<Finding> {
         match backup::hook(root, &plan.hooksdir, name).await {
             Ok((hook, has_perl_form)) => found.push((name, hook, has_perl_form)),
             Err(why) => {
-                return vec![Finding::Missing(format!("{why}: cannot tell whether its hooks are linked"))];
+                return vec![Finding::Missing(format!(
+                    "{why}: cannot tell whether its hooks are linked"
+                ))];
             }
         }
     }
-    let scripts = [PACKAGED, FROM_SOURCE].into_iter().find(|folder| backup::exists(root, folder));
+    let scripts = [PACKAGED, FROM_SOURCE]
+        .into_iter()
+        .find(|folder| backup::exists(root, folder));
     judge(&plan.hooksdir, &found, scripts)
 }
 
 /// Evaluates the hooks: their names, what each is, and whether a Perl hook takes precedence.
 fn judge(folder: &str, found: &[(&str, HookScript, bool)], scripts: Option<&str>) -> Vec<Finding> {
     let named = |is_it: &dyn Fn(&str, HookScript, bool) -> bool, end: &str| {
-        let found = found.iter().filter(|(name, hook, has_perl_form)| is_it(name, *hook, *has_perl_form));
-        found.map(|(name, ..)| format!("{name}{end}")).collect::<Vec<_>>().join(", ")
+        let found = found
+            .iter()
+            .filter(|(name, hook, has_perl_form)| is_it(name, *hook, *has_perl_form));
+        found
+            .map(|(name, ..)| format!("{name}{end}"))
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     let is = |state: HookScript| named(&|_, hook, _| hook == state, "");
-    let in_perl = named(&|name, _, has_perl_form| has_perl_form && !PACKAGED_IN_PERL.contains(&name), ".pm");
+    let in_perl = named(
+        &|name, _, has_perl_form| has_perl_form && !PACKAGED_IN_PERL.contains(&name),
+        ".pm",
+    );
     let first = match scripts {
         Some(_) => "",
         None => {
@@ -135,10 +157,13 @@ fn judge(folder: &str, found: &[(&str, HookScript, bool)], scripts: Option<&str>
         ),
     ];
     let found = problems.into_iter().filter(|(names, ..)| !names.is_empty());
-    let finding = |(names, problem, remedy)| Finding::Missing(format!("{problem}: {names}; {remedy}"));
+    let finding =
+        |(names, problem, remedy)| Finding::Missing(format!("{problem}: {names}; {remedy}"));
     let mut findings: Vec<Finding> = found.map(finding).collect();
     if findings.is_empty() {
-        findings.push(Finding::Good(format!("all ten hooks of mylvmbackup in {folder} call cowbell")));
+        findings.push(Finding::Good(format!(
+            "all ten hooks of mylvmbackup in {folder} call cowbell"
+        )));
     }
     findings
 }
@@ -148,39 +173,84 @@ mod tests {
     use super::*;
 
     fn check(change: impl Fn(&str) -> (HookScript, bool)) -> String {
-        let found: Vec<_> = NAMES.iter().map(|name| (*name, change(name).0, change(name).1)).collect();
-        judge("/hooks", &found, Some(PACKAGED)).iter().map(Finding::line).collect()
+        let found: Vec<_> = NAMES
+            .iter()
+            .map(|name| (*name, change(name).0, change(name).1))
+            .collect();
+        judge("/hooks", &found, Some(PACKAGED))
+            .iter()
+            .map(Finding::line)
+            .collect()
     }
 
     #[test]
     fn missing_hooks_are_listed_with_the_command_to_run() {
         assert!(check(|_| (HookScript::Ours, false)).starts_with("ok       all ten hooks"));
         let all = check(|_| (HookScript::Missing, false));
-        assert!(all.contains("preconnect, preflush, presnapshot") && all.contains("[pb]* /hooks/`"), "{all}");
-        let one =
-            check(|name| (if name == "premount" { HookScript::Missing } else { HookScript::Ours }, false));
-        let without_scripts = judge("/hooks", &[("premount", HookScript::Missing, false)], None)[0].line();
         assert!(
-            without_scripts.contains("premount; run `sudo mkdir -p /usr/local/lib/cowbell; sudo cp"),
+            all.contains("preconnect, preflush, presnapshot") && all.contains("[pb]* /hooks/`"),
+            "{all}"
+        );
+        let one = check(|name| {
+            (
+                if name == "premount" {
+                    HookScript::Missing
+                } else {
+                    HookScript::Ours
+                },
+                false,
+            )
+        });
+        let without_scripts =
+            judge("/hooks", &[("premount", HookScript::Missing, false)], None)[0].line();
+        assert!(
+            without_scripts
+                .contains("premount; run `sudo mkdir -p /usr/local/lib/cowbell; sudo cp"),
             "{without_scripts}"
         );
-        assert!(one.contains("these steps: premount; run") && one.lines().count() == 1, "{one}");
+        assert!(
+            one.contains("these steps: premount; run") && one.lines().count() == 1,
+            "{one}"
+        );
     }
 
     #[test]
     fn ineffective_hooks_are_listed() {
-        let another =
-            check(|name| (if name == "preflush" { HookScript::Another } else { HookScript::Ours }, false));
-        assert!(another.contains("do not call cowbell's: preflush"), "{another}");
-        let skipped = check(|name| {
-            (if name == "premount" { HookScript::NotExecutable } else { HookScript::Ours }, false)
+        let another = check(|name| {
+            (
+                if name == "preflush" {
+                    HookScript::Another
+                } else {
+                    HookScript::Ours
+                },
+                false,
+            )
         });
-        assert!(skipped.contains("not executable") && skipped.contains("premount"), "{skipped}");
+        assert!(
+            another.contains("do not call cowbell's: preflush"),
+            "{another}"
+        );
+        let skipped = check(|name| {
+            (
+                if name == "premount" {
+                    HookScript::NotExecutable
+                } else {
+                    HookScript::Ours
+                },
+                false,
+            )
+        });
+        assert!(
+            skipped.contains("not executable") && skipped.contains("premount"),
+            "{skipped}"
+        );
     }
 
     #[test]
     fn a_perl_hook_is_reported_unless_it_is_the_packages() {
-        assert!(check(|name| (HookScript::Ours, PACKAGED_IN_PERL.contains(&name))).starts_with("ok"));
+        assert!(
+            check(|name| (HookScript::Ours, PACKAGED_IN_PERL.contains(&name))).starts_with("ok")
+        );
         assert!(
             check(|name| (HookScript::Ours, name == "premount"))
                 .contains("override the scripts of the same name: premount.pm")
@@ -189,8 +259,9 @@ mod tests {
 
     #[test]
     fn a_socket_is_reported_with_its_listener() {
-        let check =
-            |socket_state, daemon_runs| listener_finding(Path::new(USUAL), &socket_state, daemon_runs).line();
+        let check = |socket_state, daemon_runs| {
+            listener_finding(Path::new(USUAL), &socket_state, daemon_runs).line()
+        };
         assert!(
             check(SocketState::Listening, true)
                 .starts_with("ok       cowbell receives backup hooks at /run/cowbell/hooks")
@@ -198,7 +269,8 @@ mod tests {
         assert!(check(SocketState::Unused, true).contains("cowbell runs, but no process listens"));
         assert!(check(SocketState::Unused, false).contains("start the service"));
         assert!(
-            check(SocketState::Unknown("no right".into()), true).contains("/run/cowbell/hooks: no right")
+            check(SocketState::Unknown("no right".into()), true)
+                .contains("/run/cowbell/hooks: no right")
         );
     }
 }

@@ -61,21 +61,34 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
     findings.push(address(config).await);
     findings.extend(token(config));
     findings.extend(
-        notify::ready(config.clone(), "localhost").err().map(|error| Finding::Fatal(error.to_string())),
+        notify::ready(config.clone(), "localhost")
+            .err()
+            .map(|error| Finding::Fatal(error.to_string())),
     );
     findings.extend(tonights_backup(config, root, report).await);
-    let would_serve = !findings.iter().any(|finding| matches!(finding, Finding::Fatal(_)));
+    let would_serve = !findings
+        .iter()
+        .any(|finding| matches!(finding, Finding::Fatal(_)));
     (findings.iter().map(Finding::line).collect(), would_serve)
 }
 
 fn devices(root: &Root) -> Finding {
-    match root.keep("proc/diskstats").read().map(|text| diskstats::parse(&text)) {
-        Ok((devices, unparsed)) if unparsed.is_empty() => {
-            Finding::Good(format!("/proc/diskstats shows {}", count_text(devices.len(), "device", "devices")))
-        }
+    match root
+        .keep("proc/diskstats")
+        .read()
+        .map(|text| diskstats::parse(&text))
+    {
+        Ok((devices, unparsed)) if unparsed.is_empty() => Finding::Good(format!(
+            "/proc/diskstats shows {}",
+            count_text(devices.len(), "device", "devices")
+        )),
         Ok((_, unparsed)) => Finding::Missing(format!(
             "/proc/diskstats has {}, such as {:?}: please report it",
-            count_text(unparsed.len(), "line that cannot be parsed", "lines that cannot be parsed"),
+            count_text(
+                unparsed.len(),
+                "line that cannot be parsed",
+                "lines that cannot be parsed"
+            ),
             unparsed[0]
         )),
         Err(error) => Finding::Fatal(format!("{error}: cowbell needs it to measure throughput")),
@@ -91,9 +104,21 @@ fn host(root: &Root) -> [Finding; 3] {
     let no_pressure =
         "I/O pressure is unavailable; it needs Linux 4.20, and on Red Hat the boot option psi=1";
     [
-        (paging, "/proc/vmstat shows bi and bo", "bi and bo are unavailable"),
-        (cpu, "/proc/stat shows CPU time and blocked processes", "CPU time is unavailable"),
-        (pressure, "/proc/pressure/io shows I/O pressure", no_pressure),
+        (
+            paging,
+            "/proc/vmstat shows bi and bo",
+            "bi and bo are unavailable",
+        ),
+        (
+            cpu,
+            "/proc/stat shows CPU time and blocked processes",
+            "CPU time is unavailable",
+        ),
+        (
+            pressure,
+            "/proc/pressure/io shows I/O pressure",
+            no_pressure,
+        ),
     ]
     .map(|(found, good, without)| finding(found.map(|()| good.into()), without))
 }
@@ -101,7 +126,10 @@ fn host(root: &Root) -> [Finding; 3] {
 fn names(root: &Root) -> Finding {
     let found = root.read_block_devices().map(|text| sysfs::parse(&text));
     let sentence = found.map(|devices| {
-        let mapped = devices.iter().filter(|device| device.dm_uuid.is_some()).count();
+        let mapped = devices
+            .iter()
+            .filter(|device| device.dm_uuid.is_some())
+            .count();
         let named = count_text(devices.len(), "block device", "block devices");
         format!("/sys names {named}, {mapped} of them from the device-mapper")
     });
@@ -113,7 +141,11 @@ fn device_mapper() -> Finding {
     match found {
         Ok(text) => Finding::Good(format!(
             "the device-mapper lists {}; snapshot and pool usage can be read",
-            count_text(crate::sample::dm::parse(&text).devices.len(), "device", "devices")
+            count_text(
+                crate::sample::dm::parse(&text).devices.len(),
+                "device",
+                "devices"
+            )
         )),
         Err(error) => Finding::Missing(dm::usage_unknown(&error)),
     }
@@ -122,19 +154,30 @@ fn device_mapper() -> Finding {
 async fn lvm_report() -> (Finding, Option<lvm::Report>) {
     let mut reporter = report::Reporter::default();
     reporter.start();
-    let found =
-        reporter.answer().await.report.map_err(|error| error.sentence).and_then(|text| lvm::parse(&text));
+    let found = reporter
+        .answer()
+        .await
+        .report
+        .map_err(|error| error.sentence)
+        .and_then(|text| lvm::parse(&text));
     let sentence = found.as_ref().map_err(String::clone).map(|report| {
         let volumes: usize = report.groups.iter().map(|group| group.volumes.len()).sum();
         let groups = count_text(report.groups.len(), "volume group", "volume groups");
-        format!("LVM reports {groups} with {}", count_text(volumes, "volume", "volumes"))
+        format!(
+            "LVM reports {groups} with {}",
+            count_text(volumes, "volume", "volumes")
+        )
     });
     let without = "free space, layouts, tags, inactive volumes and thin origins are unavailable";
     (finding(sentence, without), found.ok())
 }
 
 /// Empty without mylvmbackup.
-async fn tonights_backup(config: &Config, root: &Root, report: Option<lvm::Report>) -> Vec<Finding> {
+async fn tonights_backup(
+    config: &Config,
+    root: &Root,
+    report: Option<lvm::Report>,
+) -> Vec<Finding> {
     let (plan, mut findings) = backup::plan(root);
     if let Some(plan) = plan {
         findings.extend(backup::check(root, &plan, report).await);
@@ -149,7 +192,10 @@ async fn size(config: &Config, plan: &BackupPlan) -> Option<Finding> {
     let bytes = size_bytes(&plan.size).filter(|_| !plan.is_thin)?;
     let daemon = client::Daemon::at(config.listen.0, false);
     let origin = format!("{}/{}", plan.group, plan.origin);
-    let planned = client::size::ask(&daemon, &origin, Some(bytes)).await.ok()?.planned?;
+    let planned = client::size::ask(&daemon, &origin, Some(bytes))
+        .await
+        .ok()?
+        .planned?;
     Some(match planned.risk {
         Risk::Low => Finding::Good(planned.text),
         Risk::Possible | Risk::Likely => Finding::Missing(planned.text),
@@ -176,7 +222,11 @@ async fn database_at(path: &Path, is_named: bool) -> Finding {
 
 /// Warns if the database is on a volume, whose writes can be suspended.
 pub fn waits_with_a_volume(root: &Root, path: &Path) -> Option<String> {
-    let device = root.device_below(path).ok().flatten().filter(|device| device.starts_with("dm-"))?;
+    let device = root
+        .device_below(path)
+        .ok()
+        .flatten()
+        .filter(|device| device.starts_with("dm-"))?;
     Some(format!(
         "the database is on {device}, a volume of this host: writes wait while a snapshot of it is created, or its pool is \
          full; prefer a disk without LVM, see --db"
@@ -188,22 +238,37 @@ fn device_finding(root: &Root, path: &Path) -> Finding {
         return Finding::Missing(sentence);
     }
     match root.device_below(path) {
-        Ok(Some(device)) => Finding::Good(format!("the database is on {device}, which is no LVM volume")),
+        Ok(Some(device)) => Finding::Good(format!(
+            "the database is on {device}, which is no LVM volume"
+        )),
         Ok(None) => Finding::Good("the database is on no block device of this host".into()),
-        Err(error) => Finding::Missing(format!("cannot determine the device of the database: {error}")),
+        Err(error) => Finding::Missing(format!(
+            "cannot determine the device of the database: {error}"
+        )),
     }
 }
 
 /// Forecasts the size of the database, from its content or else from the number of devices.
 async fn size_forecast(config: &Config, root: &Root, path: &Path) -> Finding {
     let (keep, stock) = (&config.store, store::stock_of(path).await.ok());
-    let devices = root.keep("proc/diskstats").read().map_or(0, |text| diskstats::parse(&text).0.len());
+    let devices = root
+        .keep("proc/diskstats")
+        .read()
+        .map_or(0, |text| diskstats::parse(&text).0.len());
     let (basis, need) = match stock.as_ref().and_then(|stock| stock.forecast_bytes(keep)) {
         Some(need) => ("at the current rate".to_string(), need),
-        None => (format!("if its {devices} devices are typical"), store::usual_bytes(keep, devices)),
+        None => (
+            format!("if its {devices} devices are typical"),
+            store::usual_bytes(keep, devices),
+        ),
     };
-    let held = stock.map_or_else(String::new, |stock| format!(" has {} and", size_text(stock.size_bytes)));
-    let growth = format!("the database{held} will grow to {} {basis}", size_text(need));
+    let held = stock.map_or_else(String::new, |stock| {
+        format!(" has {} and", size_text(stock.size_bytes))
+    });
+    let growth = format!(
+        "the database{held} will grow to {} {basis}",
+        size_text(need)
+    );
     let limit = size_text(keep.size.0);
     match need > keep.size.0 {
         false => Finding::Good(format!("{growth}, within its limit of {limit}")),
@@ -217,9 +282,9 @@ async fn size_forecast(config: &Config, root: &Root, path: &Path) -> Finding {
 /// `None` without a configured token, if none is needed.
 fn token(config: &Config) -> Option<Finding> {
     match config.changes.token() {
-        Ok(None) => {
-            check_address(config.listen.0, false).err().map(|error| Finding::Fatal(error.to_string()))
-        }
+        Ok(None) => check_address(config.listen.0, false)
+            .err()
+            .map(|error| Finding::Fatal(error.to_string())),
         Ok(Some(_)) => Some(Finding::Good("the token can be read".into())),
         Err(error) => Some(Finding::Fatal(error.to_string())),
     }

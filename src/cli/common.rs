@@ -32,18 +32,26 @@ pub fn distributed(parent: Command) -> Command {
     parent.mut_subcommands(|command| {
         let used = used_by(command.get_name());
         let is_used = |option: &&Arg| used.contains(&option.get_id().as_str());
-        let added: Vec<Arg> =
-            options.iter().filter(is_used).map(|option| option.clone().global(true)).collect();
+        let added: Vec<Arg> = options
+            .iter()
+            .filter(is_used)
+            .map(|option| option.clone().global(true))
+            .collect();
         command.args(added)
     })
 }
 
 /// Refuses an option before a command that does not use it.
 pub fn check(parent: &mut Command, matches: ArgMatches) -> Result<ArgMatches, clap::Error> {
-    let Some(name) = matches.subcommand_name() else { return Ok(matches) };
+    let Some(name) = matches.subcommand_name() else {
+        return Ok(matches);
+    };
     let is_given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
     let is_unused = |id: &&str| is_given(id) && !used_by(name).contains(id);
-    let unused = parent.get_arguments().map(|option| option.get_id().as_str()).find(is_unused);
+    let unused = parent
+        .get_arguments()
+        .map(|option| option.get_id().as_str())
+        .find(is_unused);
     match unused.map(|id| format!("the subcommand '{name}' has no option '--{id}'")) {
         None => Ok(matches),
         Some(sentence) => Err(parent.error(ErrorKind::ArgumentConflict, sentence)),

@@ -30,7 +30,10 @@ pub async fn db(path: &Path, command: Db) -> anyhow::Result<ExitCode> {
         Db::Compact => {
             let (before, now) = store::compact(path).await?;
             let (before, now) = (size_text(before), size_text(now));
-            print(&format!("{} is compact: {before} before, {now} now\n", path.display()))?;
+            print(&format!(
+                "{} is compact: {before} before, {now} now\n",
+                path.display()
+            ))?;
             Ok(ExitCode::SUCCESS)
         }
         Db::Backup { file } => backup(path, &file).await,
@@ -49,7 +52,11 @@ async fn backup(path: &Path, file: &Path) -> anyhow::Result<ExitCode> {
 fn report(path: &Path, inventory: &Inventory) -> anyhow::Result<ExitCode> {
     let is_whole = inventory.damage.is_empty();
     let verdict = if is_whole { "is intact" } else { "is damaged" };
-    let printed = print(&format!("{} {verdict}\n{}", path.display(), text(inventory)));
+    let printed = print(&format!(
+        "{} {verdict}\n{}",
+        path.display(),
+        text(inventory)
+    ));
     for sentence in &inventory.damage {
         complain(&format!("cowbell: {sentence}"));
     }
@@ -57,7 +64,14 @@ fn report(path: &Path, inventory: &Inventory) -> anyhow::Result<ExitCode> {
 }
 
 fn text(inventory: &Inventory) -> String {
-    let Inventory { ticks, in_journal, segments, chunks, bytes, .. } = inventory;
+    let Inventory {
+        ticks,
+        in_journal,
+        segments,
+        chunks,
+        bytes,
+        ..
+    } = inventory;
     let instants = ticks.iter().map(|(at, _)| *at);
     let span = match (instants.clone().min(), instants.max()) {
         (Some(first), Some(last)) => format!("\nfrom      {first:.0} to {last:.0}"),

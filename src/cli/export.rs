@@ -13,7 +13,9 @@ use super::progress::Progress;
 use super::serve::signalled;
 use crate::client::complain;
 use crate::series::when::TimeQuery;
-use crate::store::{self, ExportQuery, ExportSummary, Form, OpenMetrics, ReadView, Resolution, Target, Text};
+use crate::store::{
+    self, ExportQuery, ExportSummary, Form, OpenMetrics, ReadView, Resolution, Target, Text,
+};
 use crate::units::count_text;
 
 /// Bytes of a write.
@@ -89,7 +91,9 @@ pub async fn ticks(db: &Path, from: &str, file: &Path) -> anyhow::Result<()> {
     };
     let ask = ask(&export, &mut view).await?;
     let (made, output) = NewFile::make(file)?;
-    let exported = view.export(&ask, &mut text(Format::Csv, output.try_clone()?), |_| {}).await?;
+    let exported = view
+        .export(&ask, &mut text(Format::Csv, output.try_clone()?), |_| {})
+        .await?;
     for sentence in &exported.missing {
         writeln!(&output, "{sentence}")?;
     }
@@ -100,7 +104,9 @@ pub async fn ticks(db: &Path, from: &str, file: &Path) -> anyhow::Result<()> {
 /// Prints the number of rows, and missing data to standard error.
 fn report(exported: &ExportSummary, file: Option<&Path>) -> anyhow::Result<ExitCode> {
     let rows = count_text(exported.rows, "row", "rows");
-    let printed = file.map_or(Ok(()), |file| print(&format!("{rows} in {}\n", file.display())));
+    let printed = file.map_or(Ok(()), |file| {
+        print(&format!("{rows} in {}\n", file.display()))
+    });
     for sentence in &exported.missing {
         complain(&format!("cowbell: {sentence}"));
     }
@@ -109,7 +115,11 @@ fn report(exported: &ExportSummary, file: Option<&Path>) -> anyhow::Result<ExitC
 
 impl Export {
     fn format(&self) -> Format {
-        let ending = self.output.as_deref().and_then(Path::extension).and_then(|ending| ending.to_str());
+        let ending = self
+            .output
+            .as_deref()
+            .and_then(Path::extension)
+            .and_then(|ending| ending.to_str());
         self.format.unwrap_or(match ending {
             Some("json" | "jsonl" | "ndjson") => Format::Json,
             Some("om" | "openmetrics") => Format::OpenMetrics,
@@ -120,8 +130,13 @@ impl Export {
 }
 
 async fn ask(export: &Export, view: &mut ReadView) -> anyhow::Result<ExportQuery> {
-    let Some(last) = view.last_tick_at().await? else { bail!("the database holds no ticks yet") };
-    let query = TimeQuery { from: export.from.clone(), to: export.to.clone() };
+    let Some(last) = view.last_tick_at().await? else {
+        bail!("the database holds no ticks yet")
+    };
+    let query = TimeQuery {
+        from: export.from.clone(),
+        to: export.to.clone(),
+    };
     Ok(ExportQuery {
         range: query.range(last, DEFAULT_FROM)?,
         of: export.of.clone(),
@@ -165,7 +180,8 @@ async fn to_standard_output(
     }
     let mut progress = Progress::new();
     let mut target = text(format, std::io::stdout());
-    view.export(ask, &mut target, |share| progress.show(share)).await
+    view.export(ask, &mut target, |share| progress.show(share))
+        .await
 }
 
 fn text(format: Format, out: impl Write + Send + 'static) -> Target {
@@ -179,5 +195,8 @@ fn text(format: Format, out: impl Write + Send + 'static) -> Target {
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let of_pipe = |error: &std::io::Error| error.kind() == ErrorKind::BrokenPipe;
-    error.chain().filter_map(|cause| cause.downcast_ref()).any(of_pipe)
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref())
+        .any(of_pipe)
 }

@@ -85,8 +85,15 @@ pub struct OutputFormat {
 /// Runs a command; returns the text to print.
 pub async fn job(daemon: &Daemon, command: Job) -> anyhow::Result<String> {
     match command {
-        Job::List { from, json } => list(daemon, &from, if json { Form::Json } else { Form::Text }).await,
-        Job::Compare { which, figures, format, csv } => {
+        Job::List { from, json } => {
+            list(daemon, &from, if json { Form::Json } else { Form::Text }).await
+        }
+        Job::Compare {
+            which,
+            figures,
+            format,
+            csv,
+        } => {
             let form = if csv { Form::Csv } else { format.form() };
             compare(daemon, &which, &figures, form).await
         }
@@ -106,14 +113,22 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let failed = || format!("cannot read the file {}", path.display());
     let metadata = std::fs::metadata(path).with_context(failed)?;
     if !metadata.is_file() {
-        bail!("{} is not a regular file: expected the output of `cowbell job export`", path.display());
+        bail!(
+            "{} is not a regular file: expected the output of `cowbell job export`",
+            path.display()
+        );
     }
     let mut bytes = Vec::new();
     let file = File::open(path).with_context(failed)?;
-    file.take(LONGEST as u64 + 1).read_to_end(&mut bytes).with_context(failed)?;
+    file.take(LONGEST as u64 + 1)
+        .read_to_end(&mut bytes)
+        .with_context(failed)?;
     if bytes.len() > LONGEST {
         let (most, found) = (LONGEST / 1024 / 1024, metadata.len());
-        bail!("{} is too long: expected at most {most} MiB, but found {found} bytes", path.display());
+        bail!(
+            "{} is too long: expected at most {most} MiB, but found {found} bytes",
+            path.display()
+        );
     }
     Ok(bytes)
 }

@@ -46,7 +46,12 @@ impl Listeners {
     /// Opens all sockets; within a runtime. Fails if the site would be open to other hosts without a token.
     pub fn open(config: &Config, has_token: bool) -> anyhow::Result<Self> {
         let (all, places, inherited) = (Vec::new(), Vec::new(), Vec::new());
-        let mut listeners = Self { all, places, inherited, control: None };
+        let mut listeners = Self {
+            all,
+            places,
+            inherited,
+            control: None,
+        };
         for socket in take_sockets() {
             listeners.add_inherited(socket)?;
         }
@@ -57,7 +62,11 @@ impl Listeners {
         if let Some(path) = &config.proxy.socket {
             listeners.add_proxy(bind(&path.0)?, &path.0)?;
         }
-        if !listeners.all.iter().any(|listener| matches!(listener, Listener::Control { .. })) {
+        if !listeners
+            .all
+            .iter()
+            .any(|listener| matches!(listener, Listener::Control { .. }))
+        {
             listeners.add_own_control(config);
         }
         Ok(listeners)
@@ -77,12 +86,23 @@ impl Listeners {
         }
         let socket = UnixListener::from(socket);
         let address = socket.local_addr()?;
-        let path = address.as_pathname().unwrap_or(Path::new("(unnamed)")).to_path_buf();
-        if path.file_name().is_none_or(|name| name != control::FILE_NAME) {
+        let path = address
+            .as_pathname()
+            .unwrap_or(Path::new("(unnamed)"))
+            .to_path_buf();
+        if path
+            .file_name()
+            .is_none_or(|name| name != control::FILE_NAME)
+        {
             return self.add_proxy(socket, &path);
         }
-        let group = std::fs::metadata(&path).with_context(|| cannot_listen(&path))?.gid();
-        self.all.push(Listener::Control { socket: nonblocking(socket)?, group: Some(group) });
+        let group = std::fs::metadata(&path)
+            .with_context(|| cannot_listen(&path))?
+            .gid();
+        self.all.push(Listener::Control {
+            socket: nonblocking(socket)?,
+            group: Some(group),
+        });
         Ok(())
     }
 
@@ -92,15 +112,20 @@ impl Listeners {
         let (ip, port) = (address.ip(), socket.local_addr()?.port());
         self.add_network(socket)?;
         if !ip.is_loopback() && !ip.is_unspecified() {
-            let loopback: IpAddr =
-                if ip.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
-            self.all.push(network(bind_address(SocketAddr::new(loopback, port))?)?);
+            let loopback: IpAddr = if ip.is_ipv4() {
+                Ipv4Addr::LOCALHOST.into()
+            } else {
+                Ipv6Addr::LOCALHOST.into()
+            };
+            self.all
+                .push(network(bind_address(SocketAddr::new(loopback, port))?)?);
         }
         Ok(())
     }
 
     fn add_network(&mut self, socket: TcpListener) -> anyhow::Result<()> {
-        self.places.push(format!("http://{}/", socket.local_addr()?));
+        self.places
+            .push(format!("http://{}/", socket.local_addr()?));
         self.all.push(network(socket)?);
         Ok(())
     }
@@ -118,10 +143,16 @@ impl Listeners {
             _ => None,
         });
         let path = control::own_path(address.unwrap_or(config.listen.0).port());
-        let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(anyhow::Error::from);
+        let folder = path
+            .parent()
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .map_err(anyhow::Error::from);
         match folder.and_then(|()| nonblocking(bind(&path)?)) {
             Ok(socket) => {
-                self.all.push(Listener::Control { socket, group: None });
+                self.all.push(Listener::Control {
+                    socket,
+                    group: None,
+                });
                 self.control = Some(RemovedFile(path));
             }
             Err(error) => tracing::warn!(
@@ -140,8 +171,14 @@ pub fn check_addresses(
     has_token: bool,
 ) -> Result<(), ConfigError> {
     let configured = [config.listen.0];
-    let addresses = if inherited.is_empty() { &configured } else { inherited };
-    addresses.iter().try_for_each(|address| check_address(*address, has_token))
+    let addresses = if inherited.is_empty() {
+        &configured
+    } else {
+        inherited
+    };
+    addresses
+        .iter()
+        .try_for_each(|address| check_address(*address, has_token))
 }
 
 fn bind_address(address: SocketAddr) -> anyhow::Result<TcpListener> {
@@ -173,7 +210,9 @@ fn cannot_listen(path: &Path) -> String {
 
 fn network(socket: TcpListener) -> anyhow::Result<Listener> {
     socket.set_nonblocking(true)?;
-    Ok(Listener::Network(tokio::net::TcpListener::from_std(socket)?))
+    Ok(Listener::Network(tokio::net::TcpListener::from_std(
+        socket,
+    )?))
 }
 
 fn nonblocking(socket: UnixListener) -> anyhow::Result<tokio::net::UnixListener> {
@@ -187,11 +226,23 @@ mod tests {
 
     #[tokio::test]
     async fn only_listening_sockets_of_systemd_are_accepted() {
-        let none = || Listeners { all: Vec::new(), places: Vec::new(), inherited: Vec::new(), control: None };
+        let none = || Listeners {
+            all: Vec::new(),
+            places: Vec::new(),
+            inherited: Vec::new(),
+            control: None,
+        };
         let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let error = none().add_inherited(datagrams.into()).unwrap_err();
-        assert!(error.to_string().contains("accepts no connections"), "{error}");
-        assert!(none().add_inherited(TcpListener::bind("127.0.0.1:0").unwrap().into()).is_ok());
+        assert!(
+            error.to_string().contains("accepts no connections"),
+            "{error}"
+        );
+        assert!(
+            none()
+                .add_inherited(TcpListener::bind("127.0.0.1:0").unwrap().into())
+                .is_ok()
+        );
     }
 
     #[test]
@@ -199,7 +250,10 @@ mod tests {
         let check = |configured: &str, inherited: &[&str]| {
             let mut config = Config::default();
             config.listen.0 = configured.parse().unwrap();
-            let inherited: Vec<_> = inherited.iter().map(|address| address.parse().unwrap()).collect();
+            let inherited: Vec<_> = inherited
+                .iter()
+                .map(|address| address.parse().unwrap())
+                .collect();
             assert!(check_addresses(&config, &inherited, true).is_ok());
             check_addresses(&config, &inherited, false).is_ok()
         };

@@ -21,24 +21,36 @@ const FIELDS: [&str; 4] = ["vg", "lv", "job", "alert"];
 
 /// Starts the log.
 pub fn start() {
-    let named = std::env::var("COWBELL_LOG").ok().and_then(|text| text.parse().ok());
+    let named = std::env::var("COWBELL_LOG")
+        .ok()
+        .and_then(|text| text.parse().ok());
     // By default all warnings, and messages of cowbell itself.
-    let default = || Targets::new().with_default(Level::WARN).with_target("cowbell", Level::INFO);
+    let default = || {
+        Targets::new()
+            .with_default(Level::WARN)
+            .with_target("cowbell", Level::INFO)
+    };
     let filter: Targets = named.unwrap_or_else(default);
     let log = tracing_subscriber::fmt::layer().log_internal_errors(false);
     let registry = Registry::default().with(filter);
     // Fails only if a log was started before.
     let _ = match Journal::connect() {
-        Some(journal) => {
-            registry.with(log.event_format(JournalEntry).with_writer(ToJournal(journal))).try_init()
-        }
+        Some(journal) => registry
+            .with(
+                log.event_format(JournalEntry)
+                    .with_writer(ToJournal(journal)),
+            )
+            .try_init(),
         None => {
             let fields = debug_fn(|writer, field, value| match field.name() {
                 "message" => write!(writer, "{value:?}"),
                 name if FIELDS.contains(&name) => Ok(()),
                 name => write!(writer, " {name}={value:?}"),
             });
-            let log = log.with_writer(io::stderr).with_ansi(false).with_target(false);
+            let log = log
+                .with_writer(io::stderr)
+                .with_ansi(false)
+                .with_target(false);
             registry.with(log.fmt_fields(fields)).try_init()
         }
     };
@@ -74,7 +86,11 @@ where
         };
         let mut entry = Entry::default();
         event.record(&mut entry);
-        writeln!(writer, "PRIORITY={priority}\nSYSLOG_IDENTIFIER=cowbell\nMESSAGE={}", entry.message)?;
+        writeln!(
+            writer,
+            "PRIORITY={priority}\nSYSLOG_IDENTIFIER=cowbell\nMESSAGE={}",
+            entry.message
+        )?;
         writer.write_str(&entry.fields)
     }
 }
@@ -98,7 +114,9 @@ impl Visit for Entry {
         let _ = match field.name() {
             "message" => write!(self.message, "{value}"),
             name if FIELDS.contains(&name) && value.is_empty() => Ok(()),
-            name if FIELDS.contains(&name) => writeln!(self.fields, "{}={value}", name.to_ascii_uppercase()),
+            name if FIELDS.contains(&name) => {
+                writeln!(self.fields, "{}={value}", name.to_ascii_uppercase())
+            }
             name => write!(self.message, " {name}={value}"),
         };
     }

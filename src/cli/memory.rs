@@ -11,7 +11,13 @@ use crate::store::in_words;
 
 /// Locks what alerts need while a disk hangs. Without receivers, the pages that are in use suffice.
 pub fn keep(config: &Config) {
-    let load = || if config.notify.is_empty() { Ok(()) } else { load() };
+    let load = || {
+        if config.notify.is_empty() {
+            Ok(())
+        } else {
+            load()
+        }
+    };
     if let Err(error) = lock().and_then(|()| load()) {
         tracing::debug!(
             "memory is not locked, so alerts may be late while a disk hangs: {}",
@@ -25,7 +31,13 @@ pub fn keep(config: &Config) {
 /// Under a limit of locked memory, later allocations could fail: so there, nothing is locked.
 pub fn lock() -> anyhow::Result<()> {
     // Only root may raise it. If that fails, the limit remains.
-    let _ = setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None });
+    let _ = setrlimit(
+        Resource::Memlock,
+        Rlimit {
+            current: None,
+            maximum: None,
+        },
+    );
     if let Some(limit) = getrlimit(Resource::Memlock).current {
         bail!("`ulimit -l` is {} KiB, expected `unlimited`", limit / 1024);
     }
@@ -62,10 +74,19 @@ mod tests {
     #[test]
     fn constant_parts_of_files_are_parts_of_the_program() {
         for (line, expected) in [
-            ("1000-3000 r-xp 00000000 08:01 42   /usr/bin/cowbell", Some((0x1000, 0x3000))),
-            ("1000-3000 r--p 00000000 08:01 42   /lib/libc.so.6", Some((0x1000, 0x3000))),
+            (
+                "1000-3000 r-xp 00000000 08:01 42   /usr/bin/cowbell",
+                Some((0x1000, 0x3000)),
+            ),
+            (
+                "1000-3000 r--p 00000000 08:01 42   /lib/libc.so.6",
+                Some((0x1000, 0x3000)),
+            ),
             ("1000-3000 rw-p 00000000 08:01 42   /usr/bin/cowbell", None),
-            ("1000-3000 rw-s 00000000 08:01 42   /var/lib/cowbell/cowbell.db-shm", None),
+            (
+                "1000-3000 rw-s 00000000 08:01 42   /var/lib/cowbell/cowbell.db-shm",
+                None,
+            ),
             ("1000-3000 r-xp 00000000 00:00 0    [vdso]", None),
             ("1000-3000 r--p 00000000 00:00 0", None),
             ("", None),

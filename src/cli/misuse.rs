@@ -15,7 +15,10 @@ const LONGEST_LINE: usize = 1_000;
 
 /// Prints the message and returns the exit status. clap prints help and version itself.
 pub fn misused(error: &clap::Error) -> ExitCode {
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
         error.exit();
     }
     complain(&format!("cowbell: {}", sentence(error)));
@@ -23,11 +26,21 @@ pub fn misused(error: &clap::Error) -> ExitCode {
 }
 
 fn sentence(error: &clap::Error) -> String {
-    let text = error.to_string().replace(|letter: char| letter.is_control() && letter != '\n', " ");
+    let text = error
+        .to_string()
+        .replace(|letter: char| letter.is_control() && letter != '\n', " ");
     let paragraphs = text.trim_start_matches("error: ").split("\n\n");
-    let lines =
-        paragraphs.map(|paragraph| paragraph.split_whitespace().map(shortened).collect::<Vec<_>>().join(" "));
-    let line = lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
+    let lines = paragraphs.map(|paragraph| {
+        paragraph
+            .split_whitespace()
+            .map(shortened)
+            .collect::<Vec<_>>()
+            .join(" ")
+    });
+    let line = lines
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join("; ");
     line.chars().take(LONGEST_LINE).collect()
 }
 

@@ -157,7 +157,9 @@ fn run(mut cli: Cli) -> anyhow::Result<ExitCode> {
         (Ok(config), _) => config,
         // These commands run even with an invalid configuration.
         (Err(error), Some(Command::Run(_))) => {
-            complain(&format!("cowbell run: {error}; using the default address of the daemon"));
+            complain(&format!(
+                "cowbell run: {error}; using the default address of the daemon"
+            ));
             Config::default()
         }
         (Err(_), Some(Command::Size(_) | Command::CreateRegion(_) | Command::CreateProbes(_))) => {
@@ -168,7 +170,10 @@ fn run(mut cli: Cli) -> anyhow::Result<ExitCode> {
             Config::default()
         }
         (Err(error), Some(Command::Status)) => {
-            return Ok(judged(&format!("COWBELL UNKNOWN - {error}\n"), Grade::Unknown));
+            return Ok(judged(
+                &format!("COWBELL UNKNOWN - {error}\n"),
+                Grade::Unknown,
+            ));
         }
         (Err(error), _) => return Err(error.into()),
     };
@@ -180,8 +185,14 @@ fn run(mut cli: Cli) -> anyhow::Result<ExitCode> {
         give_memory_back();
     }
     // The loop has the main thread and a runtime of its own: no page delays a tick, and no tick wakes the other thread.
-    let main = runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let web = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let main = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")?;
+    let web = runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build();
     let web = web.context("cannot start threads")?;
     let is_loop = matches!(
         cli.command,
@@ -215,14 +226,28 @@ fn give_memory_back() {
 async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Result<ExitCode> {
     let common = cli.common.clone();
     let load: Load = Box::new(move || Ok(configuration(&common, true)?));
-    let Common { db, root, listen, .. } = cli.common;
+    let Common {
+        db, root, listen, ..
+    } = cli.common;
     let daemon = Daemon::at(config.listen.0, listen.is_some());
-    match cli.command.unwrap_or(Command::Serve { replay: None, speed: Speed::Times(1.0), reader: None }) {
-        Command::Serve { replay: None, reader, .. } => {
+    match cli.command.unwrap_or(Command::Serve {
+        replay: None,
+        speed: Speed::Times(1.0),
+        reader: None,
+    }) {
+        Command::Serve {
+            replay: None,
+            reader,
+            ..
+        } => {
             serve::this_machine(config, load, db, Root(root), reader, web).await?;
         }
         Command::Reader { socket } => serve::reader(config, &socket, Root(root)).await?,
-        Command::Serve { replay: Some(file), speed, .. } => {
+        Command::Serve {
+            replay: Some(file),
+            speed,
+            ..
+        } => {
             serve::recording(config, load, db, Player::open(&file, speed)?, web).await?;
         }
         Command::Demo { speed } => {
@@ -232,14 +257,20 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
         Command::Record { file, length } => {
             record::record(&config, daemon, Root(root), &file, length).await?
         }
-        Command::SupportBundle(bundle) => support::support_bundle(bundle, config, daemon, root, db).await?,
+        Command::SupportBundle(bundle) => {
+            support::support_bundle(bundle, config, daemon, root, db).await?
+        }
         Command::Export(export) => {
             return export::export(&store::existing_path(db.as_deref())?, export).await;
         }
-        Command::Db(command) => return db::db(&store::existing_path(db.as_deref())?, command).await,
+        Command::Db(command) => {
+            return db::db(&store::existing_path(db.as_deref())?, command).await;
+        }
         Command::ExportRules => print(&fleet::rules(&config.alerts))?,
         Command::Run(run) => {
-            return Ok(ExitCode::from(client::run::run(&daemon, &run, &Root(root)).await?));
+            return Ok(ExitCode::from(
+                client::run::run(&daemon, &run, &Root(root)).await?,
+            ));
         }
         Command::Status => {
             let (text, grade) = client::status::status(&daemon).await;
@@ -247,7 +278,9 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
         }
         Command::Job(command) => print(&job::job(&daemon, command).await?)?,
         Command::Alert(command) => print(&client::alert::run(&daemon, command).await?)?,
-        Command::Size(command) => size::size(command, &daemon, config.lvm.source, &Root(root)).await?,
+        Command::Size(command) => {
+            size::size(command, &daemon, config.lvm.source, &Root(root)).await?
+        }
         Command::CreateRegion(command) => size::creator::run(&command)?,
         Command::CreateProbes(command) => size::probes::run(&command, &Root(root)).await?,
         Command::VerifyArchive(command) => {
@@ -280,10 +313,14 @@ fn needs_configuration(command: Option<&Command>) -> bool {
 /// The configuration file, overridden by the command line and the environment.
 fn configuration(common: &Common, needs_file: bool) -> Result<Config, ConfigError> {
     let is_hidden = !needs_file && common.config.is_none() && config::default_is_hidden();
-    let mut config = if is_hidden { Config::default() } else { config::load(common.config.as_deref())? };
+    let mut config = if is_hidden {
+        Config::default()
+    } else {
+        config::load(common.config.as_deref())?
+    };
     if let Some(listen) = &common.listen {
-        config.listen =
-            Listen::try_from(listen.clone()).map_err(|error| ConfigError::option("--listen", &error))?;
+        config.listen = Listen::try_from(listen.clone())
+            .map_err(|error| ConfigError::option("--listen", &error))?;
     }
     if let Some(interval) = &common.interval {
         let length = TickInterval::try_from(interval.clone());

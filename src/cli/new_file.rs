@@ -25,12 +25,28 @@ impl NewFile {
     }
 
     fn make_with(path: &Path, mode: u32) -> anyhow::Result<(Self, File)> {
-        match OpenOptions::new().write(true).create_new(true).mode(mode).open(path) {
-            Ok(file) => Ok((Self { path: path.to_path_buf(), is_kept: false }, file)),
+        match OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(path)
+        {
+            Ok(file) => Ok((
+                Self {
+                    path: path.to_path_buf(),
+                    is_kept: false,
+                },
+                file,
+            )),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                bail!("{} exists and is not overwritten; name another file", path.display())
+                bail!(
+                    "{} exists and is not overwritten; name another file",
+                    path.display()
+                )
             }
-            Err(error) => Err(error).with_context(|| format!("cannot create the file {}", path.display())),
+            Err(error) => {
+                Err(error).with_context(|| format!("cannot create the file {}", path.display()))
+            }
         }
     }
 
@@ -46,7 +62,9 @@ impl NewFile {
 /// Writes a new file completely, or not at all; returns a line to print.
 pub fn write_new(path: &Path, text: &str) -> anyhow::Result<String> {
     let (made, mut file) = NewFile::make(path)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    let written = file
+        .write_all(text.as_bytes())
+        .and_then(|()| file.sync_all());
     written.with_context(|| format!("cannot write the file {}", path.display()))?;
     made.keep();
     Ok(format!("{} is written\n", path.display()))
@@ -72,7 +90,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bundle");
         std::thread::scope(|scope| {
-            let making = scope.spawn(|| (0..2_000).for_each(|_| drop(NewFile::make_private(&path).unwrap())));
+            let making = scope
+                .spawn(|| (0..2_000).for_each(|_| drop(NewFile::make_private(&path).unwrap())));
             while !making.is_finished() {
                 let mode = std::fs::metadata(&path).map(|found| found.permissions().mode() & 0o777);
                 assert!(mode.is_err() || mode.is_ok_and(|mode| mode == 0o600));

@@ -16,7 +16,10 @@ pub struct Progress {
 
 impl Progress {
     pub fn new() -> Self {
-        Self { is_terminal: std::io::stderr().is_terminal(), drawn: None }
+        Self {
+            is_terminal: std::io::stderr().is_terminal(),
+            drawn: None,
+        }
     }
 
     /// Shows a share from 0 to 1.
@@ -55,7 +58,10 @@ mod tests {
     #[test]
     fn a_bar_is_as_long_as_its_share() {
         assert_eq!(line(0.0), format!("\r[{}]   0 %", " ".repeat(40)));
-        assert_eq!(line(0.25), format!("\r[{}{}]  25 %", "#".repeat(10), " ".repeat(30)));
+        assert_eq!(
+            line(0.25),
+            format!("\r[{}{}]  25 %", "#".repeat(10), " ".repeat(30))
+        );
         assert_eq!(line(1.0), format!("\r[{}] 100 %", "#".repeat(40)));
     }
 }

@@ -46,20 +46,35 @@ pub async fn record(
     made.keep();
     let (hooks, _) = hook_listener(check::hook_socket(config));
     let shutdown = signalled()?;
-    complain(&format!("recording to {}; end it with Ctrl-C", file.display()));
+    complain(&format!(
+        "recording to {}; end it with Ctrl-C",
+        file.display()
+    ));
     let over = async {
         tokio::select! {
             () = shutdown.cancelled() => {}
             () = tokio::time::sleep(length) => {}
         }
     };
-    let written = write(Recorded { config, daemon, root, hooks }, output, over).await;
+    let written = write(
+        Recorded {
+            config,
+            daemon,
+            root,
+            hooks,
+        },
+        output,
+        over,
+    )
+    .await;
     written.with_context(|| format!("cannot write the recording {}", file.display()))
 }
 
 /// The value of `--for`.
 pub fn limit(length: SignedDuration) -> anyhow::Result<Duration> {
-    Duration::try_from(length).ok().context("expected a duration such as 10m for --for")
+    Duration::try_from(length)
+        .ok()
+        .context("expected a duration such as 10m for --for")
 }
 
 /// Writes readings, and the commands that a daemon on the same host receives, until `over`.
@@ -68,7 +83,12 @@ pub async fn write(
     output: File,
     over: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let Recorded { config, daemon, root, hooks } = recorded;
+    let Recorded {
+        config,
+        daemon,
+        root,
+        hooks,
+    } = recorded;
     let interval = config.interval.0;
     let mut recorder = Recorder::new(output, &Header::of_this_machine(interval))?;
     let live = Live::new(root, interval, config.lvm.source)?.with_hooks(hooks);
@@ -85,7 +105,10 @@ pub async fn write(
     Ok(())
 }
 
-async fn next(source: &mut Source, over: &mut (impl Future<Output = ()> + Unpin)) -> Option<Reading> {
+async fn next(
+    source: &mut Source,
+    over: &mut (impl Future<Output = ()> + Unpin),
+) -> Option<Reading> {
     tokio::select! {
         () = over => None,
         reading = source.next() => reading,

@@ -41,12 +41,16 @@ pub fn start(
                     current = config;
                     log(&restart);
                     taken = Some(current.clone());
-                    Reload { config: Ok(Box::new(current.clone())) }
+                    Reload {
+                        config: Ok(Box::new(current.clone())),
+                    }
                 }
                 Err(error) => {
                     let sentence = format!("kept the old configuration: {}", in_words(&error));
                     tracing::error!("{sentence}");
-                    Reload { config: Err(sentence) }
+                    Reload {
+                        config: Err(sentence),
+                    }
                 }
             };
             // The loop is gone only while the program stops.
@@ -73,7 +77,10 @@ fn log(restart: &[&str]) {
     match restart.is_empty() {
         true => tracing::info!("took the new configuration"),
         false => {
-            tracing::warn!("took the new configuration, but a restart is needed for {}", restart.join(", "))
+            tracing::warn!(
+                "took the new configuration, but a restart is needed for {}",
+                restart.join(", ")
+            )
         }
     }
 }

@@ -54,19 +54,34 @@ pub async fn this_machine(
         return serve(config, load, source, terms, path, web).await;
     }
     let (hook_listener, problem) = hook_listener(check::hook_socket(&config));
-    let live = Live::new(root, interval, config.lvm.source)?.with_hooks(hook_listener).with_probes();
-    serve(config, load, Source::Live(Box::new(live)), terms.with_note(problem), path, web).await
+    let live = Live::new(root, interval, config.lvm.source)?
+        .with_hooks(hook_listener)
+        .with_probes();
+    serve(
+        config,
+        load,
+        Source::Live(Box::new(live)),
+        terms.with_note(problem),
+        path,
+        web,
+    )
+    .await
 }
 
 /// Reads this machine for a daemon, until a signal. Its hooks are received beside its socket, unless configured.
 pub async fn reader(config: Config, socket: &Path, root: Root) -> anyhow::Result<()> {
     let shutdown = signalled()?;
-    let hooks = config
-        .hooks
-        .socket
-        .as_ref()
-        .map_or_else(|| socket.with_file_name(hooks::FILE_NAME), |path| path.0.clone());
-    let mut reader = Reader::open(Inherited::take(), socket, root, config.interval.0, config.lvm.source)?;
+    let hooks = config.hooks.socket.as_ref().map_or_else(
+        || socket.with_file_name(hooks::FILE_NAME),
+        |path| path.0.clone(),
+    );
+    let mut reader = Reader::open(
+        Inherited::take(),
+        socket,
+        root,
+        config.interval.0,
+        config.lvm.source,
+    )?;
     (reader.hooks, _) = hook_listener(Some(hooks));
     if let Err(error) = memory::lock() {
         tracing::debug!("memory is not locked: {}", store::in_words(&error));
@@ -96,9 +111,17 @@ pub async fn recording(
 ) -> anyhow::Result<()> {
     let header = player.header().clone();
     // Removed when dropped.
-    let folder = if db.is_none() { Some(store::passing_folder()?) } else { None };
-    let temporary = folder.as_ref().map(|folder| folder.path().join("cowbell.db"));
-    let path = db.or(temporary).context("there is no place for a database")?;
+    let folder = if db.is_none() {
+        Some(store::passing_folder()?)
+    } else {
+        None
+    };
+    let temporary = folder
+        .as_ref()
+        .map(|folder| folder.path().join("cowbell.db"));
+    let path = db
+        .or(temporary)
+        .context("there is no place for a database")?;
     serve(config, load, player.into(), Terms::of(header), path, web).await
 }
 
@@ -147,7 +170,13 @@ impl<'a> Server<'a> {
             Listeners::open(&config, access.token.is_some())?
         };
         memory::keep(&config);
-        Ok(Self { config, access, listeners, shutdown: signalled()?, web })
+        Ok(Self {
+            config,
+            access,
+            listeners,
+            shutdown: signalled()?,
+            web,
+        })
     }
 
     /// Until a signal, or until a demo is to be played again.
@@ -160,7 +189,11 @@ impl<'a> Server<'a> {
         demo: Option<Demo>,
     ) -> anyhow::Result<()> {
         let (config, web) = (&self.config, self.web);
-        let holds = if source.is_live() { TickOrigin::ThisMachine } else { TickOrigin::Recording };
+        let holds = if source.is_live() {
+            TickOrigin::ThisMachine
+        } else {
+            TickOrigin::Recording
+        };
         let (writer, store) = store::open(path, holds, config.store).await?;
         let known = store.start_state().clone();
         let notifier = {
@@ -168,13 +201,23 @@ impl<'a> Server<'a> {
             Notifier::start(&config.notify, &terms.host, known.unfinished.clone())
         };
         let is_demo = demo.is_some();
-        let remote_write = if is_demo { None } else { remote_write(config, &terms.host, &store, web)? };
+        let remote_write = if is_demo {
+            None
+        } else {
+            remote_write(config, &terms.host, &store, web)?
+        };
         let shutdown = self.shutdown.child_token();
         let (access_sender, access) = watch::channel(Arc::clone(&self.access));
         let (reloads, reloaded) = mpsc::channel(1);
         if let Some(load) = load.filter(|_| is_supervisor()) {
             let _web = web.enter();
-            reload::start(load, self.listeners.inherited.clone(), config.clone(), access_sender, reloads)?;
+            reload::start(
+                load,
+                self.listeners.inherited.clone(),
+                config.clone(),
+                access_sender,
+                reloads,
+            )?;
         }
         let (present, presents) = watch::channel(None);
         let (commands, requests) = mpsc::channel(COMMANDS);
@@ -196,7 +239,9 @@ impl<'a> Server<'a> {
         });
         announce(&mut self.listeners);
         if matches!(source, Source::Live(_)) {
-            tracing::info!("this process reads LVM and serves HTTP; the service has a process for each");
+            tracing::info!(
+                "this process reads LVM and serves HTTP; the service has a process for each"
+            );
         }
         // A demo says nothing about this machine.
         if let Some(url) = config.heartbeat.url().filter(|_| !is_demo) {
@@ -210,15 +255,37 @@ impl<'a> Server<'a> {
         }
         let listeners = if is_demo {
             let _web = web.enter();
-            self.listeners.all.iter().map(Listener::try_clone).collect::<Result<_, _>>()?
+            self.listeners
+                .all
+                .iter()
+                .map(Listener::try_clone)
+                .collect::<Result<_, _>>()?
         } else {
             std::mem::take(&mut self.listeners.all)
         };
         let pages = web.spawn(web::serve(listeners, site));
-        let mut outlets = Outlets { store: writer, notifier, remote_write, present, accepted };
+        let mut outlets = Outlets {
+            store: writer,
+            notifier,
+            remote_write,
+            present,
+            accepted,
+        };
 
-        let inlets = Inlets { commands: requests, alert_commands: alert_requests, reloads: reloaded };
-        daemon::run(source, inlets, terms.with_config(config), known, &mut outlets, &shutdown).await;
+        let inlets = Inlets {
+            commands: requests,
+            alert_commands: alert_requests,
+            reloads: reloaded,
+        };
+        daemon::run(
+            source,
+            inlets,
+            terms.with_config(config),
+            known,
+            &mut outlets,
+            &shutdown,
+        )
+        .await;
 
         shutdown.cancel();
         if self.shutdown.is_cancelled() {
@@ -249,7 +316,10 @@ fn remote_write(
         String::new()
     });
     let instance = settings.instance.clone().unwrap_or_else(|| host.into());
-    let labels = ExternalLabels { instance, machine_id };
+    let labels = ExternalLabels {
+        instance,
+        machine_id,
+    };
     RemoteWrite::start(settings, labels, store.clone(), web)
         .map_err(|why| anyhow!("in [remote_write]: {why}"))
 }
@@ -267,7 +337,9 @@ fn announce(listeners: &mut Listeners) {
 /// A write beyond `ulimit -f` returns an error instead of killing cowbell: from here on, a handler replaces the signal's
 /// default action.
 fn survive_file_size_limit() -> anyhow::Result<()> {
-    signal(SignalKind::from_raw(libc::SIGXFSZ)).map(drop).context("cannot handle SIGXFSZ")
+    signal(SignalKind::from_raw(libc::SIGXFSZ))
+        .map(drop)
+        .context("cannot handle SIGXFSZ")
 }
 
 /// A token that SIGTERM and SIGINT cancel, and a closed terminal. For a service, SIGHUP means to reload.

@@ -16,8 +16,9 @@ pub fn write_member(
     content: &[u8],
 ) -> std::io::Result<()> {
     let mut header = [0; BLOCK];
-    let mut put =
-        |start: usize, text: &str| header[start..start + text.len()].copy_from_slice(text.as_bytes());
+    let mut put = |start: usize, text: &str| {
+        header[start..start + text.len()].copy_from_slice(text.as_bytes())
+    };
     put(0, name);
     put(100, "0000600\0");
     put(108, "0000000\0");

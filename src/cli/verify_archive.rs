@@ -41,14 +41,19 @@ pub async fn verify_archive(daemon: &Daemon, command: VerifyArchive) -> ExitCode
         None => None,
     };
     let certificate = match read_through(&command) {
-        Ok(certificate) => Certificate { job: id, ..certificate },
+        Ok(certificate) => Certificate {
+            job: id,
+            ..certificate
+        },
         Err(error) => {
             log::fatal(&error);
             return ExitCode::from(UNKNOWN);
         }
     };
     let printed = certified(daemon, &command, certificate).await;
-    printed.inspect_err(log::fatal).unwrap_or(ExitCode::from(UNKNOWN))
+    printed
+        .inspect_err(log::fatal)
+        .unwrap_or(ExitCode::from(UNKNOWN))
 }
 
 fn read_through(command: &VerifyArchive) -> anyhow::Result<Certificate> {
@@ -56,7 +61,12 @@ fn read_through(command: &VerifyArchive) -> anyhow::Result<Certificate> {
     let path = std::path::absolute(&command.archive)?;
     let mut progress = Progress::new();
     let verified = compression::verify(&path, |share| progress.show(share))?;
-    Ok(Certificate::new(&path, verified, clock::now(), began.elapsed().as_secs_f64()))
+    Ok(Certificate::new(
+        &path,
+        verified,
+        clock::now(),
+        began.elapsed().as_secs_f64(),
+    ))
 }
 
 /// Writes, reports and prints a certificate. Only a failure to print it is an error.
@@ -72,8 +82,14 @@ async fn certified(
         let path = written.as_ref().map(|path| path.display().to_string());
         is_told = told(certify(daemon, id, &summary(&certificate, path)).await).is_some();
     }
-    let text = if command.json { certificate.json()? } else { text(&certificate) };
-    let place = written.filter(|_| !command.json).map(|path| format!("\nCertificate: {}\n", path.display()));
+    let text = if command.json {
+        certificate.json()?
+    } else {
+        text(&certificate)
+    };
+    let place = written
+        .filter(|_| !command.json)
+        .map(|path| format!("\nCertificate: {}\n", path.display()));
     print(&(text + &place.unwrap_or_default()))?;
     Ok(ExitCode::from(match certificate.verdict {
         ArchiveVerdict::Damaged => 1,
@@ -84,11 +100,17 @@ async fn certified(
 
 /// The value, or a sentence on standard error.
 fn told<T>(result: anyhow::Result<T>) -> Option<T> {
-    result.inspect_err(|error| complain(&format!("cowbell: {}", in_words(error)))).ok()
+    result
+        .inspect_err(|error| complain(&format!("cowbell: {}", in_words(error))))
+        .ok()
 }
 
 fn summary(certificate: &Certificate, path: Option<String>) -> ArchiveSummary {
-    let finding = certificate.findings.list.first().or(certificate.doubts.list.first());
+    let finding = certificate
+        .findings
+        .list
+        .first()
+        .or(certificate.doubts.list.first());
     ArchiveSummary {
         archive: certificate.archive.display().to_string(),
         verdict: certificate.verdict,
@@ -103,7 +125,16 @@ fn summary(certificate: &Certificate, path: Option<String>) -> ArchiveSummary {
 
 /// The verdict, the figures, and what was found.
 fn text(certificate: &Certificate) -> String {
-    let Certificate { verdict, archive, size, sha256, compression, took_s, figures, .. } = certificate;
+    let Certificate {
+        verdict,
+        archive,
+        size,
+        sha256,
+        compression,
+        took_s,
+        figures,
+        ..
+    } = certificate;
     let number = |count: u64| grouped(count as f64, 0);
     let files = format!(
         "{} of {}, {}",
@@ -122,7 +153,11 @@ fn text(certificate: &Certificate) -> String {
         number(figures.pages_broken),
         size_text(figures.zero_bytes)
     );
-    let read = format!("{} in {}, compression: {compression}", size_text(*size), took_text(*took_s));
+    let read = format!(
+        "{} in {}, compression: {compression}",
+        size_text(*size),
+        took_text(*took_s)
+    );
     let rows = [
         ("files", files),
         ("InnoDB", innodb),
@@ -131,10 +166,22 @@ fn text(certificate: &Certificate) -> String {
         ("SHA-256", sha256.clone()),
     ];
     let mut text = format!("{}: {}\n\n", verdict.text(), archive.display());
-    text.extend(rows.iter().map(|(name, value)| format!("{name:<10} {value}\n")));
-    for sentences in [&certificate.findings, &certificate.doubts, &certificate.notes] {
+    text.extend(
+        rows.iter()
+            .map(|(name, value)| format!("{name:<10} {value}\n")),
+    );
+    for sentences in [
+        &certificate.findings,
+        &certificate.doubts,
+        &certificate.notes,
+    ] {
         text.extend(sentences.list.first().map(|_| "\n"));
-        text.extend(sentences.list.iter().map(|sentence| format!("{sentence}\n")));
+        text.extend(
+            sentences
+                .list
+                .iter()
+                .map(|sentence| format!("{sentence}\n")),
+        );
         text.extend((sentences.more > 0).then(|| format!("… and {} more\n", sentences.more)));
     }
     text

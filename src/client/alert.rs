@@ -13,7 +13,9 @@ use crate::notify::Silence;
 use crate::series::Range;
 use crate::table::{Cell, Column, Style, Table};
 use crate::units::duration_text;
-use crate::web::{AcknowledgeAlert, AlertBody, AlertReply, LONGEST_SILENCE, PutSilence, TestResult, escaped};
+use crate::web::{
+    AcknowledgeAlert, AlertBody, AlertReply, LONGEST_SILENCE, PutSilence, TestResult, escaped,
+};
 
 /// The time limit for a test: the daemon reads certificates for up to 5 s, and receivers have 10 s to answer.
 const TEST_LIMIT: Duration = Duration::from_secs(20);
@@ -73,20 +75,56 @@ pub async fn run(daemon: &Daemon, command: AlertCommand) -> anyhow::Result<Strin
         AlertCommand::List { json } => list(daemon, json).await,
         AlertCommand::Silences { json } => silences(daemon, json).await,
         AlertCommand::Test { receiver } => test(daemon, receiver.as_deref()).await,
-        AlertCommand::Acknowledge { id, withdraw: true, .. } => {
-            send(daemon, "DELETE", &format!("/api/v1/alerts/{id}/acknowledgement"), "").await
+        AlertCommand::Acknowledge {
+            id, withdraw: true, ..
+        } => {
+            send(
+                daemon,
+                "DELETE",
+                &format!("/api/v1/alerts/{id}/acknowledgement"),
+                "",
+            )
+            .await
         }
-        AlertCommand::Acknowledge { id, note, length, .. } => {
-            let body = AcknowledgeAlert { note, until: length.map(from_now) };
+        AlertCommand::Acknowledge {
+            id, note, length, ..
+        } => {
+            let body = AcknowledgeAlert {
+                note,
+                until: length.map(from_now),
+            };
             let path = format!("/api/v1/alerts/{id}/acknowledgement");
             send(daemon, "PUT", &path, &serde_json::to_string(&body)?).await
         }
-        AlertCommand::Silence { volumes, end: true, .. } => {
-            send(daemon, "DELETE", &format!("/api/v1/silences?volumes={}", escaped(&volumes)), "").await
+        AlertCommand::Silence {
+            volumes, end: true, ..
+        } => {
+            send(
+                daemon,
+                "DELETE",
+                &format!("/api/v1/silences?volumes={}", escaped(&volumes)),
+                "",
+            )
+            .await
         }
-        AlertCommand::Silence { volumes, length, note, .. } => {
-            let silence = PutSilence { volumes, until: from_now(length.unwrap_or_default()), note };
-            send(daemon, "PUT", "/api/v1/silences", &serde_json::to_string(&silence)?).await
+        AlertCommand::Silence {
+            volumes,
+            length,
+            note,
+            ..
+        } => {
+            let silence = PutSilence {
+                volumes,
+                until: from_now(length.unwrap_or_default()),
+                note,
+            };
+            send(
+                daemon,
+                "PUT",
+                "/api/v1/silences",
+                &serde_json::to_string(&silence)?,
+            )
+            .await
         }
     }
 }
@@ -96,14 +134,21 @@ async fn test(daemon: &Daemon, receiver: Option<&str>) -> anyhow::Result<String>
     let path = format!("/api/v1/alerts/test{query}");
     let results: Vec<TestResult> = daemon.command_within(TEST_LIMIT, "POST", &path, "").await?;
     let line = |result: &TestResult| {
-        let word = if result.is_delivered { "ok      " } else { "FAILED  " };
+        let word = if result.is_delivered {
+            "ok      "
+        } else {
+            "FAILED  "
+        };
         format!("{word} {}: {}\n", result.receiver, result.answer)
     };
     let text: String = results.iter().map(line).collect();
     if results.iter().all(|result| result.is_delivered) {
         return Ok(wrapped(&text));
     }
-    Err(anyhow!("not every receiver got the test message:\n{}", text.trim_end()))
+    Err(anyhow!(
+        "not every receiver got the test message:\n{}",
+        text.trim_end()
+    ))
 }
 
 /// The value of `--for`.
@@ -135,11 +180,19 @@ async fn silences(daemon: &Daemon, json: bool) -> anyhow::Result<String> {
     if silences.is_empty() {
         return Ok("no volumes are silenced\n".into());
     }
-    let columns = [Column::name("Volumes"), Column::text("Until (UTC)"), Column::text("Note")];
+    let columns = [
+        Column::name("Volumes"),
+        Column::text("Until (UTC)"),
+        Column::text("Note"),
+    ];
     let row = |silence: &Silence| {
         vec![
             silence.volumes.as_str().into(),
-            silence.until.strftime("%Y-%m-%d %H:%M:%S").to_string().into(),
+            silence
+                .until
+                .strftime("%Y-%m-%d %H:%M:%S")
+                .to_string()
+                .into(),
             silence.note.clone().into(),
         ]
     };
@@ -164,8 +217,15 @@ async fn list(daemon: &Daemon, json: bool) -> anyhow::Result<String> {
         Column::number("Lasted").class("least"),
     ];
     let now = crate::source::clock::now();
-    let text = terminal::table(&Table::new("", columns, alerts.iter().map(|body| row(body, now))));
-    let open = alerts.iter().map(|body| &body.alert).filter(|alert| alert.cleared_at.is_none());
+    let text = terminal::table(&Table::new(
+        "",
+        columns,
+        alerts.iter().map(|body| row(body, now)),
+    ));
+    let open = alerts
+        .iter()
+        .map(|body| &body.alert)
+        .filter(|alert| alert.cleared_at.is_none());
     let sentences = alike(open).into_iter().map(|alerts| {
         let ids: Vec<String> = alerts.iter().map(|alert| alert.id.to_string()).collect();
         format!("\n{}: {}\n", ids.join(", "), alerts[0].sentence)
@@ -180,13 +240,20 @@ fn row(body: &AlertBody, now: Timestamp) -> Vec<Cell> {
         None if alert.is_acknowledged(now) => format!("{}, acknowledged", alert.severity.text()),
         None => alert.severity.text().into(),
     };
-    let lasted = Range { from: alert.raised_at, to: alert.cleared_at.unwrap_or(now) };
+    let lasted = Range {
+        from: alert.raised_at,
+        to: alert.cleared_at.unwrap_or(now),
+    };
     vec![
         alert.id.to_string().into(),
         state.into(),
         alert.rule.text().into(),
         alert.volume().unwrap_or_else(|| "cowbell".into()).into(),
-        alert.raised_at.strftime("%Y-%m-%d %H:%M").to_string().into(),
+        alert
+            .raised_at
+            .strftime("%Y-%m-%d %H:%M")
+            .to_string()
+            .into(),
         duration_text(lasted.seconds().max(0.0)).into(),
     ]
 }
@@ -236,7 +303,10 @@ mod tests {
         assert_eq!(length("1h 30m"), Ok(SignedDuration::from_mins(90)));
         for text in ["0s", "-2h", "2", "later", "8785h", ""] {
             let error = length(text).unwrap_err();
-            assert_eq!(error, "expected a length such as 2h, above zero and at most 8784h");
+            assert_eq!(
+                error,
+                "expected a length such as 2h, above zero and at most 8784h"
+            );
         }
     }
 }

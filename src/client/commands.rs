@@ -84,18 +84,34 @@ pub enum MarkCommand {
 /// Runs a command; returns the text to print.
 pub async fn run(daemon: &Daemon, command: MarkCommand) -> anyhow::Result<String> {
     match command {
-        MarkCommand::Start { name, set, repeat, at } => {
+        MarkCommand::Start {
+            name,
+            set,
+            repeat,
+            at,
+        } => {
             return start(daemon, name, &set, repeat, at.as_deref()).await;
         }
-        MarkCommand::Stop { job, failed, status, at } => {
+        MarkCommand::Stop {
+            job,
+            failed,
+            status,
+            at,
+        } => {
             stop(daemon, &job, !failed, status, at.as_deref()).await?;
         }
         MarkCommand::Phase { job, name, at } => {
-            let phase = PhaseJob { name, at: at.map(|at| time(Some(&at))).transpose()? };
+            let phase = PhaseJob {
+                name,
+                at: at.map(|at| time(Some(&at))).transpose()?,
+            };
             post(daemon, &job, "phases", &serde_json::to_string(&phase)?).await?;
         }
         MarkCommand::Note { job, text, at } => {
-            let note = NoteJob { text, at: at.map(|at| time(Some(&at))).transpose()? };
+            let note = NoteJob {
+                text,
+                at: at.map(|at| time(Some(&at))).transpose()?,
+            };
             post(daemon, &job, "notes", &serde_json::to_string(&note)?).await?;
         }
         MarkCommand::Accept { job } => post(daemon, &job, "accept", "").await?,
@@ -112,7 +128,11 @@ async fn start(
     repeat: Option<u32>,
     at: Option<&str>,
 ) -> anyhow::Result<String> {
-    let key = format!("job-{}-{}", std::process::id(), crate::source::clock::now().as_millisecond());
+    let key = format!(
+        "job-{}-{}",
+        std::process::id(),
+        crate::source::clock::now().as_millisecond()
+    );
     let put = PutJob {
         kind: MarkKind::Mark,
         set: set.set(&name, repeat.is_some()),
@@ -122,7 +142,10 @@ async fn start(
         name,
         ..PutJob::default()
     };
-    Ok(format!("{}\n", acknowledge(daemon.put_job(&key, &put).await?)))
+    Ok(format!(
+        "{}\n",
+        acknowledge(daemon.put_job(&key, &put).await?)
+    ))
 }
 
 /// Ends a job that [`start`] started, by name or ID.
@@ -156,39 +179,61 @@ async fn stop(
     Ok(())
 }
 
-async fn nothing_to_stop(daemon: &Daemon, which: &str, running: &[JobBody]) -> anyhow::Result<String> {
-    let other = running.iter().find(|job| job.ended_at.is_none() && is_called(job, which));
+async fn nothing_to_stop(
+    daemon: &Daemon,
+    which: &str,
+    running: &[JobBody],
+) -> anyhow::Result<String> {
+    let other = running
+        .iter()
+        .find(|job| job.ended_at.is_none() && is_called(job, which));
     match other.map(|job| job.kind) {
         Some(JobKind::Snapshot) => {
-            return Ok(format!("`{which}` is a snapshot: its job ends when the snapshot is removed"));
+            return Ok(format!(
+                "`{which}` is a snapshot: its job ends when the snapshot is removed"
+            ));
         }
         Some(JobKind::Command) => {
-            return Ok(format!("`{which}` runs under `cowbell run` and ends with its command"));
+            return Ok(format!(
+                "`{which}` runs under `cowbell run` and ends with its command"
+            ));
         }
         Some(JobKind::Mark) | None => {}
     }
     let past = jobs(daemon, LOOK_BACK).await?;
-    let last = past.iter().find(|job| job.kind == JobKind::Mark && is_called(job, which));
+    let last = past
+        .iter()
+        .find(|job| job.kind == JobKind::Mark && is_called(job, which));
     Ok(match last.and_then(|job| job.ended_at.zip(job.outcome)) {
         Some((at, outcome)) => {
             let outcome = Outcome::text(outcome);
             format!("no job called `{which}` is running: the last one ended at {at} ({outcome})")
         }
-        None => format!("no job called `{which}` ran within a year: `cowbell job start {which}` starts one"),
+        None => format!(
+            "no job called `{which}` ran within a year: `cowbell job start {which}` starts one"
+        ),
     })
 }
 
 /// Reports what was found in the archive of a job.
 pub async fn certify(daemon: &Daemon, id: i64, archive: &ArchiveSummary) -> anyhow::Result<()> {
     let path = format!("/api/v1/jobs/{id}/certificate");
-    acknowledge(daemon.command("PUT", &path, &serde_json::to_string(archive)?).await?);
+    acknowledge(
+        daemon
+            .command("PUT", &path, &serde_json::to_string(archive)?)
+            .await?,
+    );
     Ok(())
 }
 
 /// Posts to a job, by ID or name: the running one, or the last.
 async fn post(daemon: &Daemon, which: &str, what: &str, body: &str) -> anyhow::Result<()> {
     let id = id_of(daemon, which).await?;
-    acknowledge(daemon.command("POST", &format!("/api/v1/jobs/{id}/{what}"), body).await?);
+    acknowledge(
+        daemon
+            .command("POST", &format!("/api/v1/jobs/{id}/{what}"), body)
+            .await?,
+    );
     Ok(())
 }
 
@@ -197,10 +242,14 @@ async fn delete(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
     let mut seen = std::collections::HashSet::new();
     let ids: Vec<i64> = ids.iter().copied().filter(|id| seen.insert(*id)).collect();
     if ids.len() > 1 {
-        check_ended(daemon, &ids).await.context("nothing was deleted")?;
+        check_ended(daemon, &ids)
+            .await
+            .context("nothing was deleted")?;
     }
     for (index, id) in ids.iter().enumerate() {
-        let deleted = daemon.command("DELETE", &format!("/api/v1/jobs/{id}"), "").await;
+        let deleted = daemon
+            .command("DELETE", &format!("/api/v1/jobs/{id}"), "")
+            .await;
         acknowledge(deleted.with_context(|| match index {
             0 => "nothing was deleted".to_string(),
             _ => {
@@ -215,7 +264,11 @@ async fn delete(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
 /// Checks all jobs before it deletes the first, so that a mistyped ID does not leave half of them deleted.
 async fn check_ended(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
     for id in ids {
-        let job: JobBody = parsed(&daemon.ask(&format!("/api/v1/jobs/{id}"), &[], LONG_LIMIT).await?)?;
+        let job: JobBody = parsed(
+            &daemon
+                .ask(&format!("/api/v1/jobs/{id}"), &[], LONG_LIMIT)
+                .await?,
+        )?;
         if job.ended_at.is_none() {
             bail!("{}", CommandError::Runs { id: *id });
         }

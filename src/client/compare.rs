@@ -33,7 +33,9 @@ pub async fn compare(
     figures: &[String],
     form: Form,
 ) -> anyhow::Result<String> {
-    let answer = daemon.ask("/api/v1/jobs/compare", &chosen.query(), LONGEST_LIMIT).await?;
+    let answer = daemon
+        .ask("/api/v1/jobs/compare", &chosen.query(), LONGEST_LIMIT)
+        .await?;
     if form == Form::Json {
         return Ok(answer + "\n");
     }
@@ -43,8 +45,14 @@ pub async fn compare(
         body.comparison.drop_zeros();
     }
     // Sentences on the whole comparison precede the remarks.
-    let of_all = body.sentences.len().saturating_sub(body.comparison.remarks.len());
-    let of_all: String = body.sentences[..of_all].iter().map(|sentence| format!("{sentence}\n\n")).collect();
+    let of_all = body
+        .sentences
+        .len()
+        .saturating_sub(body.comparison.remarks.len());
+    let of_all: String = body.sentences[..of_all]
+        .iter()
+        .map(|sentence| format!("{sentence}\n\n"))
+        .collect();
     Ok(match form {
         Form::Markdown => of_all + &text(&body.comparison, Prefix::default(), Style::Markdown),
         Form::Csv => String::from_utf8(csv(&body.comparison).csv()?)?,
@@ -78,6 +86,9 @@ impl JobSelection {
         let ids: Vec<String> = self.ids.iter().map(i64::to_string).collect();
         let ids = (!ids.is_empty()).then(|| ("ids", ids.join(",")));
         let groups = self.groups.iter().map(|group| ("group", group.clone()));
-        groups.chain(ids).chain(self.set.clone().map(|set| ("set", set))).collect()
+        groups
+            .chain(ids)
+            .chain(self.set.clone().map(|set| ("set", set)))
+            .collect()
     }
 }

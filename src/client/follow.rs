@@ -25,7 +25,11 @@ pub async fn follow(daemon: Daemon, readings: mpsc::Sender<Reading>) {
 }
 
 async fn follow_once(daemon: &Daemon, readings: &mpsc::Sender<Reading>) -> anyhow::Result<()> {
-    let request = daemon.http().await?.get(super::url("/api/v1/live")).timeout(NEVER);
+    let request = daemon
+        .http()
+        .await?
+        .get(super::url("/api/v1/live"))
+        .timeout(NEVER);
     let mut answer = request.send().await?.error_for_status()?;
     let mut text = Vec::new();
     while let Some(part) = answer.chunk().await? {

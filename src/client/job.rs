@@ -34,14 +34,25 @@ pub async fn list(daemon: &Daemon, from: &str, form: Form) -> anyhow::Result<Str
 
 /// The cost of one job.
 pub async fn show(daemon: &Daemon, id: i64, form: Form) -> anyhow::Result<String> {
-    let answer = daemon.ask(&format!("/api/v1/jobs/{id}/figures"), &[], LONG_LIMIT).await?;
+    let answer = daemon
+        .ask(&format!("/api/v1/jobs/{id}/figures"), &[], LONG_LIMIT)
+        .await?;
     if form == Form::Json {
         return Ok(answer + "\n");
     }
     let body: FiguresBody = parsed(&answer)?;
-    let report = JobReport::new(&body.name, body.figures, &body.setup, body.sizing, Prefix::default());
-    let forecast: Vec<String> =
-        body.outlook.iter().flat_map(|it| [body.verdict.sentence.clone(), it.left.text.clone()]).collect();
+    let report = JobReport::new(
+        &body.name,
+        body.figures,
+        &body.setup,
+        body.sizing,
+        Prefix::default(),
+    );
+    let forecast: Vec<String> = body
+        .outlook
+        .iter()
+        .flat_map(|it| [body.verdict.sentence.clone(), it.left.text.clone()])
+        .collect();
     let text = |style| report.text(&body.account, &body.notes, &forecast, style);
     Ok(match form {
         Form::Markdown => text(Style::Markdown),
@@ -55,7 +66,9 @@ pub(super) async fn all(daemon: &Daemon, from: &str) -> anyhow::Result<String> {
     let mut jobs: Vec<String> = Vec::new();
     loop {
         let (page, link) = daemon.get(next, LONG_LIMIT).await?;
-        let bare = page.strip_prefix('[').and_then(|page| page.strip_suffix(']'));
+        let bare = page
+            .strip_prefix('[')
+            .and_then(|page| page.strip_suffix(']'));
         jobs.extend(bare.filter(|bare| !bare.is_empty()).map(String::from));
         match link {
             Some(path) => next = super::url(&path).parse()?,
@@ -79,17 +92,37 @@ fn listed(jobs: &[JobBody], now: Timestamp) -> String {
         Column::number("Peak"),
         Column::text("Of").class("less"),
     ];
-    terminal::table(&Table::new("", columns, jobs.iter().map(|job| row(job, now))))
+    terminal::table(&Table::new(
+        "",
+        columns,
+        jobs.iter().map(|job| row(job, now)),
+    ))
 }
 
 fn row(job: &JobBody, now: Timestamp) -> Vec<Cell> {
-    let ran = Range { from: job.started_at, to: job.ended_at.unwrap_or(now) };
-    let took = if job.ended_at.is_none() { duration_text } else { took_text };
+    let ran = Range {
+        from: job.started_at,
+        to: job.ended_at.unwrap_or(now),
+    };
+    let took = if job.ended_at.is_none() {
+        duration_text
+    } else {
+        took_text
+    };
     let since = if job.partly_seen { " or longer" } else { "" };
     let of = job.vg.as_ref().zip(job.origin.as_ref());
-    let of = of.map_or_else(|| job.kind.text().into(), |(vg, origin)| format!("{vg}/{origin}"));
-    let label = job.label.as_ref().map_or_else(String::new, |label| label.short_text(&job.name));
-    let host = job.imported_from.as_ref().map_or_else(String::new, |host| format!(" on {host}"));
+    let of = of.map_or_else(
+        || job.kind.text().into(),
+        |(vg, origin)| format!("{vg}/{origin}"),
+    );
+    let label = job
+        .label
+        .as_ref()
+        .map_or_else(String::new, |label| label.short_text(&job.name));
+    let host = job
+        .imported_from
+        .as_ref()
+        .map_or_else(String::new, |host| format!(" on {host}"));
     vec![
         job.id.to_string().into(),
         Cell::from(&*job.name).small(label),
@@ -145,7 +178,10 @@ mod tests {
             partly_seen: false,
             imported_from: None,
             certificate: None,
-            verdict: Verdict { grade: Grade::Ok, sentence: String::new() },
+            verdict: Verdict {
+                grade: Grade::Ok,
+                sentence: String::new(),
+            },
         }
     }
 
@@ -154,12 +190,20 @@ mod tests {
         let command = JobBody {
             kind: JobKind::Command,
             name: "dd".into(),
-            label: Some(Label { set: "copy".into(), variant: None, repeat: Some(2) }),
+            label: Some(Label {
+                set: "copy".into(),
+                variant: None,
+                repeat: Some(2),
+            }),
             vg: None,
             peak_fill_percent: None,
             ..job(2, Some(1), Some(Outcome::Succeeded))
         };
-        let jobs = [job(12, None, None), job(3, Some(60), Some(Outcome::Unknown)), command];
+        let jobs = [
+            job(12, None, None),
+            job(3, Some(60), Some(Outcome::Unknown)),
+            command,
+        ];
         let now = Timestamp::from_second(1_772_330_430).unwrap();
         assert_eq!(
             listed(&jobs, now),

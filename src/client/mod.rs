@@ -2,6 +2,7 @@
 
 pub mod alert;
 mod arguments;
+pub mod commands;
 pub mod compare;
 pub mod control;
 pub mod file;
@@ -12,7 +13,6 @@ pub mod run;
 pub mod size;
 pub mod status;
 pub mod terminal;
-pub mod commands;
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -49,12 +49,20 @@ pub struct Daemon {
 impl Daemon {
     /// The daemon that listens on `listen`; the service, unless the address is named.
     pub fn at(listen: SocketAddr, is_named: bool) -> Self {
-        Self { paths: control::paths(listen.port(), is_named), http: OnceLock::new() }
+        Self {
+            paths: control::paths(listen.port(), is_named),
+            http: OnceLock::new(),
+        }
     }
 
     /// Starts or ends a job.
     pub async fn put_job(&self, key: &str, put: &PutJob) -> anyhow::Result<JobReply> {
-        self.command("PUT", &format!("/api/v1/jobs/{}", escaped(key)), &serde_json::to_string(put)?).await
+        self.command(
+            "PUT",
+            &format!("/api/v1/jobs/{}", escaped(key)),
+            &serde_json::to_string(put)?,
+        )
+        .await
     }
 
     /// The answer of `GET /api/v1/status`.
@@ -69,8 +77,14 @@ impl Daemon {
         }
         let (path, _) = self.connect().await?;
         // The daemon speaks plain HTTP, so the host needs no certificates.
-        let http = reqwest::Client::builder().timeout(TIME_LIMIT).no_proxy().tls_certs_only([]);
-        let http = http.unix_socket(path).build().context("cannot create an HTTP client")?;
+        let http = reqwest::Client::builder()
+            .timeout(TIME_LIMIT)
+            .no_proxy()
+            .tls_certs_only([]);
+        let http = http
+            .unix_socket(path)
+            .build()
+            .context("cannot create an HTTP client")?;
         Ok(self.http.get_or_init(|| http))
     }
 
@@ -92,7 +106,12 @@ impl Daemon {
     }
 
     /// Sends a command. A refusal is an error with the daemon's sentence.
-    async fn command<T: DeserializeOwned>(&self, method: &str, path: &str, body: &str) -> anyhow::Result<T> {
+    async fn command<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> anyhow::Result<T> {
         self.command_within(COMMAND_LIMIT, method, path, body).await
     }
 
@@ -106,25 +125,50 @@ impl Daemon {
         let (_, stream) = self.connect().await?;
         let answer = tokio::time::timeout(limit, plain::exchange(stream, method, path, body)).await;
         let late = "try again, or look into its log";
-        let answer = answer.with_context(|| format!("the daemon did not answer within {limit:?}: {late}"))?;
+        let answer = answer
+            .with_context(|| format!("the daemon did not answer within {limit:?}: {late}"))?;
         let (status, text) = answer.map_err(|error| unreachable(&error.to_string()))?;
         parsed(&accepted((200..300).contains(&status), text)?)
     }
 
-    async fn ask(&self, path: &str, query: &[(&str, String)], limit: Duration) -> anyhow::Result<String> {
-        Ok(self.get(reqwest::Url::parse_with_params(&url(path), query)?, limit).await?.0)
+    async fn ask(
+        &self,
+        path: &str,
+        query: &[(&str, String)],
+        limit: Duration,
+    ) -> anyhow::Result<String> {
+        Ok(self
+            .get(reqwest::Url::parse_with_params(&url(path), query)?, limit)
+            .await?
+            .0)
     }
 
     /// An answer, and the path of the next page.
-    async fn get(&self, url: reqwest::Url, limit: Duration) -> anyhow::Result<(String, Option<String>)> {
+    async fn get(
+        &self,
+        url: reqwest::Url,
+        limit: Duration,
+    ) -> anyhow::Result<(String, Option<String>)> {
         let path = url.path().to_string();
         let answer = self.http().await?.get(url).timeout(limit).send().await;
         let answer = answer.map_err(|error| failed(error.into()))?;
         let is_success = answer.status().is_success();
-        let link = answer.headers().get("link").and_then(|link| link.to_str().ok());
-        let next =
-            link.and_then(|link| Some(link.strip_prefix('<')?.split_once(">; rel=\"next\"")?.0.to_string()));
-        let text = answer.text().await.with_context(|| format!("the answer to {path} is incomplete"))?;
+        let link = answer
+            .headers()
+            .get("link")
+            .and_then(|link| link.to_str().ok());
+        let next = link.and_then(|link| {
+            Some(
+                link.strip_prefix('<')?
+                    .split_once(">; rel=\"next\"")?
+                    .0
+                    .to_string(),
+            )
+        });
+        let text = answer
+            .text()
+            .await
+            .with_context(|| format!("the answer to {path} is incomplete"))?;
         Ok((accepted(is_success, text)?, next))
     }
 }
@@ -172,5 +216,6 @@ fn url(path: &str) -> String {
 }
 
 fn parsed<'a, T: Deserialize<'a>>(answer: &'a str) -> anyhow::Result<T> {
-    serde_json::from_str(answer).context("the daemon's answer cannot be parsed: has it the same version?")
+    serde_json::from_str(answer)
+        .context("the daemon's answer cannot be parsed: has it the same version?")
 }

@@ -19,20 +19,35 @@ pub async fn size(daemon: &Daemon, volume: &str, form: Form) -> anyhow::Result<S
 }
 
 /// The daemon's answer; `planned` is the size of the next snapshot in bytes.
-pub async fn ask(daemon: &Daemon, volume: &str, planned: Option<u64>) -> anyhow::Result<SizeAdvice> {
+pub async fn ask(
+    daemon: &Daemon,
+    volume: &str,
+    planned: Option<u64>,
+) -> anyhow::Result<SizeAdvice> {
     let name = volume.strip_prefix("/dev/").unwrap_or(volume);
-    let Some((vg, lv)) = name.split_once('/').filter(|(vg, lv)| !vg.is_empty() && !lv.is_empty()) else {
-        bail!("cannot tell the size of a snapshot of `{volume}`: expected a volume such as vg0/mysql");
+    let Some((vg, lv)) = name
+        .split_once('/')
+        .filter(|(vg, lv)| !vg.is_empty() && !lv.is_empty())
+    else {
+        bail!(
+            "cannot tell the size of a snapshot of `{volume}`: expected a volume such as vg0/mysql"
+        );
     };
-    let planned: Vec<(&str, String)> =
-        planned.map(|bytes| ("planned", bytes.to_string())).into_iter().collect();
+    let planned: Vec<(&str, String)> = planned
+        .map(|bytes| ("planned", bytes.to_string()))
+        .into_iter()
+        .collect();
     let path = format!("/api/v1/volumes/{}/{}/size", escaped(vg), escaped(lv));
     parsed(&daemon.ask(&path, &planned, TIME_LIMIT).await?)
 }
 
 /// The sentences, the table, and the line to set.
 fn text(advice: &SizeAdvice) -> String {
-    let mut lines: Vec<String> = advice.planned.iter().map(|planned| planned.text.clone()).collect();
+    let mut lines: Vec<String> = advice
+        .planned
+        .iter()
+        .map(|planned| planned.text.clone())
+        .collect();
     lines.extend(advice.room.clone());
     lines.extend(advice.hours.as_ref().map(|hours| hours.text.clone()));
     let mut text = lines.join("\n");

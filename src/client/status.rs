@@ -34,7 +34,10 @@ struct Answers {
 pub async fn status(daemon: &Daemon) -> (String, Grade) {
     match ask(daemon).await {
         Ok(answers) => (wrapped(&text(&answers)), answers.status.verdict.grade),
-        Err(error) => (wrapped(&format!("COWBELL UNKNOWN - {error:#}")), Grade::Unknown),
+        Err(error) => (
+            wrapped(&format!("COWBELL UNKNOWN - {error:#}")),
+            Grade::Unknown,
+        ),
     }
 }
 
@@ -51,7 +54,9 @@ async fn ask(daemon: &Daemon) -> anyhow::Result<Answers> {
 
 /// For the latest snapshots. Errors are ignored, since an older daemon has no forecasts.
 async fn outlooks(daemon: &Daemon, jobs: &[JobBody]) -> HashMap<i64, Outlook> {
-    let running = jobs.iter().filter(|job| job.ended_at.is_none() && job.kind == JobKind::Snapshot);
+    let running = jobs
+        .iter()
+        .filter(|job| job.ended_at.is_none() && job.kind == JobKind::Snapshot);
     let mut found = HashMap::new();
     for job in running.take(MOST_OUTLOOKS) {
         let path = format!("/api/v1/jobs/{}/outlook", job.id);
@@ -68,13 +73,33 @@ async fn get<T: DeserializeOwned>(daemon: &Daemon, path: &str) -> anyhow::Result
 }
 
 fn text(answers: &Answers) -> String {
-    let open: Vec<&Alert> = answers.alerts.iter().filter(|alert| alert.cleared_at.is_none()).collect();
-    let running: Vec<&JobBody> = answers.jobs.iter().filter(|job| job.ended_at.is_none()).collect();
-    let filled: Vec<&VolumeBody> = answers.volumes.iter().filter(|volume| is_watched(volume)).collect();
+    let open: Vec<&Alert> = answers
+        .alerts
+        .iter()
+        .filter(|alert| alert.cleared_at.is_none())
+        .collect();
+    let running: Vec<&JobBody> = answers
+        .jobs
+        .iter()
+        .filter(|job| job.ended_at.is_none())
+        .collect();
+    let filled: Vec<&VolumeBody> = answers
+        .volumes
+        .iter()
+        .filter(|volume| is_watched(volume))
+        .collect();
     let Verdict { grade, sentence } = &answers.status.verdict;
     // The bar begins performance data.
-    let mut text = format!("COWBELL {} - {}", grade.text().to_uppercase(), sentence.replace('|', "/"));
-    let _ = writeln!(text, " | {}", performance(&filled, running.len(), open.len()));
+    let mut text = format!(
+        "COWBELL {} - {}",
+        grade.text().to_uppercase(),
+        sentence.replace('|', "/")
+    );
+    let _ = writeln!(
+        text,
+        " | {}",
+        performance(&filled, running.len(), open.len())
+    );
     for volume in &filled {
         let _ = writeln!(text, "{}", volume_line(volume));
     }
@@ -82,7 +107,9 @@ fn text(answers: &Answers) -> String {
         let _ = writeln!(text, "{}", job_line(job, answers));
     }
     // The first line has that of the worst.
-    let alerts = alike(open.iter().copied()).into_iter().map(|alerts| alerts[0]);
+    let alerts = alike(open.iter().copied())
+        .into_iter()
+        .map(|alerts| alerts[0]);
     for alert in alerts.filter(|alert| alert.sentence != *sentence) {
         let _ = writeln!(text, "{}: {}", alert.severity.text(), alert.sentence);
     }
@@ -90,7 +117,12 @@ fn text(answers: &Answers) -> String {
         let _ = writeln!(text, "remote write: {}", state.text());
     }
     for part in answers.status.parts.iter().filter(|part| !part.ok) {
-        let _ = writeln!(text, "unavailable: {}: {}", part.name, part.error.as_deref().unwrap_or_default());
+        let _ = writeln!(
+            text,
+            "unavailable: {}: {}",
+            part.name,
+            part.error.as_deref().unwrap_or_default()
+        );
     }
     text
 }
@@ -103,7 +135,10 @@ fn is_watched(volume: &VolumeBody) -> bool {
 fn performance(filled: &[&VolumeBody], running: usize, open: usize) -> String {
     let mut text = format!("jobs={running} alerts={open}");
     for volume in filled {
-        for (what, percent) in [("", volume.fill_percent), ("_metadata", volume.metadata_percent)] {
+        for (what, percent) in [
+            ("", volume.fill_percent),
+            ("_metadata", volume.metadata_percent),
+        ] {
             if let Some(percent) = percent {
                 let _ = write!(text, " '{}/{}{what}'={percent:.2}%", volume.vg, volume.lv);
             }
@@ -116,14 +151,21 @@ fn volume_line(volume: &VolumeBody) -> String {
     let name = format!("{}/{}", volume.vg, volume.lv);
     let percent = |percent: Option<f64>| percent.map_or_else(|| "?".into(), percent_text);
     let size = |bytes: Option<u64>| bytes.map_or_else(|| "?".into(), size_text);
-    let of = volume.origin.as_deref().map_or_else(String::new, |origin| format!(" of {origin}"));
+    let of = volume
+        .origin
+        .as_deref()
+        .map_or_else(String::new, |origin| format!(" of {origin}"));
     let mut line = format!("{} {name}{of}: ", volume.kind.text());
     if volume.state == State::Invalid {
         line.push_str("INVALID");
         return line;
     }
     let (used, total) = (size(volume.used_bytes), size(volume.size_bytes));
-    let _ = write!(line, "{} used, {used} of {total}", percent(volume.fill_percent));
+    let _ = write!(
+        line,
+        "{} used, {used} of {total}",
+        percent(volume.fill_percent)
+    );
     if volume.kind == VolumeKind::ThinPool {
         let _ = write!(line, ", metadata {}", percent(volume.metadata_percent));
     }
@@ -134,12 +176,25 @@ fn volume_line(volume: &VolumeBody) -> String {
 }
 
 fn job_line(job: &JobBody, answers: &Answers) -> String {
-    let ran = Range { from: job.started_at, to: answers.status.ticks.last_at };
-    let since = if job.partly_seen && job.kind == JobKind::Snapshot { " or longer" } else { "" };
-    let read = job.bytes_read.map_or_else(String::new, |bytes| format!(", {} read", size_text(bytes)));
+    let ran = Range {
+        from: job.started_at,
+        to: answers.status.ticks.last_at,
+    };
+    let since = if job.partly_seen && job.kind == JobKind::Snapshot {
+        " or longer"
+    } else {
+        ""
+    };
+    let read = job
+        .bytes_read
+        .map_or_else(String::new, |bytes| format!(", {} read", size_text(bytes)));
     let (kind, duration) = (job.kind.text(), duration_text(ran.seconds()));
-    let mut line = format!("job {} ({kind}): running for {duration}{since}{read}", job.name);
-    let own = Some(&job.verdict.sentence).filter(|sentence| **sentence != answers.status.verdict.sentence);
+    let mut line = format!(
+        "job {} ({kind}): running for {duration}{since}{read}",
+        job.name
+    );
+    let own = Some(&job.verdict.sentence)
+        .filter(|sentence| **sentence != answers.status.verdict.sentence);
     if let Some(outlook) = answers.outlooks.get(&job.id) {
         for sentence in own.into_iter().chain([&outlook.left.text]) {
             let _ = write!(line, "\n  {sentence}");

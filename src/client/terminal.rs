@@ -13,7 +13,9 @@ const CODE: &str = "    ";
 
 /// A table for standard output. Columns that do not fit are left out, as on a narrow screen.
 pub fn table(table: &Table) -> String {
-    table.fitted(columns_of(&std::io::stdout())).write(Style::Plain)
+    table
+        .fitted(columns_of(&std::io::stdout()))
+        .write(Style::Plain)
 }
 
 /// Text for standard output.
@@ -50,7 +52,11 @@ fn folded(line: &str, width: usize) -> String {
     if width == 0 || columns(line) <= width || indent > width / 2 || line.starts_with(CODE) {
         return line.into();
     }
-    let (start, rest) = line.split_at(line.char_indices().nth(indent).map_or(0, |(place, _)| place));
+    let (start, rest) = line.split_at(
+        line.char_indices()
+            .nth(indent)
+            .map_or(0, |(place, _)| place),
+    );
     let (mut text, mut used) = (start.to_string(), indent);
     for word in words(rest) {
         let length = columns(&word);
@@ -73,13 +79,17 @@ fn words(text: &str) -> Vec<String> {
     if text.matches('`').count() % 2 == 1 {
         return text.split(' ').map(String::from).collect();
     }
-    text.split(' ').fold(Vec::new(), |mut words: Vec<String>, part| {
-        match words.last_mut().filter(|word| word.matches('`').count() % 2 == 1) {
-            Some(command) => command.extend([" ", part]),
-            None => words.push(part.into()),
-        }
-        words
-    })
+    text.split(' ')
+        .fold(Vec::new(), |mut words: Vec<String>, part| {
+            match words
+                .last_mut()
+                .filter(|word| word.matches('`').count() % 2 == 1)
+            {
+                Some(command) => command.extend([" ", part]),
+                None => words.push(part.into()),
+            }
+            words
+        })
 }
 
 #[cfg(test)]

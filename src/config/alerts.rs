@@ -40,7 +40,10 @@ const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 impl Default for Alerts {
     fn default() -> Self {
         let rules = RuleSettings(Rule::ALL.map(|rule| Some(rule.default_thresholds())));
-        Self { rules, overrides: Vec::new() }
+        Self {
+            rules,
+            overrides: Vec::new(),
+        }
     }
 }
 
@@ -54,7 +57,10 @@ impl RuleSettings {
 impl Alerts {
     /// The thresholds of a rule for a volume; `None` if it is off.
     pub fn of(&self, rule: Rule, vg: &str, lv: &str) -> Option<Thresholds> {
-        let mut matching = self.overrides.iter().filter(|other| other.lv.matches(vg, lv));
+        let mut matching = self
+            .overrides
+            .iter()
+            .filter(|other| other.lv.matches(vg, lv));
         matching
             .find_map(|other| other.rules.iter().find(|(name, _)| *name == rule))
             .map_or(self.rules.of(rule), |(_, thresholds)| *thresholds)
@@ -172,7 +178,10 @@ impl<'de> Visitor<'de> for Special {
                 None => lv = Some(map.next_value()?),
             }
         }
-        Ok(Override { lv: lv.ok_or_else(|| A::Error::missing_field("lv"))?, rules })
+        Ok(Override {
+            lv: lv.ok_or_else(|| A::Error::missing_field("lv"))?,
+            rules,
+        })
     }
 }
 
@@ -193,7 +202,9 @@ impl<'de> Visitor<'de> for Setting {
     fn expecting(&self, text: &mut fmt::Formatter) -> fmt::Result {
         text.write_str(match self.0.measure() {
             Measure::Percent => "percentages such as { warning = 70, critical = 85 }, or \"off\"",
-            Measure::TimeLeft => "times such as { warning = \"30m\", critical = \"10m\" }, or \"off\"",
+            Measure::TimeLeft => {
+                "times such as { warning = \"30m\", critical = \"10m\" }, or \"off\""
+            }
             Measure::Limit => "a duration such as \"30m\" or \"26h\", or \"off\"",
             Measure::Period => "\"on\", { within = \"26h\" } or \"off\"",
             Measure::State => "\"on\" or \"off\"",
@@ -206,9 +217,15 @@ impl<'de> Visitor<'de> for Setting {
             (_, "on") => Ok(Some(self.0.default_thresholds())),
             (Measure::Limit, _) => match Period::try_from(text.to_string()) {
                 Ok(limit) => Ok(Some(Thresholds::limit(limit.0))),
-                Err(_) => Err(E::custom(format!("expected {}, but found \"{text}\"", Expectation(&self)))),
+                Err(_) => Err(E::custom(format!(
+                    "expected {}, but found \"{text}\"",
+                    Expectation(&self)
+                ))),
             },
-            _ => Err(E::custom(format!("expected {}, but found \"{text}\"", Expectation(&self)))),
+            _ => Err(E::custom(format!(
+                "expected {}, but found \"{text}\"",
+                Expectation(&self)
+            ))),
         }
     }
 
@@ -219,11 +236,15 @@ impl<'de> Visitor<'de> for Setting {
             Measure::TimeLeft => Times::deserialize(table)?.checked(),
             Measure::Period => {
                 let Within { within } = Within::deserialize(table)?;
-                Ok(Thresholds { critical: within.0, ..Thresholds::STATE })
+                Ok(Thresholds {
+                    critical: within.0,
+                    ..Thresholds::STATE
+                })
             }
-            Measure::Limit | Measure::State => {
-                Err(format!("expected {}, but found a table", Expectation(&self)))
-            }
+            Measure::Limit | Measure::State => Err(format!(
+                "expected {}, but found a table",
+                Expectation(&self)
+            )),
         };
         thresholds.map(Some).map_err(A::Error::custom)
     }
@@ -252,13 +273,29 @@ struct Percentages {
 
 impl Percentages {
     fn checked(self) -> Result<Thresholds, String> {
-        let Self { warning, critical, hold, keep_firing_for, .. } = self;
-        let clear = self.clear.unwrap_or_else(|| (warning - CLEARANCE).max(warning / 2.0));
+        let Self {
+            warning,
+            critical,
+            hold,
+            keep_firing_for,
+            ..
+        } = self;
+        let clear = self
+            .clear
+            .unwrap_or_else(|| (warning - CLEARANCE).max(warning / 2.0));
         if 0.0 < clear && clear < warning && warning < critical && critical <= 100.0 {
             let (hold_s, keep_firing_s) = (hold.0, keep_firing_for.0);
-            return Ok(Thresholds { warning, critical, clear, hold_s, keep_firing_s });
+            return Ok(Thresholds {
+                warning,
+                critical,
+                clear,
+                hold_s,
+                keep_firing_s,
+            });
         }
-        let clear = self.clear.map_or_else(String::new, |clear| format!(", clear = {clear}"));
+        let clear = self
+            .clear
+            .map_or_else(String::new, |clear| format!(", clear = {clear}"));
         Err(format!(
             "expected percentages with 0 < clear < warning < critical <= 100, but found warning = {warning}, critical = \
              {critical}{clear}"
@@ -283,9 +320,17 @@ impl Times {
         let (warning, critical) = (self.warning.0, self.critical.0);
         let clear = self.clear.map_or(warning * CLEARED_TIME, |clear| clear.0);
         let hold_s = self.hold.map_or(usual.hold_s, |hold| hold.0);
-        let keep_firing_s = self.keep_firing_for.map_or(usual.keep_firing_s, |keep| keep.0);
+        let keep_firing_s = self
+            .keep_firing_for
+            .map_or(usual.keep_firing_s, |keep| keep.0);
         if 0.0 < critical && critical < warning && warning < clear {
-            return Ok(Thresholds { warning, critical, clear, hold_s, keep_firing_s });
+            return Ok(Thresholds {
+                warning,
+                critical,
+                clear,
+                hold_s,
+                keep_firing_s,
+            });
         }
         Err("expected times with 0 < critical < warning < clear, such as { warning = \"30m\", critical = \"10m\" }"
             .into())
@@ -307,11 +352,16 @@ impl TryFrom<String> for Period {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let length = text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
+        let length = text
+            .parse::<SignedDuration>()
+            .ok()
+            .and_then(|length| Duration::try_from(length).ok());
         let length = length.filter(|length| *length <= LONGEST);
         length
             .map(|length| Self(length.as_secs_f64()))
-            .ok_or_else(|| format!("expected a duration such as \"30m\" or \"26h\", but found \"{text}\""))
+            .ok_or_else(|| {
+                format!("expected a duration such as \"30m\" or \"26h\", but found \"{text}\"")
+            })
     }
 }
 
@@ -334,7 +384,10 @@ mod tests {
         });
         assert_eq!(found, expected, "{rule:?} of {volume} in {text}");
         let special = alerts.special(vg, lv);
-        assert_eq!(alerts.of(rule, vg, lv), special.as_deref().unwrap_or(alerts.general()).of(rule));
+        assert_eq!(
+            alerts.of(rule, vg, lv),
+            special.as_deref().unwrap_or(alerts.general()).of(rule)
+        );
     }
 
     #[test]
@@ -342,8 +395,16 @@ mod tests {
         use Rule::{BackupMissing, MergeFailed, SnapshotAge, SnapshotFill, TimeUntilFull};
         for (text, rule, expected) in [
             ("", SnapshotFill, "70 85 65 0 0"),
-            ("snapshot_fill = { warning = 80, critical = 90 }", SnapshotFill, "80 90 75 0 0"),
-            ("snapshot_fill = { warning = 4, critical = 9 }", SnapshotFill, "4 9 2 0 0"),
+            (
+                "snapshot_fill = { warning = 80, critical = 90 }",
+                SnapshotFill,
+                "80 90 75 0 0",
+            ),
+            (
+                "snapshot_fill = { warning = 4, critical = 9 }",
+                SnapshotFill,
+                "4 9 2 0 0",
+            ),
             (
                 "snapshot_fill = { warning = 80, critical = 90, clear = 60, for = \"1m\", keep_firing_for = \"90s\" }",
                 SnapshotFill,
@@ -356,9 +417,17 @@ mod tests {
                 TimeUntilFull,
                 "3600 900 4800 30 60",
             ),
-            ("snapshot_age = \"1h 30m\"", SnapshotAge, "5400 inf 5400 0 0"),
+            (
+                "snapshot_age = \"1h 30m\"",
+                SnapshotAge,
+                "5400 inf 5400 0 0",
+            ),
             ("snapshot_age = \"on\"", SnapshotAge, "86400 inf 86400 0 0"),
-            ("backup_missing = { within = \"26h\" }", BackupMissing, "inf 93600 inf 0 0"),
+            (
+                "backup_missing = { within = \"26h\" }",
+                BackupMissing,
+                "inf 93600 inf 0 0",
+            ),
             ("merge_failed = \"off\"", MergeFailed, "off"),
         ] {
             check(text, rule, "vg0/data", expected);
@@ -385,13 +454,28 @@ mod tests {
     #[test]
     fn wrong_settings_are_refused_with_what_is_allowed() {
         for (text, expected) in [
-            ("snapshot_fill = { warning = 70, critical = 85, clear = 75 }", "clear < warning"),
+            (
+                "snapshot_fill = { warning = 70, critical = 85, clear = 75 }",
+                "clear < warning",
+            ),
             ("snapshot_fill = \"none\"", "or \"off\", but found \"none\""),
-            ("time_until_full = { warning = \"5m\", critical = \"10m\" }", "0 < critical < warning"),
-            ("time_until_full = { warning = \"5\", critical = \"10m\" }", "a duration such as"),
+            (
+                "time_until_full = { warning = \"5m\", critical = \"10m\" }",
+                "0 < critical < warning",
+            ),
+            (
+                "time_until_full = { warning = \"5\", critical = \"10m\" }",
+                "a duration such as",
+            ),
             ("snapshot_age = 24", "expected a duration such as \"30m\""),
-            ("snapshot_age = { warning = 3 }", "expected a duration such as \"30m\""),
-            ("merge_failed = \"maybe\"", "expected \"on\" or \"off\", but found \"maybe\""),
+            (
+                "snapshot_age = { warning = 3 }",
+                "expected a duration such as \"30m\"",
+            ),
+            (
+                "merge_failed = \"maybe\"",
+                "expected \"on\" or \"off\", but found \"maybe\"",
+            ),
             ("merge_failed = true", "expected \"on\" or \"off\""),
             ("backup_missing = { after = \"1h\" }", "expected `within`"),
             ("[[for]]\nsnapshot_age = \"1h\"", "missing field `lv`"),

@@ -24,7 +24,9 @@ impl TryFrom<String> for Board {
     fn try_from(text: String) -> Result<Self, String> {
         let url = reqwest::Url::parse(&text).ok();
         let is_valid = url.is_some_and(|url| {
-            ["http", "https"].contains(&url.scheme()) && url.fragment().is_none() && url.password().is_none()
+            ["http", "https"].contains(&url.scheme())
+                && url.fragment().is_none()
+                && url.password().is_none()
         });
         match is_valid && text.len() <= LONGEST {
             true => Ok(Self(text)),
@@ -43,7 +45,10 @@ mod tests {
     #[test]
     fn a_range_is_added_to_the_address() {
         let at = |text: &str| Board::try_from(text.to_string()).map(|board| board.at(1, 2));
-        assert_eq!(at("https://g/d/x").as_deref(), Ok("https://g/d/x?from=1&to=2"));
+        assert_eq!(
+            at("https://g/d/x").as_deref(),
+            Ok("https://g/d/x?from=1&to=2")
+        );
         assert_eq!(
             at("http://g/d/x?var-instance=a:1").as_deref(),
             Ok("http://g/d/x?var-instance=a:1&from=1&to=2")
@@ -52,9 +57,19 @@ mod tests {
 
     #[test]
     fn only_web_addresses_are_boards() {
-        for text in ["", "grafana", "/d/x", "javascript:alert(1)", "https://a:b@g/", "https://g/#x"] {
+        for text in [
+            "",
+            "grafana",
+            "/d/x",
+            "javascript:alert(1)",
+            "https://a:b@g/",
+            "https://g/#x",
+        ] {
             let error = Board::try_from(text.to_string()).unwrap_err();
-            assert!(error.starts_with("expected the address of a board"), "{text}: {error}");
+            assert!(
+                error.starts_with("expected the address of a board"),
+                "{text}: {error}"
+            );
         }
     }
 }

@@ -16,7 +16,9 @@ impl TryFrom<String> for Listen {
 
     fn try_from(text: String) -> Result<Self, String> {
         text.parse().map(Self).map_err(|_| {
-            format!("expected an address and a port such as \"127.0.0.1:2692\", but found \"{text}\"")
+            format!(
+                "expected an address and a port such as \"127.0.0.1:2692\", but found \"{text}\""
+            )
         })
     }
 }

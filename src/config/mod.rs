@@ -30,7 +30,9 @@ pub use listen::{Listen, check_address};
 pub use lvm::{Lvm, LvmSource};
 pub use paths::{Changes, Hooks, Proxy};
 pub use pattern::Pattern;
-pub use receiver::{Channel, Email, Heartbeat, QuietHours, Receiver, RemoteWrite, Severity, Webhook};
+pub use receiver::{
+    Channel, Email, Heartbeat, QuietHours, Receiver, RemoteWrite, Severity, Webhook,
+};
 pub use rule::{Measure, Rule, Thresholds};
 pub use store::{Age, Size, Store};
 pub use token::{Token, is_equal};
@@ -94,21 +96,38 @@ impl Config {
             ("[heartbeat]", self.heartbeat != before.heartbeat),
             ("[remote_write]", self.remote_write != before.remote_write),
         ];
-        keys.into_iter().filter(|(_, is_changed)| *is_changed).map(|(key, _)| key).collect()
+        keys.into_iter()
+            .filter(|(_, is_changed)| *is_changed)
+            .map(|(key, _)| key)
+            .collect()
     }
 
     /// The configuration with the secrets of receivers that are in credentials.
     pub fn with_credentials(self) -> Result<Self, ConfigError> {
-        let notify = self.notify.into_iter().map(Receiver::with_credentials).collect::<Result<_, _>>()?;
+        let notify = self
+            .notify
+            .into_iter()
+            .map(Receiver::with_credentials)
+            .collect::<Result<_, _>>()?;
         let remote_write = self.remote_write.with_credentials()?;
-        Ok(Self { notify, heartbeat: self.heartbeat.with_credential()?, remote_write, ..self })
+        Ok(Self {
+            notify,
+            heartbeat: self.heartbeat.with_credential()?,
+            remote_write,
+            ..self
+        })
     }
 
     /// A copy to show.
     pub fn without_secrets(&self) -> Self {
         let notify = self.notify.iter().map(Receiver::without_secrets).collect();
         let remote_write = self.remote_write.without_secrets();
-        Self { notify, heartbeat: self.heartbeat.without_secrets(), remote_write, ..self.clone() }
+        Self {
+            notify,
+            heartbeat: self.heartbeat.without_secrets(),
+            remote_write,
+            ..self.clone()
+        }
     }
 }
 
@@ -129,7 +148,9 @@ pub fn load(named: Option<&Path>) -> Result<Config, ConfigError> {
     let path = named.map_or_else(|| PathBuf::from(DEFAULT_PATH), Path::to_path_buf);
     match std::fs::read_to_string(&path) {
         Ok(text) => parse(&path, &text),
-        Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => Ok(Config::default()),
+        Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => {
+            Ok(Config::default())
+        }
         Err(error) => Err(ConfigError(format!(
             "cannot read the configuration {}: {error}; name an existing file or omit --config",
             path.display()
@@ -139,7 +160,8 @@ pub fn load(named: Option<&Path>) -> Result<Config, ConfigError> {
 
 /// Whether this user may not read the file at [`DEFAULT_PATH`]: packages install it for root and the group cowbell only.
 pub fn default_is_hidden() -> bool {
-    std::fs::File::open(DEFAULT_PATH).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+    std::fs::File::open(DEFAULT_PATH)
+        .is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
 
 /// Parses a configuration file; `path` appears in the error, and no secret.
@@ -150,7 +172,10 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
         let index = text[..start].matches('\n').count();
         let (number, line) = (index + 1, quotation::line(text, index));
         let message = quotation::message(&error.message().trim().replace('\n', ", "));
-        ConfigError(format!("in the configuration {}, line {number}, `{line}`: {message}", path.display()))
+        ConfigError(format!(
+            "in the configuration {}, line {number}, `{line}`: {message}",
+            path.display()
+        ))
     });
     let mut config = parsed?;
     receiver::settle(&mut config.notify, path, text)?;
@@ -166,7 +191,10 @@ mod tests {
             Ok(config) => format!("{config:?}"),
             Err(error) => error.to_string(),
         };
-        assert!(found.contains(expected), "expected {expected:?} in {found:?}");
+        assert!(
+            found.contains(expected),
+            "expected {expected:?} in {found:?}"
+        );
     }
 
     #[test]
@@ -187,7 +215,10 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_reported_with_its_line_and_the_known_keys() {
-        check("\nlisten_on = 1\n", "c.toml, line 2, `listen_on = 1`: unknown field `listen_on`, expected");
+        check(
+            "\nlisten_on = 1\n",
+            "c.toml, line 2, `listen_on = 1`: unknown field `listen_on`, expected",
+        );
     }
 
     #[test]
@@ -200,8 +231,14 @@ mod tests {
             (r#"interval = "2m""#, "expected a duration from"),
             (r#"interval = "-1s""#, "expected a duration from"),
             (r#"interval = 1"#, "line 1, `interval = 1`"),
-            (r#"listen = "2692""#, "expected an address and a port such as"),
-            ("[alerts]\npool_data = { warning = 90, critical = 85 }", "line 2"),
+            (
+                r#"listen = "2692""#,
+                "expected an address and a port such as",
+            ),
+            (
+                "[alerts]\npool_data = { warning = 90, critical = 85 }",
+                "line 2",
+            ),
             (
                 "[alerts]\npool_data = { warning = 90, critical = 850 }",
                 "0 < clear < warning < critical <= 100",
@@ -214,10 +251,22 @@ mod tests {
                 "[[notify]]\nkind = \"mail\"",
                 "unknown variant `mail`, expected one of `webhook`, `command`, `email`",
             ),
-            ("[[notify]]\nkind = \"webhook\"\nurl = \"ftp://x\"", "expected an http:// or https://"),
-            ("[[notify]]\nkind = \"webhook\"\nurl = \"credential:../token\"", "or \"credential:NAME\" with"),
-            ("[[notify]]\nkind = \"command\"\ncommand = \"curl x\"", "invalid type: string \"…\", expected"),
-            ("[[notify]]\nkind = \"command\"\ncommand = []", "expected a program and its arguments"),
+            (
+                "[[notify]]\nkind = \"webhook\"\nurl = \"ftp://x\"",
+                "expected an http:// or https://",
+            ),
+            (
+                "[[notify]]\nkind = \"webhook\"\nurl = \"credential:../token\"",
+                "or \"credential:NAME\" with",
+            ),
+            (
+                "[[notify]]\nkind = \"command\"\ncommand = \"curl x\"",
+                "invalid type: string \"…\", expected",
+            ),
+            (
+                "[[notify]]\nkind = \"command\"\ncommand = []",
+                "expected a program and its arguments",
+            ),
             (
                 "[[notify]]\nkind = \"email\"\nto = \"a@b.c\"\n\n[[notify]]\nkind = \"webhook\"\nto = \"a@b.c\"\n",
                 "c.toml, line 5, `[[notify]]`: `to` does not belong to kind = \"webhook\": expected `url`",
@@ -230,9 +279,18 @@ mod tests {
                 "[lvm]\nsource = \"lvm\"",
                 "line 2, `source = \"lvm\"`: unknown variant `lvm`, expected one of `auto`, `dm`, `lvs`",
             ),
-            ("[store]\nticks = \"30\"", "line 2, `ticks = \"30\"`: expected a number of days"),
-            ("[store]\nsize = \"1\"", "line 2, `size = \"1\"`: expected a whole number of MiB"),
-            ("[store]\nsize = \"1MiB\"", "`size`: expected at least \"32MiB\""),
+            (
+                "[store]\nticks = \"30\"",
+                "line 2, `ticks = \"30\"`: expected a number of days",
+            ),
+            (
+                "[store]\nsize = \"1\"",
+                "line 2, `size = \"1\"`: expected a whole number of MiB",
+            ),
+            (
+                "[store]\nsize = \"1MiB\"",
+                "`size`: expected at least \"32MiB\"",
+            ),
             ("[store]\nticks = \"3y\"", "expected ticks <= minutes"),
             (
                 "[store]\nseconds = \"1y\"",
@@ -242,10 +300,22 @@ mod tests {
                 "[changes]\ntoken_file = \"token\"",
                 "line 2, `token_file = …`: expected an absolute path of at most 4095 bytes",
             ),
-            ("[changes]\ntoken = \"secret\"", "unknown field `token`, expected `token_file`"),
-            ("[hooks]\nsocket = \"hooks\"", "line 2, `socket = \"hooks\"`: expected an absolute path"),
-            ("[proxy]\nsocket = \"http\"", "line 2, `socket = \"http\"`: expected an absolute path"),
-            ("[proxy]\nprefix = \"/a/\"", "line 2, `prefix = \"/a/\"`: expected a path such as \"/cowbell\""),
+            (
+                "[changes]\ntoken = \"secret\"",
+                "unknown field `token`, expected `token_file`",
+            ),
+            (
+                "[hooks]\nsocket = \"hooks\"",
+                "line 2, `socket = \"hooks\"`: expected an absolute path",
+            ),
+            (
+                "[proxy]\nsocket = \"http\"",
+                "line 2, `socket = \"http\"`: expected an absolute path",
+            ),
+            (
+                "[proxy]\nprefix = \"/a/\"",
+                "line 2, `prefix = \"/a/\"`: expected a path such as \"/cowbell\"",
+            ),
             ("listen = ", "line 1"),
         ] {
             check(text, expected);
@@ -280,8 +350,15 @@ mod tests {
         place.insert("unknown".into(), 1.into());
         let error = file.try_into::<Config>().unwrap_err();
         let error = error.message();
-        let (_, expected) = error.split_once("expected").unwrap_or_else(|| panic!("{error}"));
-        expected.split('`').skip(1).step_by(2).map(String::from).collect()
+        let (_, expected) = error
+            .split_once("expected")
+            .unwrap_or_else(|| panic!("{error}"));
+        expected
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .map(String::from)
+            .collect()
     }
 
     #[test]
@@ -302,18 +379,29 @@ mod tests {
     #[test]
     fn the_packaged_file_has_every_key() {
         let file: toml::Table = packaged_file().parse().unwrap();
-        let tables = file.iter().filter(|(_, value)| value.is_table()).map(|(name, _)| Some(name.as_str()));
+        let tables = file
+            .iter()
+            .filter(|(_, value)| value.is_table())
+            .map(|(name, _)| Some(name.as_str()));
         for table in tables.chain([None]) {
             let place = table.map_or(&file, |name| file[name].as_table().unwrap());
             for key in known_keys(&file, table) {
-                assert!(place.contains_key(&key), "systemd/package/cowbell.toml lacks `{key}` in {table:?}");
+                assert!(
+                    place.contains_key(&key),
+                    "systemd/package/cowbell.toml lacks `{key}` in {table:?}"
+                );
             }
         }
     }
 
     #[test]
     fn only_the_default_file_may_be_missing() {
-        let error = load(Some(Path::new("/does/not/exist.toml"))).unwrap_err().to_string();
-        assert!(error.contains("/does/not/exist.toml") && error.contains("--config"), "{error}");
+        let error = load(Some(Path::new("/does/not/exist.toml")))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("/does/not/exist.toml") && error.contains("--config"),
+            "{error}"
+        );
     }
 }

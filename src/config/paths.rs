@@ -43,8 +43,11 @@ impl TryFrom<String> for PathPrefix {
 
     fn try_from(text: String) -> Result<Self, String> {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-        let is_part = |part: &str| !part.is_empty() && part.bytes().all(is_allowed) && !part.starts_with('.');
-        let is_valid = text.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_part));
+        let is_part =
+            |part: &str| !part.is_empty() && part.bytes().all(is_allowed) && !part.starts_with('.');
+        let is_valid = text
+            .strip_prefix('/')
+            .is_some_and(|rest| rest.split('/').all(is_part));
         match text.is_empty() || is_valid && text.len() <= LONGEST_PREFIX {
             true => Ok(Self(text)),
             false => Err(format!(

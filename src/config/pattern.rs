@@ -31,12 +31,16 @@ impl FromStr for Pattern {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let expected = |found: &str| {
-            format!("expected a pattern of volumes such as \"vg0/mysql_*\" or \"vg0/*\", but found {found}")
+            format!(
+                "expected a pattern of volumes such as \"vg0/mysql_*\" or \"vg0/*\", but found {found}"
+            )
         };
-        let pattern =
-            glob::Pattern::new(text).map_err(|error| expected(&format!("{text:?}: {}", error.msg)))?;
+        let pattern = glob::Pattern::new(text)
+            .map_err(|error| expected(&format!("{text:?}: {}", error.msg)))?;
         let is_one = text.matches('/').count() == 1 && text.len() > 1;
-        is_one.then_some(Self(pattern)).ok_or_else(|| expected(&format!("{text:?}")))
+        is_one
+            .then_some(Self(pattern))
+            .ok_or_else(|| expected(&format!("{text:?}")))
     }
 }
 
@@ -54,7 +58,9 @@ fn regular_expression(glob: &str) -> String {
 
 impl<'de> Deserialize<'de> for Pattern {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(D::Error::custom)
     }
 }
 
@@ -79,7 +85,11 @@ mod tests {
             ("vg0/data", "vg0", "data2", false),
             ("*/*", "", "", false),
         ] {
-            assert_eq!(pattern.parse::<Pattern>().unwrap().matches(vg, lv), expected, "{pattern} {vg}/{lv}");
+            assert_eq!(
+                pattern.parse::<Pattern>().unwrap().matches(vg, lv),
+                expected,
+                "{pattern} {vg}/{lv}"
+            );
         }
     }
 
@@ -100,7 +110,10 @@ mod tests {
     fn a_pattern_without_group_or_with_an_open_bracket_is_refused() {
         for text in ["mysql", "", "/", "a/b/c", "vg0/[abc", "vg0/a***b"] {
             let error = text.parse::<Pattern>().unwrap_err();
-            assert!(error.starts_with("expected a pattern of volumes"), "{text}: {error}");
+            assert!(
+                error.starts_with("expected a pattern of volumes"),
+                "{text}: {error}"
+            );
         }
     }
 }

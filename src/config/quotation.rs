@@ -22,21 +22,36 @@ pub fn line(text: &str, index: usize) -> String {
     let is_of_header = |byte: u8| byte.is_ascii_alphanumeric() || b"[]_-. ".contains(&byte);
     // A template may have lines in brackets, too.
     let is_header = |line: &&&str| {
-        line.starts_with('[') && line.ends_with(']') && line.len() > 4 && line.bytes().all(is_of_header)
+        line.starts_with('[')
+            && line.ends_with(']')
+            && line.len() > 4
+            && line.bytes().all(is_of_header)
     };
-    let header = lines.iter().rev().find(is_header).filter(|header| **header != line);
+    let header = lines
+        .iter()
+        .rev()
+        .find(is_header)
+        .filter(|header| **header != line);
     // A key may begin with its table, such as `heartbeat.url`.
-    let mut places = header.into_iter().copied().chain([line.split('=').next().unwrap_or_default()]);
+    let mut places = header
+        .into_iter()
+        .copied()
+        .chain([line.split('=').next().unwrap_or_default()]);
     let is_secret = places.any(|place| SECRET_TABLES.iter().any(|table| place.contains(table)));
     let is_secret = is_secret && !is_header(&&line);
-    let is_key =
-        |key: &&str| key.trim().bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+    let is_key = |key: &&str| {
+        key.trim()
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+    };
     let key = line.split_once('=').map(|(key, _)| key).filter(is_key);
     let lower = line.to_lowercase();
     // A string without a key is the rest of a longer value.
     let is_harmless = key.is_some() || !line.contains(['"', '\'']);
     match key {
-        _ if is_harmless && !is_secret && !SECRETS.iter().any(|word| lower.contains(word)) => line.into(),
+        _ if is_harmless && !is_secret && !SECRETS.iter().any(|word| lower.contains(word)) => {
+            line.into()
+        }
         Some(key) => format!("{key}= {HIDDEN}"),
         None => HIDDEN.into(),
     }
@@ -50,7 +65,9 @@ pub fn message(message: &str) -> String {
         Some(format!("{before}string \"{HIDDEN}\"{after}"))
     };
     let scalar = || {
-        let (before, rest) = message.split_once('`').filter(|(before, _)| SCALARS.contains(before))?;
+        let (before, rest) = message
+            .split_once('`')
+            .filter(|(before, _)| SCALARS.contains(before))?;
         let (_, after) = rest.split_once('`')?;
         Some(format!("{before}`{HIDDEN}`{after}"))
     };
@@ -71,7 +88,10 @@ mod tests {
             ("[heartbeat]\nadress = 12345678", "adress = …"),
             ("heartbeat.adress = 12345678", "heartbeat.adress = …"),
             ("[heartbeat]", "[heartbeat]"),
-            ("[[notify]]\nkind = \"command\"\ncomand = [\"curl\", \"hunter2\"]", "comand = …"),
+            (
+                "[[notify]]\nkind = \"command\"\ncomand = [\"curl\", \"hunter2\"]",
+                "comand = …",
+            ),
             ("[[notify]]\ncommand = [\n[\"curl\"],\n5]", "…"),
             ("[[notify]]", "[[notify]]"),
             ("listen", "listen"),
@@ -86,7 +106,10 @@ mod tests {
             ),
             ("\"--key=hunter2\", 5]", "…"),
             ("\"hunter2\"", "…"),
-            ("notify = [{ kind = \"webhook\", url = \"hunter2\" }]", "notify = …"),
+            (
+                "notify = [{ kind = \"webhook\", url = \"hunter2\" }]",
+                "notify = …",
+            ),
         ] {
             assert_eq!(line(text, text.lines().count() - 1), expected);
         }
@@ -107,9 +130,18 @@ mod tests {
                 "invalid type: integer `99` as i128, expected `a`",
                 "invalid type: integer `…` as i128, expected `a`",
             ),
-            ("invalid type: floating point `1.5`, expected", "invalid type: floating point `…`, expected"),
-            ("invalid type: boolean `true`, expected", "invalid type: boolean `…`, expected"),
-            ("unknown field `urll`, expected `url`", "unknown field `urll`, expected `url`"),
+            (
+                "invalid type: floating point `1.5`, expected",
+                "invalid type: floating point `…`, expected",
+            ),
+            (
+                "invalid type: boolean `true`, expected",
+                "invalid type: boolean `…`, expected",
+            ),
+            (
+                "unknown field `urll`, expected `url`",
+                "unknown field `urll`, expected `url`",
+            ),
             ("expected a number", "expected a number"),
         ] {
             assert_eq!(message(text), expected);

@@ -74,7 +74,13 @@ pub struct Thresholds {
 
 impl Default for Thresholds {
     fn default() -> Self {
-        Self { warning: 70.0, critical: 85.0, clear: 65.0, hold_s: 0.0, keep_firing_s: 0.0 }
+        Self {
+            warning: 70.0,
+            critical: 85.0,
+            clear: 65.0,
+            hold_s: 0.0,
+            keep_firing_s: 0.0,
+        }
     }
 }
 
@@ -90,7 +96,11 @@ impl Thresholds {
 
     /// A warning from so many seconds on.
     pub const fn limit(seconds: f64) -> Self {
-        Self { warning: seconds, clear: seconds, ..Self::STATE }
+        Self {
+            warning: seconds,
+            clear: seconds,
+            ..Self::STATE
+        }
     }
 }
 
@@ -155,20 +165,30 @@ impl Rule {
 
     /// Whether it is about cowbell itself, so that its alerts have no volume.
     pub fn is_own(self) -> bool {
-        matches!(self, Self::PartFailed | Self::DataOld | Self::TicksMissed | Self::StoreFailed)
+        matches!(
+            self,
+            Self::PartFailed | Self::DataOld | Self::TicksMissed | Self::StoreFailed
+        )
     }
 
     /// Whether it is about the backups of a volume.
     pub fn is_of_backups(self) -> bool {
         matches!(
             self,
-            Self::BackupFailed | Self::BackupMissing | Self::BackupSlow | Self::BackupSmall | Self::LockHeld
+            Self::BackupFailed
+                | Self::BackupMissing
+                | Self::BackupSlow
+                | Self::BackupSmall
+                | Self::LockHeld
         )
     }
 
     /// Whether it is about how full a volume is and will be.
     pub fn is_of_filling(self) -> bool {
-        matches!(self, Self::SnapshotFill | Self::PoolData | Self::TimeUntilFull | Self::FullBeforeDone)
+        matches!(
+            self,
+            Self::SnapshotFill | Self::PoolData | Self::TimeUntilFull | Self::FullBeforeDone
+        )
     }
 
     pub fn measure(self) -> Measure {
@@ -198,9 +218,16 @@ impl Rule {
                 keep_firing_s: 60.0,
             },
             // A forecast may change its mind.
-            Self::FullBeforeDone => Thresholds { hold_s: 10.0, keep_firing_s: 60.0, ..Thresholds::STATE },
+            Self::FullBeforeDone => Thresholds {
+                hold_s: 10.0,
+                keep_firing_s: 60.0,
+                ..Thresholds::STATE
+            },
             // At most one a day.
-            Self::SnapshotSmall => Thresholds { keep_firing_s: 24.0 * 3600.0, ..Thresholds::STATE },
+            Self::SnapshotSmall => Thresholds {
+                keep_firing_s: 24.0 * 3600.0,
+                ..Thresholds::STATE
+            },
             Self::SnapshotAge => limit(24.0 * 3600.0),
             Self::SnapshotLeftOver => limit(1800.0),
             Self::LockHeld => limit(10.0),

@@ -33,17 +33,28 @@ pub fn read(path: &Path, way_out: impl fmt::Display) -> Result<String, String> {
         _ => refuse(format!("cannot be read: {error}")),
     };
     // An open file cannot be replaced after the checks. Opening a FIFO does not wait.
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(cannot)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+        .map_err(cannot)?;
     let about = file.metadata().map_err(cannot)?;
     if !about.is_file() {
-        return Err(refuse("is not a regular file: name a file that holds the secret".into()));
+        return Err(refuse(
+            "is not a regular file: name a file that holds the secret".into(),
+        ));
     }
     let own = rustix::process::geteuid().as_raw();
     if ![0, own].contains(&about.uid()) && !path.starts_with(CREDENTIALS) {
-        return Err(refuse(format!("belongs to user {}: run `chown root {shown}`", about.uid())));
+        return Err(refuse(format!(
+            "belongs to user {}: run `chown root {shown}`",
+            about.uid()
+        )));
     }
     if about.permissions().mode() & OTHERS != 0 {
-        return Err(refuse(format!("is accessible to every user: run `chmod o= {shown}`")));
+        return Err(refuse(format!(
+            "is accessible to every user: run `chmod o= {shown}`"
+        )));
     }
     let mut bytes = Vec::new();
     let most = u64::try_from(LONGEST + 3).unwrap_or(u64::MAX);
@@ -61,7 +72,9 @@ fn line(bytes: &[u8]) -> Result<String, &'static str> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     match line.len() {
         0 => Err("nothing"),
-        _ if !line.iter().all(u8::is_ascii_graphic) => Err("spaces, line breaks or other characters"),
+        _ if !line.iter().all(u8::is_ascii_graphic) => {
+            Err("spaces, line breaks or other characters")
+        }
         1..=LONGEST => Ok(line.iter().map(|byte| char::from(*byte)).collect()),
         _ => Err("more characters"),
     }
@@ -77,8 +90,14 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         let found = format!("{:?}", read(&path, ""));
-        assert!(found.contains(expected) && found.lines().count() == 1, "expected {expected:?} in {found:?}");
-        assert!(found.starts_with("Ok") || !found.contains("hunter"), "the secret appears in {found}");
+        assert!(
+            found.contains(expected) && found.lines().count() == 1,
+            "expected {expected:?} in {found:?}"
+        );
+        assert!(
+            found.starts_with("Ok") || !found.contains("hunter"),
+            "the secret appears in {found}"
+        );
     }
 
     #[test]
@@ -92,16 +111,28 @@ mod tests {
         check(b"\n", 0o600, "but found nothing");
         check(b"hunter2\n\n", 0o600, "but found spaces, line breaks");
         check(b"hunter 2", 0o600, "but found spaces, line breaks");
-        check("hunter2ä".as_bytes(), 0o600, "but found spaces, line breaks or other characters");
+        check(
+            "hunter2ä".as_bytes(),
+            0o600,
+            "but found spaces, line breaks or other characters",
+        );
         check(b"hunter2\xff", 0o600, "or other characters");
-        check(&b"hunter2".repeat(1_000), 0o600, "but found more characters");
+        check(
+            &b"hunter2".repeat(1_000),
+            0o600,
+            "but found more characters",
+        );
     }
 
     #[test]
     fn a_missing_or_special_file_is_rejected() {
         let missing = read(Path::new("/does/not/exist"), "write it").unwrap_err();
         assert_eq!(missing, "/does/not/exist does not exist: write it");
-        assert!(read(Path::new("/dev/null"), "").unwrap_err().contains("is not a regular file"));
+        assert!(
+            read(Path::new("/dev/null"), "")
+                .unwrap_err()
+                .contains("is not a regular file")
+        );
     }
 
     #[test]
@@ -136,7 +167,11 @@ mod tests {
         std::fs::write(&path, "hunter2").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o400)).unwrap();
         if std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
-            assert!(read(&path, "").unwrap_err().contains("belongs to user 65534: run `chown root"));
+            assert!(
+                read(&path, "")
+                    .unwrap_err()
+                    .contains("belongs to user 65534: run `chown root")
+            );
         }
     }
 }

@@ -21,7 +21,12 @@ pub struct Store {
 
 impl Default for Store {
     fn default() -> Self {
-        Self { ticks: Age::days(30), minutes: Age::days(730), jobs: Age::days(365), size: Size(1 << 30) }
+        Self {
+            ticks: Age::days(30),
+            minutes: Age::days(730),
+            jobs: Age::days(365),
+            size: Size(1 << 30),
+        }
     }
 }
 
@@ -64,7 +69,9 @@ impl<'de> Deserialize<'de> for Store {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let store = Self::deserialize(deserializer)?;
         if store.ticks > store.minutes {
-            return Err(D::Error::custom("expected ticks <= minutes, since sums are stored for longer"));
+            return Err(D::Error::custom(
+                "expected ticks <= minutes, since sums are stored for longer",
+            ));
         }
         if store.size < SMALLEST_STORE {
             let found = store.size.0;
@@ -88,7 +95,12 @@ impl TryFrom<String> for Age {
                 "y" => 365,
                 _ => return None,
             };
-            count.trim().parse::<u32>().ok()?.checked_mul(days).filter(|days| (1..=36_500).contains(days))
+            count
+                .trim()
+                .parse::<u32>()
+                .ok()?
+                .checked_mul(days)
+                .filter(|days| (1..=36_500).contains(days))
         };
         let days = days(text.trim());
         days.map(|days| Self::days(days.into())).ok_or_else(|| {
@@ -110,7 +122,12 @@ impl TryFrom<String> for Size {
             ("TB", 1_000_000_000_000),
         ];
         let size = UNITS.into_iter().find_map(|(unit, bytes)| {
-            text.trim().strip_suffix(unit)?.trim().parse::<u64>().ok()?.checked_mul(bytes)
+            text.trim()
+                .strip_suffix(unit)?
+                .trim()
+                .parse::<u64>()
+                .ok()?
+                .checked_mul(bytes)
         });
         size.map(Self).ok_or_else(|| {
             format!("expected a whole number of MiB, GiB, MB or GB such as \"1GiB\", but found \"{text}\"")

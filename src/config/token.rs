@@ -27,7 +27,8 @@ impl Token {
                 "make it with `openssl rand -hex 24 | install -m 640 -g cowbell /dev/stdin {shown}`"
             ),
         );
-        Self::parse(&text.map_err(refuse)?).map_err(|found| refuse(format!("{shown} {}", expected(found))))
+        Self::parse(&text.map_err(refuse)?)
+            .map_err(|found| refuse(format!("{shown} {}", expected(found))))
     }
 
     /// Parses the file's line; an error says what was found instead.
@@ -79,13 +80,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .unwrap();
         let found = match Token::read(&path) {
             Ok(token) => format!("{token:?} {}", token.is(GOOD.as_bytes())),
             Err(error) => error.to_string(),
         };
-        assert!(found.contains(expected) && found.lines().count() == 1, "expected {expected:?} in {found:?}");
-        assert!(!found.contains("0123456789"), "the token appears in {found}");
+        assert!(
+            found.contains(expected) && found.lines().count() == 1,
+            "expected {expected:?} in {found:?}"
+        );
+        assert!(
+            !found.contains("0123456789"),
+            "the token appears in {found}"
+        );
     }
 
     #[test]
@@ -104,16 +112,26 @@ mod tests {
 
     #[test]
     fn a_missing_file_is_rejected_with_a_command_that_makes_it() {
-        let missing = Token::read(Path::new("/does/not/exist")).unwrap_err().to_string();
-        assert!(missing.contains("/does/not/exist does not exist: make it with `openssl"), "{missing}");
+        let missing = Token::read(Path::new("/does/not/exist"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            missing.contains("/does/not/exist does not exist: make it with `openssl"),
+            "{missing}"
+        );
     }
 
     #[test]
     fn only_the_exact_token_matches() {
         let token = Token(GOOD.into());
-        for offered in
-            ["", "0", "0123456789abcde", "0123456789abcdeF", "0123456789abcdef0", "0123456789abcdef\0"]
-        {
+        for offered in [
+            "",
+            "0",
+            "0123456789abcde",
+            "0123456789abcdeF",
+            "0123456789abcdef0",
+            "0123456789abcdef\0",
+        ] {
             assert!(!token.is(offered.as_bytes()), "{offered:?}");
         }
         assert!(token.is(GOOD.as_bytes()));

@@ -15,11 +15,17 @@ use crate::store::WriteOp;
 impl Watcher {
     /// Carries out a client's command and replies. The client waits for the store, the loop does not.
     pub(super) async fn answer(&mut self, request: Request, outlets: &mut Outlets) {
-        let Request { command, stored, reply } = request;
+        let Request {
+            command,
+            stored,
+            reply,
+        } = request;
         let outcome = match command {
             Command::OnJob(command) => {
                 let reading = between_ticks(vec![command], Vec::new());
-                let outcome = self.carry_out(&reading.commands[0], stored, reading.at, outlets).await;
+                let outcome = self
+                    .carry_out(&reading.commands[0], stored, reading.at, outlets)
+                    .await;
                 if outcome.is_ok() {
                     // Without a recorder there is no receiver.
                     let _ = outlets.accepted.send(Arc::new(reading));
@@ -35,10 +41,14 @@ impl Watcher {
         };
         self.publish(None, outlets);
         let accepted = match outcome {
-            Ok((change, Some(op))) => {
-                Ok(Reply { change, stored: Some(outlets.store.append_acknowledged(op).await) })
-            }
-            Ok((change, None)) => Ok(Reply { change, stored: None }),
+            Ok((change, Some(op))) => Ok(Reply {
+                change,
+                stored: Some(outlets.store.append_acknowledged(op).await),
+            }),
+            Ok((change, None)) => Ok(Reply {
+                change,
+                stored: None,
+            }),
             Err(refused) => Err(refused),
         };
         // A client that has gone wants no reply.
@@ -53,13 +63,19 @@ impl Watcher {
                 alert.map(|alert| WriteOp::Alert(Box::new(alert)))
             }
             AlertCommand::Silence(silence) => {
-                self.silences.retain(|other| other.volumes != silence.volumes);
-                self.silences.extend((silence.until > clock::now()).then(|| silence.clone()));
+                self.silences
+                    .retain(|other| other.volumes != silence.volumes);
+                self.silences
+                    .extend((silence.until > clock::now()).then(|| silence.clone()));
                 Some(WriteOp::Silence(silence))
             }
         };
         self.notify(&[], outlets);
-        let ended = outlets.present.borrow().as_ref().and_then(|present| present.ended.clone());
+        let ended = outlets
+            .present
+            .borrow()
+            .as_ref()
+            .and_then(|present| present.ended.clone());
         self.publish(ended, outlets);
         let stored = match op {
             Some(op) => Some(outlets.store.append_acknowledged(op).await),
@@ -105,8 +121,10 @@ impl Watcher {
         if matches!(command, JobCommand::Mark(_)) {
             self.log_job(&change.job);
         }
-        let is_judged =
-            matches!(command, JobCommand::Mark(_) | JobCommand::Accept(_) | JobCommand::Certificate(_));
+        let is_judged = matches!(
+            command,
+            JobCommand::Mark(_) | JobCommand::Accept(_) | JobCommand::Certificate(_)
+        );
         if is_judged && matches!(change.effect, Effect::Created | Effect::Changed) {
             let alerts = self.rules.judge_job(&change.job, at);
             self.tell(alerts, outlets).await;

@@ -114,8 +114,8 @@ struct Watcher {
 
 impl Watcher {
     fn new(terms: Terms, known: StartState) -> Self {
-        let rules =
-            Rules::resume(terms.alerts.clone(), known.alerts, known.last_alert_id).after(known.last_tick_at);
+        let rules = Rules::resume(terms.alerts.clone(), known.alerts, known.last_alert_id)
+            .after(known.last_tick_at);
         let jobs = JobTracker::resume(known.jobs, known.last_job_id, known.last_tick_at)
             .on(&terms.host, terms.kernel.clone());
         let logged_jobs = jobs.running().iter().map(|job| job.id).collect();
@@ -168,7 +168,12 @@ impl Watcher {
     }
 
     /// After the end of a recording.
-    async fn idle(&mut self, inlets: &mut Inlets, shutdown: &CancellationToken, outlets: &mut Outlets) {
+    async fn idle(
+        &mut self,
+        inlets: &mut Inlets,
+        shutdown: &CancellationToken,
+        outlets: &mut Outlets,
+    ) {
         loop {
             tokio::select! {
                 () = shutdown.cancelled() => return,
@@ -230,7 +235,12 @@ impl Watcher {
             worst_outlook(users, interval, jobs, curves)
         };
         let measured = &*self.measured;
-        let mut alerts = self.rules.judge(&Situation { interval, jobs, outlook: &outlook, measured });
+        let mut alerts = self.rules.judge(&Situation {
+            interval,
+            jobs,
+            outlook: &outlook,
+            measured,
+        });
         alerts.extend(self.judge_own(interval, outlets));
         self.notify(&alerts, outlets);
         let jobs = self.jobs.advance(interval);
@@ -252,7 +262,9 @@ impl Watcher {
             parts: self.observer.parts(),
             elapsed_s: interval.elapsed_us as f64 / 1e6,
             due: interval.elapsed_us / micros(self.terms.interval_length).max(1),
-            store_error: present.as_ref().and_then(|present| present.store.error.as_deref()),
+            store_error: present
+                .as_ref()
+                .and_then(|present| present.store.error.as_deref()),
             lost: present.as_ref().map_or(0, |present| present.lost),
         };
         self.rules.judge_own(&own)
@@ -275,15 +287,33 @@ impl Watcher {
 
     /// Logs that a job began or ended.
     fn log_job(&mut self, job: &Job) {
-        let (vg, lv) = (job.vg.as_deref().unwrap_or_default(), job.lv.as_deref().unwrap_or_default());
+        let (vg, lv) = (
+            job.vg.as_deref().unwrap_or_default(),
+            job.lv.as_deref().unwrap_or_default(),
+        );
         let Some(outcome) = job.ended_at.and(job.outcome) else {
             if self.logged_jobs.insert(job.id) {
-                tracing::info!(vg, lv, job = job.name, "job {} `{}` began", job.id, job.name);
+                tracing::info!(
+                    vg,
+                    lv,
+                    job = job.name,
+                    "job {} `{}` began",
+                    job.id,
+                    job.name
+                );
             }
             return;
         };
         if self.logged_jobs.remove(&job.id) {
-            tracing::info!(vg, lv, job = job.name, "job {} `{}` ended: {}", job.id, job.name, outcome.text());
+            tracing::info!(
+                vg,
+                lv,
+                job = job.name,
+                "job {} `{}` ended: {}",
+                job.id,
+                job.name,
+                outcome.text()
+            );
         }
     }
 
@@ -306,11 +336,18 @@ impl Watcher {
     /// At the first tick: ends jobs that a shutdown ended, and raises alerts that an earlier process did not send.
     async fn look_back(&mut self, reading: &Reading, outlets: &mut Outlets) {
         if self.last.is_none() {
-            let up = jiff::SignedDuration::from_micros(i64::try_from(reading.uptime_us).unwrap_or(i64::MAX));
+            let up = jiff::SignedDuration::from_micros(
+                i64::try_from(reading.uptime_us).unwrap_or(i64::MAX),
+            );
             let booted_at = reading.at.saturating_sub(up).unwrap_or(reading.at);
             let changed = self.jobs.booted(booted_at);
             self.judge_jobs(changed, reading.at, outlets).await;
-            let own = self.jobs.ended().iter().filter(|job| !job.is_imported()).cloned();
+            let own = self
+                .jobs
+                .ended()
+                .iter()
+                .filter(|job| !job.is_imported())
+                .cloned();
             let alerts = self.rules.judge_ended(&own.collect::<Vec<_>>(), reading.at);
             self.tell(alerts, outlets).await;
         }
@@ -319,12 +356,22 @@ impl Watcher {
     /// When the program ends, stores the data that is only in memory.
     async fn hand_over(&mut self, outlets: &mut Outlets) {
         for delivery in outlets.notifier.close().await {
-            outlets.store.append(WriteOp::Delivery(Box::new(delivery))).await;
+            outlets
+                .store
+                .append(WriteOp::Delivery(Box::new(delivery)))
+                .await;
         }
         for job in self.jobs.running() {
-            outlets.store.append(WriteOp::Job(Box::new(job.clone()))).await;
+            outlets
+                .store
+                .append(WriteOp::Job(Box::new(job.clone())))
+                .await;
         }
-        if let Some(progress) = outlets.remote_write.take().and_then(|mut sending| sending.unstored()) {
+        if let Some(progress) = outlets
+            .remote_write
+            .take()
+            .and_then(|mut sending| sending.unstored())
+        {
             outlets.store.append(WriteOp::Sent(progress)).await;
         }
     }
@@ -358,16 +405,21 @@ fn worst_outlook<'a>(
     curves: &Curves,
 ) -> Option<(i64, Outlook)> {
     let ended = || jobs.ended().iter().rev().map(Arc::as_ref);
-    let outlooks = users.filter_map(|job| Some((job.id, forecast(job, interval, curves, ended())?)));
+    let outlooks =
+        users.filter_map(|job| Some((job.id, forecast(job, interval, curves, ended())?)));
     outlooks.max_by_key(|(_, outlook)| outlook.growth.and_then(|growth| growth.add_bytes))
 }
 
 fn log(alert: &Alert) {
-    let Alert { vg, lv, sentence, .. } = alert;
+    let Alert {
+        vg, lv, sentence, ..
+    } = alert;
     let rule = alert.rule.name();
     match alert.cleared_at {
         Some(_) => tracing::info!(vg, lv, alert = rule, "over: {sentence}"),
-        None if alert.severity == Severity::Critical => tracing::error!(vg, lv, alert = rule, "{sentence}"),
+        None if alert.severity == Severity::Critical => {
+            tracing::error!(vg, lv, alert = rule, "{sentence}")
+        }
         None => tracing::warn!(vg, lv, alert = rule, "{sentence}"),
     }
 }

@@ -34,7 +34,9 @@ impl Watcher {
     }
 
     pub(super) fn publish(&self, ended: Option<String>, outlets: &Outlets) {
-        let (Some(interval), Some(started_at)) = (&self.last, self.started_at) else { return };
+        let (Some(interval), Some(started_at)) = (&self.last, self.started_at) else {
+            return;
+        };
         let (store, lost) = outlets.store.health();
         let present = Present {
             host: self.terms.host.clone(),
@@ -59,7 +61,11 @@ impl Watcher {
             deliveries: Arc::clone(outlets.notifier.deliveries()),
             silences: self.silences.clone(),
             receivers: Arc::clone(outlets.notifier.receivers()),
-            ticks: Ticks { taken: self.taken, missed: self.missed, took_us: percentiles(&self.durations) },
+            ticks: Ticks {
+                taken: self.taken,
+                missed: self.missed,
+                took_us: percentiles(&self.durations),
+            },
             parts: self.observer.parts().clone(),
             store,
             remote_write: outlets.remote_write.as_ref().map(RemoteWrite::state),
@@ -84,18 +90,32 @@ impl Watcher {
 
     /// Notes for the administrator about the setup and about input.
     fn notes(&self) -> Vec<String> {
-        let dm = self.observer.parts().get(&Part::Dm).and_then(|part| part.error.as_deref());
+        let dm = self
+            .observer
+            .parts()
+            .get(&Part::Dm)
+            .and_then(|part| part.error.as_deref());
         let root_needed = dm.filter(|error| *error == ROOT_NEEDED).map(str::to_string);
         let (count, last) = &self.invalid_hooks;
         let messages = count_text(*count, "message from hooks was", "messages from hooks were");
         let note = (*count > 0).then(|| format!("{messages} invalid; the last: {last}"));
-        self.terms.notes.iter().cloned().chain(root_needed).chain(note).collect()
+        self.terms
+            .notes
+            .iter()
+            .cloned()
+            .chain(root_needed)
+            .chain(note)
+            .collect()
     }
 }
 
 fn percentiles(durations: &[u64]) -> Percentiles {
     let mut sorted = durations.to_vec();
     sorted.sort_unstable();
-    let at = |share: usize| sorted.get((sorted.len() * share / 100).min(sorted.len().saturating_sub(1)));
-    Percentiles { p50: at(50).copied().unwrap_or_default(), p99: at(99).copied().unwrap_or_default() }
+    let at =
+        |share: usize| sorted.get((sorted.len() * share / 100).min(sorted.len().saturating_sub(1)));
+    Percentiles {
+        p50: at(50).copied().unwrap_or_default(),
+        p99: at(99).copied().unwrap_or_default(),
+    }
 }

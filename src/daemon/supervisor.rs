@@ -19,7 +19,13 @@ pub struct Supervisor {
 
 impl Default for Supervisor {
     fn default() -> Self {
-        Self { is_ready: false, feed_every: feed_every(), fed_at: Instant::now(), alerts: 0, problem: None }
+        Self {
+            is_ready: false,
+            feed_every: feed_every(),
+            fed_at: Instant::now(),
+            alerts: 0,
+            problem: None,
+        }
     }
 }
 
@@ -43,7 +49,10 @@ impl Supervisor {
         }
         let ready = if self.is_ready { "" } else { "READY=1\n" };
         (self.is_ready, self.alerts, self.fed_at) = (true, present.alerts.len(), Instant::now());
-        notify(&format!("{ready}WATCHDOG=1\nSTATUS={}", self.status(present)));
+        notify(&format!(
+            "{ready}WATCHDOG=1\nSTATUS={}",
+            self.status(present)
+        ));
     }
 
     /// A new configuration was taken, or refused with a sentence.
@@ -58,15 +67,25 @@ impl Supervisor {
 
     fn status(&self, present: &Present) -> String {
         let devices = count_text(present.interval.devices.len() as u64, "device", "devices");
-        let fills =
-            present.interval.volumes().filter_map(|(volume, state)| Some((volume, state.fill?.percent())));
+        let fills = present
+            .interval
+            .volumes()
+            .filter_map(|(volume, state)| Some((volume, state.fill?.percent())));
         let fullest = fills.max_by(|one, other| one.1.total_cmp(&other.1));
         let fullest = fullest.map_or_else(String::new, |(volume, percent)| {
-            format!("; {}/{} is {} full", volume.vg, volume.lv, percent_text(percent))
+            format!(
+                "; {}/{} is {} full",
+                volume.vg,
+                volume.lv,
+                percent_text(percent)
+            )
         });
         let worst = present.alerts.iter().max_by_key(|alert| alert.severity);
         let worst = worst.map_or_else(String::new, |alert| format!("; {}", alert.sentence));
-        let problem = self.problem.as_ref().map_or_else(String::new, |problem| format!("; {problem}"));
+        let problem = self
+            .problem
+            .as_ref()
+            .map_or_else(String::new, |problem| format!("; {problem}"));
         format!("watching {devices}{fullest}{worst}{problem}").replace(char::is_control, " ")
     }
 }

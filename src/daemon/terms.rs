@@ -19,17 +19,31 @@ pub struct Terms {
 impl Terms {
     pub fn new(host: String, interval_length: Duration) -> Self {
         let (alerts, keep) = (config::Alerts::default(), config::Store::default());
-        Self { host, kernel: None, interval_length, alerts, keep, notes: Vec::new() }
+        Self {
+            host,
+            kernel: None,
+            interval_length,
+            alerts,
+            keep,
+            notes: Vec::new(),
+        }
     }
 
     /// For the machine of a recording.
     pub fn of(header: Header) -> Self {
         let terms = Self::new(header.host, Duration::from_millis(header.interval_ms));
-        Self { kernel: Some(header.kernel), ..terms }
+        Self {
+            kernel: Some(header.kernel),
+            ..terms
+        }
     }
 
     pub fn with_config(self, config: &config::Config) -> Self {
-        Self { alerts: config.alerts.clone(), keep: config.store, ..self }
+        Self {
+            alerts: config.alerts.clone(),
+            keep: config.store,
+            ..self
+        }
     }
 
     pub fn with_note(mut self, note: Option<String>) -> Self {

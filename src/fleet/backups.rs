@@ -19,8 +19,11 @@ pub const LAST_GOOD: Family = Family {
     unit: "seconds",
     help: "When the last good backup of the volume ended.",
 };
-pub const ALERTS: Family =
-    Family { name: "cowbell_open", unit: "alerts", help: "Open alerts, as this host judges." };
+pub const ALERTS: Family = Family {
+    name: "cowbell_open",
+    unit: "alerts",
+    help: "Open alerts, as this host judges.",
+};
 const UNTIL_DONE: EtaFamilies = [
     Family {
         name: "cowbell_backup_until_done",
@@ -47,13 +50,22 @@ const OUTCOME: LabelFamily = LabelFamily {
     name: "cowbell_backup_last_outcome",
     help: "Outcome of the last backup that ended; absent if unknown.",
 };
-const RUNNING: Family = Family { name: "cowbell_running", unit: "jobs", help: "Running jobs." };
+const RUNNING: Family = Family {
+    name: "cowbell_running",
+    unit: "jobs",
+    help: "Running jobs.",
+};
 
 type JobGauge = (Family, fn(&Job) -> Option<f64>);
 const OF_LAST: [JobGauge; 3] = [
-    (gauge("cowbell_backup_last_duration", "seconds", "Duration of the last backup that ended."), |job| {
-        Some(job.seconds(job.ended_at?))
-    }),
+    (
+        gauge(
+            "cowbell_backup_last_duration",
+            "seconds",
+            "Duration of the last backup that ended.",
+        ),
+        |job| Some(job.seconds(job.ended_at?)),
+    ),
     (
         gauge(
             "cowbell_backup_last_peak_fill",
@@ -103,21 +115,36 @@ pub fn encode(present: &Present, families: &mut Families) -> fmt::Result {
         .iter()
         .map(|((vg, lv), backups)| {
             let uuid = volume(vg, lv).map_or("", |volume| &*volume.uuid);
-            (Labels::of([("vg", vg), ("lv", lv), ("uuid", uuid)]), backups)
+            (
+                Labels::of([("vg", vg), ("lv", lv), ("uuid", uuid)]),
+                backups,
+            )
         })
         .collect();
     let seconds = |at: Timestamp| at.as_millisecond() as f64 / 1e3;
     let started = |backups: &Backups| Some(seconds(backups.running?.started_at));
-    families.gauges(&STARTED, rows.iter().map(|(labels, backups)| (labels, started(backups))))?;
+    families.gauges(
+        &STARTED,
+        rows.iter()
+            .map(|(labels, backups)| (labels, started(backups))),
+    )?;
     let done = |backups: &Backups| present.outlook(backups.running?)?.done;
-    let times = rows.iter().filter_map(|(labels, backups)| Some((labels, done(backups)?)));
+    let times = rows
+        .iter()
+        .filter_map(|(labels, backups)| Some((labels, done(backups)?)));
     eta::encode(&UNTIL_DONE, times, families)?;
     for (family, value) in &OF_LAST {
-        families
-            .gauges(family, rows.iter().map(|(labels, backups)| (labels, backups.last.and_then(value))))?;
+        families.gauges(
+            family,
+            rows.iter()
+                .map(|(labels, backups)| (labels, backups.last.and_then(value))),
+        )?;
     }
     let good = |backups: &Backups| Some(seconds(backups.last_good?.ended_at?));
-    families.gauges(&LAST_GOOD, rows.iter().map(|(labels, backups)| (labels, good(backups))))?;
+    families.gauges(
+        &LAST_GOOD,
+        rows.iter().map(|(labels, backups)| (labels, good(backups))),
+    )?;
     encode_outcomes(&rows, families)?;
     encode_running(&present.jobs, families)?;
     encode_alerts(&present.alerts, families)
@@ -142,23 +169,40 @@ fn encode_outcomes(rows: &[(Labels, &Backups)], families: &mut Families) -> fmt:
     let names = OUTCOMES.map(variant_name);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let outcome = |backups: &Backups| names.get(backups.last?.outcome? as usize).copied();
-    let rows = rows.iter().filter_map(|(labels, backups)| Some((labels, &*names, outcome(backups)?)));
+    let rows = rows
+        .iter()
+        .filter_map(|(labels, backups)| Some((labels, &*names, outcome(backups)?)));
     families.states(&OUTCOME, rows)
 }
 
 fn encode_running(jobs: &[Arc<Job>], families: &mut Families) -> fmt::Result {
     let kinds = [JobKind::Snapshot, JobKind::Command, JobKind::Mark];
     let labels = kinds.map(|kind| Labels::of([("kind", kind.text())]));
-    let count = |kind| jobs.iter().filter(|job| job.is_running() && job.kind == kind).count();
-    families
-        .gauges(&RUNNING, labels.iter().zip(kinds).map(|(labels, kind)| (labels, Some(count(kind) as f64))))
+    let count = |kind| {
+        jobs.iter()
+            .filter(|job| job.is_running() && job.kind == kind)
+            .count()
+    };
+    families.gauges(
+        &RUNNING,
+        labels
+            .iter()
+            .zip(kinds)
+            .map(|(labels, kind)| (labels, Some(count(kind) as f64))),
+    )
 }
 
 /// One row for each, whose value is always 1.
 fn encode_alerts(alerts: &[Alert], families: &mut Families) -> fmt::Result {
-    let severities: Vec<String> = alerts.iter().map(|alert| variant_name(alert.severity)).collect();
-    let labels: Vec<Labels> =
-        alerts.iter().zip(&severities).map(|(alert, severity)| alert_labels(alert, severity)).collect();
+    let severities: Vec<String> = alerts
+        .iter()
+        .map(|alert| variant_name(alert.severity))
+        .collect();
+    let labels: Vec<Labels> = alerts
+        .iter()
+        .zip(&severities)
+        .map(|(alert, severity)| alert_labels(alert, severity))
+        .collect();
     families.gauges(&ALERTS, labels.iter().map(|labels| (labels, Some(1.0))))
 }
 

@@ -13,12 +13,22 @@ use crate::topology::Device;
 
 type DeviceCounter = (Family, fn(&Counters) -> f64);
 const COUNTERS: [DeviceCounter; 8] = [
-    (counter("cowbell_device_read", "bytes", "Bytes read."), |done| done.sectors_read.bytes() as f64),
-    (counter("cowbell_device_written", "bytes", "Bytes written."), |done| {
-        done.sectors_written.bytes() as f64
-    }),
-    (counter("cowbell_device_read", "requests", "Completed reads."), |done| done.reads as f64),
-    (counter("cowbell_device_write", "requests", "Completed writes."), |done| done.writes as f64),
+    (
+        counter("cowbell_device_read", "bytes", "Bytes read."),
+        |done| done.sectors_read.bytes() as f64,
+    ),
+    (
+        counter("cowbell_device_written", "bytes", "Bytes written."),
+        |done| done.sectors_written.bytes() as f64,
+    ),
+    (
+        counter("cowbell_device_read", "requests", "Completed reads."),
+        |done| done.reads as f64,
+    ),
+    (
+        counter("cowbell_device_write", "requests", "Completed writes."),
+        |done| done.writes as f64,
+    ),
     (
         counter(
             "cowbell_device_read_time",
@@ -35,9 +45,14 @@ const COUNTERS: [DeviceCounter; 8] = [
         ),
         |done| seconds(done.write_ms),
     ),
-    (counter("cowbell_device_busy", "seconds", "Time with at least one request in flight."), |done| {
-        seconds(done.busy_ms)
-    }),
+    (
+        counter(
+            "cowbell_device_busy",
+            "seconds",
+            "Time with at least one request in flight.",
+        ),
+        |done| seconds(done.busy_ms),
+    ),
     (
         counter(
             "cowbell_device_queue",
@@ -47,7 +62,11 @@ const COUNTERS: [DeviceCounter; 8] = [
         |done| seconds(done.queue_ms),
     ),
 ];
-const SIZE: Family = Family { name: "cowbell_device_size", unit: "bytes", help: "Size of the device." };
+const SIZE: Family = Family {
+    name: "cowbell_device_size",
+    unit: "bytes",
+    help: "Size of the device.",
+};
 const INFO: LabelFamily = LabelFamily {
     name: "cowbell_device",
     help: "Properties of the device: whether it is a PV, and whether its bytes count in the host's total.",
@@ -57,13 +76,24 @@ pub fn encode(interval: &Interval, families: &mut Families) -> fmt::Result {
     let devices = &interval.topology.devices;
     let labels: Vec<Labels> = devices.iter().map(labels).collect();
     for (family, value) in &COUNTERS {
-        let counters = interval.devices.iter().map(|done| done.counters.as_ref().map(value));
+        let counters = interval
+            .devices
+            .iter()
+            .map(|done| done.counters.as_ref().map(value));
         families.counters(family, labels.iter().zip(counters))?;
     }
-    let sizes = devices.iter().map(|device| device.size.map(|size| size.bytes() as f64));
+    let sizes = devices
+        .iter()
+        .map(|device| device.size.map(|size| size.bytes() as f64));
     families.gauges(&SIZE, labels.iter().zip(sizes))?;
-    let kinds: Vec<String> = devices.iter().map(|device| variant_name(device.kind)).collect();
-    let properties = devices.iter().zip(&kinds).map(|(device, kind)| properties(device, kind));
+    let kinds: Vec<String> = devices
+        .iter()
+        .map(|device| variant_name(device.kind))
+        .collect();
+    let properties = devices
+        .iter()
+        .zip(&kinds)
+        .map(|(device, kind)| properties(device, kind));
     families.infos(&INFO, labels.iter().zip(properties))
 }
 
@@ -77,7 +107,10 @@ fn labels(device: &Device) -> Labels {
         ("device", &*device.name),
         ("vg", device.vg.as_deref().unwrap_or_default()),
         ("lv", lv.map_or("", |lv| &lv.name)),
-        ("layer", lv.and_then(|lv| lv.layer.as_deref()).unwrap_or_default()),
+        (
+            "layer",
+            lv.and_then(|lv| lv.layer.as_deref()).unwrap_or_default(),
+        ),
         ("uuid", lv.map_or(&*device.identity, |lv| &*lv.uuid)),
     ])
 }

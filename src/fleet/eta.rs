@@ -10,8 +10,11 @@ use crate::forecast::{Eta, EtaBasis};
 /// Families of the likely, the soonest and the latest time.
 pub type EtaFamilies = [Family; 3];
 /// Which of them, in this order.
-const TIMES: [fn(&Eta) -> Option<f64>; 3] =
-    [|eta| eta.likely_s, |eta| Some(eta.soonest_s), |eta| eta.latest_s];
+const TIMES: [fn(&Eta) -> Option<f64>; 3] = [
+    |eta| eta.likely_s,
+    |eta| Some(eta.soonest_s),
+    |eta| eta.latest_s,
+];
 /// The label that says what a time is from.
 pub const BASIS: &str = "basis";
 
@@ -29,8 +32,9 @@ pub fn encode<'a>(
     rows: impl Iterator<Item = (&'a Labels, Eta)>,
     families: &mut Families,
 ) -> fmt::Result {
-    let rows: Vec<(Labels, Eta)> =
-        rows.map(|(labels, eta)| (labels.clone().with((BASIS, basis(eta.basis))), eta)).collect();
+    let rows: Vec<(Labels, Eta)> = rows
+        .map(|(labels, eta)| (labels.clone().with((BASIS, basis(eta.basis))), eta))
+        .collect();
     for (family, time) in three.iter().zip(TIMES) {
         families.gauges(family, rows.iter().map(|(labels, eta)| (labels, time(eta))))?;
     }

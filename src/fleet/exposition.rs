@@ -24,7 +24,11 @@ impl Format {
     pub fn wanted(accept: &str) -> Self {
         let open = quality(accept, "application/openmetrics-text").unwrap_or(0.0);
         let classic = quality(accept, "text/plain").unwrap_or(0.0);
-        if open > 0.0 && open >= classic { Self::OpenMetrics } else { Self::Classic }
+        if open > 0.0 && open >= classic {
+            Self::OpenMetrics
+        } else {
+            Self::Classic
+        }
     }
 
     pub fn content_type(self) -> &'static str {
@@ -37,7 +41,9 @@ impl Format {
 
 /// How much a client wants a kind, from 0 to 1; `None` if it does not name it.
 fn quality(accept: &str, kind: &str) -> Option<f64> {
-    let entries = accept.split(',').map(|entry| entry.split(';').map(str::trim));
+    let entries = accept
+        .split(',')
+        .map(|entry| entry.split(';').map(str::trim));
     let qualities = entries.filter_map(|mut entry| {
         let is_it = entry.next()?.eq_ignore_ascii_case(kind);
         let quality = entry.find_map(|parameter| parameter.strip_prefix("q=")?.parse().ok());
@@ -48,8 +54,12 @@ fn quality(accept: &str, kind: &str) -> Option<f64> {
 
 /// All metrics of a registry; `size` is about how long the text will be.
 pub fn text(registry: &Registry, format: Format, size: usize) -> Result<String, fmt::Error> {
-    let mut writer =
-        Writer { format, text: String::with_capacity(size), comment: String::new(), help: String::new() };
+    let mut writer = Writer {
+        format,
+        text: String::with_capacity(size),
+        comment: String::new(),
+        help: String::new(),
+    };
     encode(&mut writer, registry)?;
     Ok(writer.text)
 }
@@ -114,7 +124,10 @@ fn describe(text: &mut String, format: Format, name: &str, kind: &str, help: &st
         (Format::Classic, "info") => ("_info", "gauge"),
         (Format::Classic, _) => ("", "gauge"),
     };
-    write!(text, "# HELP {name}{ending} {help}\n# TYPE {name}{ending} {kind}\n")
+    write!(
+        text,
+        "# HELP {name}{ending} {help}\n# TYPE {name}{ending} {kind}\n"
+    )
 }
 
 #[cfg(test)]
@@ -130,7 +143,10 @@ mod tests {
             ("", Format::Classic),
             ("*/*", Format::Classic),
             ("text/plain", Format::Classic),
-            ("text/plain, application/openmetrics-text; q=0.5", Format::Classic),
+            (
+                "text/plain, application/openmetrics-text; q=0.5",
+                Format::Classic,
+            ),
             ("application/openmetrics-text;q=0", Format::Classic),
             ("Application/OpenMetrics-Text", Format::OpenMetrics),
             ("application/openmetrics-text;q=x,,;", Format::OpenMetrics),

@@ -95,7 +95,9 @@ impl<'a> Families<'a> {
         family: &Family,
         rows: impl Iterator<Item = (&'r Labels, Option<f64>)>,
     ) -> fmt::Result {
-        self.numbers(family, MetricType::Gauge, rows, |row, value| row.encode_gauge(&value))
+        self.numbers(family, MetricType::Gauge, rows, |row, value| {
+            row.encode_gauge(&value)
+        })
     }
 
     fn numbers<'r>(
@@ -106,7 +108,9 @@ impl<'a> Families<'a> {
         write: impl Fn(&mut MetricEncoder, f64) -> fmt::Result,
     ) -> fmt::Result {
         let unit = Some(Unit::Other(family.unit.into())).filter(|_| !family.unit.is_empty());
-        let mut encoder = self.0.encode_descriptor(family.name, family.help, unit.as_ref(), kind)?;
+        let mut encoder =
+            self.0
+                .encode_descriptor(family.name, family.help, unit.as_ref(), kind)?;
         for (labels, value) in rows {
             if let Some(value) = value {
                 write(&mut encoder.encode_family(&labels)?, value)?;
@@ -122,7 +126,9 @@ impl<'a> Families<'a> {
         rows: impl Iterator<Item = (&'r Labels, &'r [&'r str], &'r str)>,
     ) -> fmt::Result {
         // The crate has no type for state sets; see `exposition`.
-        let mut encoder = self.0.encode_descriptor(family.name, family.help, None, MetricType::Unknown)?;
+        let mut encoder =
+            self.0
+                .encode_descriptor(family.name, family.help, None, MetricType::Unknown)?;
         for (labels, states, current) in rows {
             for state in states {
                 encoder
@@ -139,7 +145,9 @@ impl<'a> Families<'a> {
         family: &LabelFamily,
         rows: impl Iterator<Item = (&'r Labels, Labels)>,
     ) -> fmt::Result {
-        let mut encoder = self.0.encode_descriptor(family.name, family.help, None, MetricType::Info)?;
+        let mut encoder =
+            self.0
+                .encode_descriptor(family.name, family.help, None, MetricType::Info)?;
         for (labels, properties) in rows {
             encoder.encode_info(&(labels, &properties))?;
         }

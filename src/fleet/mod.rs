@@ -11,9 +11,9 @@ mod exposition;
 mod family;
 mod own;
 mod rules;
-mod volumes;
 #[cfg(test)]
 mod tests;
+mod volumes;
 
 use std::fmt;
 use std::sync::Arc;

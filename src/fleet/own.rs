@@ -13,20 +13,45 @@ use crate::source::variant_name;
 type Value = fn(&Present, &OwnCost) -> Option<f64>;
 
 const COUNTERS: [(Family, Value); 8] = [
-    (family("cowbell", "ticks", "Ticks taken."), |present, _| Some(present.ticks.taken as f64)),
-    (family("cowbell_missed", "ticks", "Whole intervals without a tick."), |present, _| {
-        Some(present.ticks.missed as f64)
+    (family("cowbell", "ticks", "Ticks taken."), |present, _| {
+        Some(present.ticks.taken as f64)
     }),
-    (family("cowbell_lost", "entries", "Ticks, jobs and alerts that could not be stored."), |present, _| {
-        Some(present.lost as f64)
-    }),
-    (family("cowbell_process_cpu", "seconds", "Processor time of this process."), |_, cost| cost.cpu_seconds),
-    (family("cowbell_process_written", "bytes", "Bytes that this process wrote to disks."), |_, cost| {
-        Some(cost.written_bytes? as f64)
-    }),
-    (family("cowbell_remote_write_sent", "samples", "Samples that the receiver took."), |present, _| {
-        Some(present.remote_write.as_ref()?.sent_samples as f64)
-    }),
+    (
+        family("cowbell_missed", "ticks", "Whole intervals without a tick."),
+        |present, _| Some(present.ticks.missed as f64),
+    ),
+    (
+        family(
+            "cowbell_lost",
+            "entries",
+            "Ticks, jobs and alerts that could not be stored.",
+        ),
+        |present, _| Some(present.lost as f64),
+    ),
+    (
+        family(
+            "cowbell_process_cpu",
+            "seconds",
+            "Processor time of this process.",
+        ),
+        |_, cost| cost.cpu_seconds,
+    ),
+    (
+        family(
+            "cowbell_process_written",
+            "bytes",
+            "Bytes that this process wrote to disks.",
+        ),
+        |_, cost| Some(cost.written_bytes? as f64),
+    ),
+    (
+        family(
+            "cowbell_remote_write_sent",
+            "samples",
+            "Samples that the receiver took.",
+        ),
+        |present, _| Some(present.remote_write.as_ref()?.sent_samples as f64),
+    ),
     (
         family(
             "cowbell_remote_write_dropped",
@@ -35,9 +60,14 @@ const COUNTERS: [(Family, Value); 8] = [
         ),
         |present, _| Some(present.remote_write.as_ref()?.dropped_samples as f64),
     ),
-    (family("cowbell_remote_write_failed", "requests", "Requests that are sent again."), |present, _| {
-        Some(present.remote_write.as_ref()?.failed_requests as f64)
-    }),
+    (
+        family(
+            "cowbell_remote_write_failed",
+            "requests",
+            "Requests that are sent again.",
+        ),
+        |present, _| Some(present.remote_write.as_ref()?.failed_requests as f64),
+    ),
 ];
 const GAUGES: [(Family, Value); 10] = [
     (
@@ -48,43 +78,98 @@ const GAUGES: [(Family, Value); 10] = [
         ),
         |present, _| Some(present.ticks.took_us.p50 as f64 / 1e6),
     ),
-    (family("cowbell_tick_duration_p99", "seconds", "99th percentile of that time."), |present, _| {
-        Some(present.ticks.took_us.p99 as f64 / 1e6)
-    }),
-    (family("cowbell_interval", "seconds", "Configured time between ticks."), |present, _| {
-        Some(present.interval_length.as_secs_f64())
-    }),
-    (family("cowbell_last_tick_timestamp", "seconds", "When the last tick was taken."), |present, _| {
-        Some(seconds(present.interval.at))
-    }),
-    (family("cowbell_start_timestamp", "seconds", "When the first tick was taken."), |present, _| {
-        Some(seconds(present.started_at))
-    }),
-    (family("cowbell_process_resident_memory", "bytes", "Memory of this process."), |_, cost| {
-        Some(cost.rss_bytes? as f64)
-    }),
     (
-        family("cowbell_store_size", "bytes", "Size of stored data, at the last complete ten minutes."),
+        family(
+            "cowbell_tick_duration_p99",
+            "seconds",
+            "99th percentile of that time.",
+        ),
+        |present, _| Some(present.ticks.took_us.p99 as f64 / 1e6),
+    ),
+    (
+        family(
+            "cowbell_interval",
+            "seconds",
+            "Configured time between ticks.",
+        ),
+        |present, _| Some(present.interval_length.as_secs_f64()),
+    ),
+    (
+        family(
+            "cowbell_last_tick_timestamp",
+            "seconds",
+            "When the last tick was taken.",
+        ),
+        |present, _| Some(seconds(present.interval.at)),
+    ),
+    (
+        family(
+            "cowbell_start_timestamp",
+            "seconds",
+            "When the first tick was taken.",
+        ),
+        |present, _| Some(seconds(present.started_at)),
+    ),
+    (
+        family(
+            "cowbell_process_resident_memory",
+            "bytes",
+            "Memory of this process.",
+        ),
+        |_, cost| Some(cost.rss_bytes? as f64),
+    ),
+    (
+        family(
+            "cowbell_store_size",
+            "bytes",
+            "Size of stored data, at the last complete ten minutes.",
+        ),
         |present, _| Some(present.store.stock.size_bytes as f64).filter(|_| present.store.is_open),
     ),
-    (family("cowbell_store_failed", "", "1 if the database is not written, else 0."), |present, _| {
-        Some(f64::from(u8::from(present.store.error.is_some())))
-    }),
-    (family("cowbell_remote_write_behind", "seconds", "Age of the first unsent tick."), |present, _| {
-        Some(present.remote_write.as_ref()?.behind_ms? as f64 / 1e3)
-    }),
     (
-        family("cowbell_remote_write_newest_behind", "seconds", "Age of the newest sent tick."),
+        family(
+            "cowbell_store_failed",
+            "",
+            "1 if the database is not written, else 0.",
+        ),
+        |present, _| Some(f64::from(u8::from(present.store.error.is_some()))),
+    ),
+    (
+        family(
+            "cowbell_remote_write_behind",
+            "seconds",
+            "Age of the first unsent tick.",
+        ),
+        |present, _| Some(present.remote_write.as_ref()?.behind_ms? as f64 / 1e3),
+    ),
+    (
+        family(
+            "cowbell_remote_write_newest_behind",
+            "seconds",
+            "Age of the newest sent tick.",
+        ),
         |present, _| Some(present.remote_write.as_ref()?.newest_behind_ms? as f64 / 1e3),
     ),
 ];
-const READ: Family =
-    family("cowbell_part_last_read_timestamp", "seconds", "When the part was last read without an error.");
-const TOOK: Family =
-    family("cowbell_part_duration", "seconds", "Time for reading the part, at its last reading.");
-const FAILED: Family = family("cowbell_part_failed", "", "1 if the part could not be read, else 0.");
-const HOST: LabelFamily =
-    LabelFamily { name: "cowbell_host", help: "Name of the host and version of cowbell." };
+const READ: Family = family(
+    "cowbell_part_last_read_timestamp",
+    "seconds",
+    "When the part was last read without an error.",
+);
+const TOOK: Family = family(
+    "cowbell_part_duration",
+    "seconds",
+    "Time for reading the part, at its last reading.",
+);
+const FAILED: Family = family(
+    "cowbell_part_failed",
+    "",
+    "1 if the part could not be read, else 0.",
+);
+const HOST: LabelFamily = LabelFamily {
+    name: "cowbell_host",
+    help: "Name of the host and version of cowbell.",
+};
 
 const fn family(name: &'static str, unit: &'static str, help: &'static str) -> Family {
     Family { name, unit, help }
@@ -98,7 +183,10 @@ pub fn encode(present: &Present, families: &mut Families) -> fmt::Result {
     for (family, value) in &GAUGES {
         families.gauges(family, [(&none, value(present, &cost))].into_iter())?;
     }
-    let properties = Labels::of([("host", &*present.host), ("version", env!("CARGO_PKG_VERSION"))]);
+    let properties = Labels::of([
+        ("host", &*present.host),
+        ("version", env!("CARGO_PKG_VERSION")),
+    ]);
     families.infos(&HOST, [(&none, properties)].into_iter())?;
     encode_parts(present, families)
 }
@@ -106,12 +194,24 @@ pub fn encode(present: &Present, families: &mut Families) -> fmt::Result {
 /// A part that was not read yet has no rows.
 fn encode_parts(present: &Present, families: &mut Families) -> fmt::Result {
     let names: Vec<String> = present.parts.keys().map(variant_name).collect();
-    let labels: Vec<Labels> = names.iter().map(|name| Labels::of([("part", name)])).collect();
+    let labels: Vec<Labels> = names
+        .iter()
+        .map(|name| Labels::of([("part", name)]))
+        .collect();
     let parts = || labels.iter().zip(present.parts.values());
-    families.gauges(&READ, parts().map(|(labels, part)| (labels, part.last_ok_at.map(seconds))))?;
-    families.gauges(&TOOK, parts().map(|(labels, part)| (labels, Some(part.took_us as f64 / 1e6))))?;
+    families.gauges(
+        &READ,
+        parts().map(|(labels, part)| (labels, part.last_ok_at.map(seconds))),
+    )?;
+    families.gauges(
+        &TOOK,
+        parts().map(|(labels, part)| (labels, Some(part.took_us as f64 / 1e6))),
+    )?;
     let failed = |error: &Option<String>| Some(f64::from(u8::from(error.is_some())));
-    families.gauges(&FAILED, parts().map(|(labels, part)| (labels, failed(&part.error))))
+    families.gauges(
+        &FAILED,
+        parts().map(|(labels, part)| (labels, failed(&part.error))),
+    )
 }
 
 fn seconds(at: Timestamp) -> f64 {

@@ -15,15 +15,22 @@ use crate::job::{Job, JobKind, Outcome};
 use crate::present::Ticks;
 use crate::sample::diskstats::{Counters, Number};
 use crate::store::Health;
-use crate::topology::{Device, DeviceKind, LvDevice, State, Topology, Volume, VolumeKind, VolumeState};
+use crate::topology::{
+    Device, DeviceKind, LvDevice, State, Topology, Volume, VolumeKind, VolumeState,
+};
 use crate::units::{Fill, Sectors};
 
 const MOST_OF_DEVICE: usize = 40;
 const MOST_OF_VOLUME: usize = 25;
 /// What the names of numbers end in, except flags, which are 0 or 1.
-const UNITS: [&str; 10] =
-    ["pvs", "bytes", "seconds", "ratio", "requests", "ticks", "entries", "samples", "jobs", "alerts"];
-const FLAGS: [&str; 3] = ["cowbell_store_failed", "cowbell_part_failed", "cowbell_backup_last_trustworthy"];
+const UNITS: [&str; 10] = [
+    "pvs", "bytes", "seconds", "ratio", "requests", "ticks", "entries", "samples", "jobs", "alerts",
+];
+const FLAGS: [&str; 3] = [
+    "cowbell_store_failed",
+    "cowbell_part_failed",
+    "cowbell_backup_last_trustworthy",
+];
 
 const KINDS: [VolumeKind; 13] = [
     VolumeKind::Linear,
@@ -62,10 +69,19 @@ fn volume(kind: VolumeKind) -> Volume {
 /// All that the kernel and LVM say of such a volume.
 fn state(kind: VolumeKind) -> VolumeState {
     use VolumeKind as Kind;
-    let fill = Some(Fill { used: 1, total: 2, unit: 512 });
-    let is_plain = matches!(kind, Kind::Linear | Kind::Striped | Kind::Mirror | Kind::Raid);
-    let has_metadata =
-        matches!(kind, Kind::ThinPool | Kind::Cache | Kind::Writecache | Kind::VdoPool | Kind::Other);
+    let fill = Some(Fill {
+        used: 1,
+        total: 2,
+        unit: 512,
+    });
+    let is_plain = matches!(
+        kind,
+        Kind::Linear | Kind::Striped | Kind::Mirror | Kind::Raid
+    );
+    let has_metadata = matches!(
+        kind,
+        Kind::ThinPool | Kind::Cache | Kind::Writecache | Kind::VdoPool | Kind::Other
+    );
     VolumeState {
         fill: fill.filter(|_| !is_plain),
         metadata: fill.filter(|_| has_metadata),
@@ -75,9 +91,16 @@ fn state(kind: VolumeKind) -> VolumeState {
 }
 
 fn device() -> Device {
-    let lv = LvDevice { name: "data".into(), uuid: "of a device".into(), layer: Some("cow".into()) };
+    let lv = LvDevice {
+        name: "data".into(),
+        uuid: "of a device".into(),
+        layer: Some("cow".into()),
+    };
     Device {
-        number: Number { major: 253, minor: 0 },
+        number: Number {
+            major: 253,
+            minor: 0,
+        },
         name: "dm-0".into(),
         identity: "LVM-0".into(),
         generation: None,
@@ -98,7 +121,10 @@ fn device() -> Device {
 
 /// What a backup can be of.
 fn is_backed_up(kind: &VolumeKind) -> bool {
-    !matches!(kind, VolumeKind::Snapshot | VolumeKind::ThinPool | VolumeKind::VdoPool)
+    !matches!(
+        kind,
+        VolumeKind::Snapshot | VolumeKind::ThinPool | VolumeKind::VdoPool
+    )
 }
 
 /// A good backup that ended, and one that runs.
@@ -148,12 +174,22 @@ fn present() -> Present {
         seen_s: 90.0,
     };
     let backed_up = KINDS.into_iter().filter(is_backed_up).zip((0..).step_by(2));
-    let jobs: Vec<Arc<Job>> = backed_up.flat_map(|(kind, id)| backups(kind, id)).map(Arc::new).collect();
+    let jobs: Vec<Arc<Job>> = backed_up
+        .flat_map(|(kind, id)| backups(kind, id))
+        .map(Arc::new)
+        .collect();
     let uuids = || KINDS.map(|kind| Arc::from(uuid(kind))).into_iter();
-    let race = Race { verdict: OutlookVerdict::Open, risk: Risk::Race };
-    let reads_pool = |kind: &VolumeKind| matches!(kind, VolumeKind::Snapshot | VolumeKind::ThinPool);
-    let topology =
-        Topology { devices: vec![device()], groups: Vec::new(), volumes: KINDS.map(volume).into() };
+    let race = Race {
+        verdict: OutlookVerdict::Open,
+        risk: Risk::Race,
+    };
+    let reads_pool =
+        |kind: &VolumeKind| matches!(kind, VolumeKind::Snapshot | VolumeKind::ThinPool);
+    let topology = Topology {
+        devices: vec![device()],
+        groups: Vec::new(),
+        volumes: KINDS.map(volume).into(),
+    };
     Present {
         host: "db1".into(),
         started_at: Timestamp::UNIX_EPOCH,
@@ -162,7 +198,10 @@ fn present() -> Present {
             at: Timestamp::UNIX_EPOCH,
             elapsed_us: 1_000_000,
             topology: Arc::new(topology),
-            devices: vec![DeviceInterval { work: None, counters: Some(Counters::default()) }],
+            devices: vec![DeviceInterval {
+                work: None,
+                counters: Some(Counters::default()),
+            }],
             volumes: KINDS.map(state).into(),
             host: Host::default(),
             devices_listed: true,
@@ -177,13 +216,31 @@ fn present() -> Present {
         }),
         thresholds: config::Alerts::default(),
         tallies: Arc::default(),
-        outlooks: OnceLock::from(jobs.iter().map(|job| (job.id, outlook(eta))).collect::<HashMap<_, _>>()),
+        outlooks: OnceLock::from(
+            jobs.iter()
+                .map(|job| (job.id, outlook(eta)))
+                .collect::<HashMap<_, _>>(),
+        ),
         measured: Arc::default(),
         jobs,
         curves: Arc::default(),
         alerts: Vec::new(),
-        paces: uuids().map(|uuid| (uuid, Pace { bytes_per_s: 1.0, full: Some(eta) })).collect(),
-        races: KINDS.into_iter().filter(reads_pool).map(|kind| (uuid(kind).into(), race)).collect(),
+        paces: uuids()
+            .map(|uuid| {
+                (
+                    uuid,
+                    Pace {
+                        bytes_per_s: 1.0,
+                        full: Some(eta),
+                    },
+                )
+            })
+            .collect(),
+        races: KINDS
+            .into_iter()
+            .filter(reads_pool)
+            .map(|kind| (uuid(kind).into(), race))
+            .collect(),
         deliveries: Arc::default(),
         silences: Vec::new(),
         receivers: Arc::new([]),
@@ -203,14 +260,21 @@ fn present() -> Present {
 fn a_device_and_a_volume_of_any_kind_have_few_series() {
     let text = metrics(Arc::new(present()), Format::OpenMetrics).unwrap();
     let count = |label: String, is_device: bool| {
-        let of_it = |line: &&str| line.starts_with("cowbell_device_") == is_device && line.contains(&label);
+        let of_it =
+            |line: &&str| line.starts_with("cowbell_device_") == is_device && line.contains(&label);
         text.lines().filter(of_it).count()
     };
     let of_device = count("device=\"dm-0\"".into(), true);
-    assert!((8..=MOST_OF_DEVICE).contains(&of_device), "{of_device}: {text}");
+    assert!(
+        (8..=MOST_OF_DEVICE).contains(&of_device),
+        "{of_device}: {text}"
+    );
     for kind in KINDS {
         let series = count(format!("uuid=\"{}\"", uuid(kind)), false);
-        assert!((10..=MOST_OF_VOLUME).contains(&series), "{kind:?} has {series}: {text}");
+        assert!(
+            (10..=MOST_OF_VOLUME).contains(&series),
+            "{kind:?} has {series}: {text}"
+        );
     }
 }
 
@@ -218,17 +282,38 @@ fn a_device_and_a_volume_of_any_kind_have_few_series() {
 fn each_family_has_a_type_a_sentence_and_its_unit() {
     let text = metrics(Arc::new(present()), Format::OpenMetrics).unwrap();
     let mut described: BTreeMap<&str, [Option<&str>; 3]> = BTreeMap::new();
-    for line in text.lines().filter_map(|line| line.strip_prefix("# ")).filter(|line| *line != "EOF") {
-        let [keyword, name, rest] = line.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
-        let place = ["HELP", "TYPE", "UNIT"].iter().position(|known| *known == keyword).unwrap();
-        assert_eq!(described.entry(name).or_default()[place].replace(rest), None, "{line}");
+    for line in text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# "))
+        .filter(|line| *line != "EOF")
+    {
+        let [keyword, name, rest] = line.splitn(3, ' ').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        let place = ["HELP", "TYPE", "UNIT"]
+            .iter()
+            .position(|known| *known == keyword)
+            .unwrap();
+        assert_eq!(
+            described.entry(name).or_default()[place].replace(rest),
+            None,
+            "{line}"
+        );
     }
     assert!(described.len() > 40, "{described:?}");
     for (name, [help, kind, unit]) in described {
-        assert!(help.is_some_and(|help| help.ends_with('.')), "{name}: {help:?}");
-        let has_unit = unit.is_some_and(|unit| UNITS.contains(&unit) && name.ends_with(&format!("_{unit}")));
+        assert!(
+            help.is_some_and(|help| help.ends_with('.')),
+            "{name}: {help:?}"
+        );
+        let has_unit =
+            unit.is_some_and(|unit| UNITS.contains(&unit) && name.ends_with(&format!("_{unit}")));
         let has_none = matches!(kind, Some("info" | "stateset")) || FLAGS.contains(&name);
-        assert_eq!((has_unit, unit.is_some()), (!has_none, !has_none), "{name} is a {kind:?} in {unit:?}");
+        assert_eq!(
+            (has_unit, unit.is_some()),
+            (!has_none, !has_none),
+            "{name} is a {kind:?} in {unit:?}"
+        );
     }
 }
 
@@ -246,9 +331,15 @@ fn labels_of_any_letters_come_back() {
     let plain = metrics(Arc::new(self::present()), Format::OpenMetrics).unwrap();
     for format in [Format::OpenMetrics, Format::Classic] {
         let text = metrics(Arc::new(present.clone()), format).unwrap();
-        let escaped = kernel.replace('\\', r"\\").replace('"', "\\\"").replace('\n', "\\n");
+        let escaped = kernel
+            .replace('\\', r"\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n");
         for (label, value) in [("device", &*escaped), ("model", &escaped), ("lv", lvm)] {
-            assert!(text.contains(&format!("{label}=\"{value}\"")), "{label} in {text}");
+            assert!(
+                text.contains(&format!("{label}=\"{value}\"")),
+                "{label} in {text}"
+            );
         }
         let samples = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();
         assert_eq!(samples(&text), samples(&plain));

@@ -45,18 +45,29 @@ pub const UNTIL_FULL: EtaFamilies = [
         help: "Time until full: in 19 of 20 cases it takes less. Absent if it may never be full.",
     },
 ];
-pub const STATE: LabelFamily = LabelFamily { name: "cowbell_volume_state", help: "State of the volume." };
+pub const STATE: LabelFamily = LabelFamily {
+    name: "cowbell_volume_state",
+    help: "State of the volume.",
+};
 pub const RISK: LabelFamily = LabelFamily {
     name: "cowbell_volume_backup_risk",
     help: "How likely the snapshot or pool is full before the backup that reads it is done.",
 };
-const INFO: LabelFamily = LabelFamily { name: "cowbell_volume", help: "Device and pool of the volume." };
+const INFO: LabelFamily = LabelFamily {
+    name: "cowbell_volume",
+    help: "Device and pool of the volume.",
+};
 
 type VolumeValue = fn(&Volume, &VolumeState) -> Option<f64>;
 const GAUGES: [(Family, VolumeValue); 7] = [
-    (gauge("cowbell_volume_size", "bytes", "Size; for a thick snapshot, of its COW area."), |volume, _| {
-        Some(volume.size? as f64)
-    }),
+    (
+        gauge(
+            "cowbell_volume_size",
+            "bytes",
+            "Size; for a thick snapshot, of its COW area.",
+        ),
+        |volume, _| Some(volume.size? as f64),
+    ),
     (
         gauge(
             "cowbell_volume_used",
@@ -66,13 +77,25 @@ const GAUGES: [(Family, VolumeValue); 7] = [
         |_, state| used(state.fill),
     ),
     (FILL, |_, state| ratio(state.fill)),
-    (gauge("cowbell_volume_metadata_used", "bytes", "Used part of the pool's metadata."), |volume, state| {
-        used(metadata(volume, state))
+    (
+        gauge(
+            "cowbell_volume_metadata_used",
+            "bytes",
+            "Used part of the pool's metadata.",
+        ),
+        |volume, state| used(metadata(volume, state)),
+    ),
+    (METADATA_FILL, |volume, state| {
+        ratio(metadata(volume, state))
     }),
-    (METADATA_FILL, |volume, state| ratio(metadata(volume, state))),
-    (gauge("cowbell_volume_sync", "ratio", "Share of the mirror or RAID that is in sync."), |_, state| {
-        ratio(state.sync)
-    }),
+    (
+        gauge(
+            "cowbell_volume_sync",
+            "ratio",
+            "Share of the mirror or RAID that is in sync.",
+        ),
+        |_, state| ratio(state.sync),
+    ),
     (CREATED, |volume, _| {
         let created_at = volume.created_at.filter(|_| volume.is_snapshot())?;
         Some(created_at.as_millisecond() as f64 / 1e3)
@@ -80,13 +103,26 @@ const GAUGES: [(Family, VolumeValue); 7] = [
 ];
 type GroupValue = fn(&Group) -> Option<f64>;
 const OF_GROUPS: [(Family, GroupValue); 3] = [
-    (gauge("cowbell_group_size", "bytes", "Size of the volume group."), |group| Some(group.size? as f64)),
-    (gauge("cowbell_group_free", "bytes", "Free part of the volume group."), |group| {
-        Some(group.free? as f64)
-    }),
-    (gauge("cowbell_group_missing", "pvs", "Missing PVs of the volume group."), |group| {
-        Some(f64::from(group.missing_pvs)).filter(|_| group.size.is_some())
-    }),
+    (
+        gauge("cowbell_group_size", "bytes", "Size of the volume group."),
+        |group| Some(group.size? as f64),
+    ),
+    (
+        gauge(
+            "cowbell_group_free",
+            "bytes",
+            "Free part of the volume group.",
+        ),
+        |group| Some(group.free? as f64),
+    ),
+    (
+        gauge(
+            "cowbell_group_missing",
+            "pvs",
+            "Missing PVs of the volume group.",
+        ),
+        |group| Some(f64::from(group.missing_pvs)).filter(|_| group.size.is_some()),
+    ),
 ];
 
 const fn gauge(name: &'static str, unit: &'static str, help: &'static str) -> Family {
@@ -95,22 +131,37 @@ const fn gauge(name: &'static str, unit: &'static str, help: &'static str) -> Fa
 
 pub fn encode(present: &Present, families: &mut Families) -> fmt::Result {
     let volumes = || present.interval.volumes();
-    let kinds: Vec<String> = volumes().map(|(volume, _)| variant_name(volume.kind)).collect();
-    let labels: Vec<Labels> = volumes().zip(&kinds).map(|((volume, _), kind)| labels(volume, kind)).collect();
+    let kinds: Vec<String> = volumes()
+        .map(|(volume, _)| variant_name(volume.kind))
+        .collect();
+    let labels: Vec<Labels> = volumes()
+        .zip(&kinds)
+        .map(|((volume, _), kind)| labels(volume, kind))
+        .collect();
     for (family, value) in &GAUGES {
-        families.gauges(family, labels.iter().zip(volumes().map(|(volume, state)| value(volume, state))))?;
+        families.gauges(
+            family,
+            labels
+                .iter()
+                .zip(volumes().map(|(volume, state)| value(volume, state))),
+        )?;
     }
     let times = labels
         .iter()
         .zip(volumes())
-        .filter_map(|(labels, (volume, state))| Some((labels, until_full(&present.paces, volume, state)?)));
+        .filter_map(|(labels, (volume, state))| {
+            Some((labels, until_full(&present.paces, volume, state)?))
+        });
     eta::encode(&UNTIL_FULL, times, families)?;
     encode_states(present, &labels, families)?;
     let devices = &present.interval.topology.devices;
     let properties = volumes().map(|(volume, _)| {
         let device = volume.device.and_then(|index| devices.get(index));
         let pool = volume.pool.as_deref().unwrap_or_default();
-        Labels::of([("device", device.map_or("", |device| &device.name)), ("pool", pool)])
+        Labels::of([
+            ("device", device.map_or("", |device| &device.name)),
+            ("pool", pool),
+        ])
     });
     families.infos(&INFO, labels.iter().zip(properties))?;
     encode_groups(&present.interval.topology.groups, families)
@@ -127,11 +178,23 @@ fn labels<'a>(volume: &'a Volume, kind: &'a str) -> Labels {
 }
 
 /// When a volume is full: now, or as forecast.
-fn until_full(paces: &HashMap<Arc<str>, Pace>, volume: &Volume, state: &VolumeState) -> Option<Eta> {
-    let fill = state.fill.filter(|_| matches!(volume.kind, VolumeKind::Snapshot | VolumeKind::ThinPool))?;
+fn until_full(
+    paces: &HashMap<Arc<str>, Pace>,
+    volume: &Volume,
+    state: &VolumeState,
+) -> Option<Eta> {
+    let fill = state
+        .fill
+        .filter(|_| matches!(volume.kind, VolumeKind::Snapshot | VolumeKind::ThinPool))?;
     if fill.used >= fill.total {
         let (likely_s, latest_s) = (Some(0.0), Some(0.0));
-        return Some(Eta { likely_s, soonest_s: 0.0, latest_s, basis: EtaBasis::Tested, seen_s: 0.0 });
+        return Some(Eta {
+            likely_s,
+            soonest_s: 0.0,
+            latest_s,
+            basis: EtaBasis::Tested,
+            seen_s: 0.0,
+        });
     }
     paces.get(&volume.uuid)?.full
 }
@@ -142,15 +205,23 @@ fn encode_states(present: &Present, labels: &[Labels], families: &mut Families) 
     let states: Vec<Vec<&str>> = volumes()
         .map(|(volume, now)| {
             let is_possible = |state: State| state == now.state || is_possible(volume.kind, state);
-            names.iter().filter(|(state, _)| is_possible(*state)).map(|(_, name)| &**name).collect()
+            names
+                .iter()
+                .filter(|(state, _)| is_possible(*state))
+                .map(|(_, name)| &**name)
+                .collect()
         })
         .collect();
     let rows = labels.iter().zip(&states).zip(volumes());
-    let rows = rows.map(|((labels, states), (_, now))| (labels, &**states, &*names[now.state as usize].1));
+    let rows =
+        rows.map(|((labels, states), (_, now))| (labels, &**states, &*names[now.state as usize].1));
     families.states(&STATE, rows)?;
-    let risks = labels.iter().zip(volumes()).filter_map(|(labels, (volume, _))| {
-        Some((labels, &RISKS[..], risk(present.races.get(&volume.uuid)?)))
-    });
+    let risks = labels
+        .iter()
+        .zip(volumes())
+        .filter_map(|(labels, (volume, _))| {
+            Some((labels, &RISKS[..], risk(present.races.get(&volume.uuid)?)))
+        });
     families.states(&RISK, risks)
 }
 
@@ -177,18 +248,27 @@ fn is_possible(kind: VolumeKind, state: State) -> bool {
         State::Ok | State::Inactive | State::Suspended | State::Unknown => true,
         State::Invalid => kind == Kind::Snapshot,
         State::Merging | State::MergeFailed => {
-            matches!(kind, Kind::Snapshot | Kind::Linear | Kind::Striped | Kind::Mirror | Kind::Raid)
+            matches!(
+                kind,
+                Kind::Snapshot | Kind::Linear | Kind::Striped | Kind::Mirror | Kind::Raid
+            )
         }
         State::OutOfData => kind == Kind::ThinPool,
         State::NeedsCheck => matches!(kind, Kind::ThinPool | Kind::Cache),
         State::ReadOnly => matches!(kind, Kind::ThinPool | Kind::VdoPool | Kind::Cache),
-        State::Failed => !matches!(kind, Kind::Linear | Kind::Striped | Kind::Mirror | Kind::Raid),
+        State::Failed => !matches!(
+            kind,
+            Kind::Linear | Kind::Striped | Kind::Mirror | Kind::Raid
+        ),
         State::Degraded => matches!(kind, Kind::Mirror | Kind::Raid),
     }
 }
 
 fn encode_groups(groups: &[Group], families: &mut Families) -> fmt::Result {
-    let labels: Vec<Labels> = groups.iter().map(|group| Labels::of([("vg", &group.name)])).collect();
+    let labels: Vec<Labels> = groups
+        .iter()
+        .map(|group| Labels::of([("vg", &group.name)]))
+        .collect();
     for (family, value) in &OF_GROUPS {
         families.gauges(family, labels.iter().zip(groups.iter().map(value)))?;
     }
@@ -197,7 +277,9 @@ fn encode_groups(groups: &[Group], families: &mut Families) -> fmt::Result {
 
 /// Only of pools: the metadata of a cache does not fill up.
 fn metadata(volume: &Volume, state: &VolumeState) -> Option<Fill> {
-    state.metadata.filter(|_| matches!(volume.kind, VolumeKind::ThinPool | VolumeKind::VdoPool))
+    state
+        .metadata
+        .filter(|_| matches!(volume.kind, VolumeKind::ThinPool | VolumeKind::VdoPool))
 }
 
 /// The bytes of a pool are unknown without its chunk size.

@@ -52,7 +52,11 @@ impl Curve {
 
     /// The used bytes over time, where they are known.
     pub fn usage(&self) -> Option<Sums> {
-        Sums::since_first_change(self.0.iter().filter_map(|point| Some((point.at_s, point.used?))))
+        Sums::since_first_change(
+            self.0
+                .iter()
+                .filter_map(|point| Some((point.at_s, point.used?))),
+        )
     }
 }
 
@@ -75,7 +79,11 @@ impl Sums {
         let dropped = same.min(sums.len() - 1);
         times.drain(..dropped);
         sums.drain(..dropped);
-        Some(Self { quiet_s, times, sums })
+        Some(Self {
+            quiet_s,
+            times,
+            sums,
+        })
     }
 
     /// The seconds since the first change; 0 if there was none.
@@ -91,7 +99,12 @@ impl Sums {
     /// The seconds since the last change.
     pub fn idle_s(&self) -> f64 {
         let last = self.sums.len() - 1;
-        let same = self.sums.iter().rev().take_while(|sum| **sum == self.sums[last]).count();
+        let same = self
+            .sums
+            .iter()
+            .rev()
+            .take_while(|sum| **sum == self.sums[last])
+            .count();
         self.times[last] - self.times[last + 1 - same]
     }
 
@@ -100,8 +113,15 @@ impl Sums {
         let goal = self.sums[from] + bytes;
         let after = from + self.sums[from..].iter().position(|sum| *sum >= goal)?;
         let before = after.saturating_sub(1).max(from);
-        let (step, gained) = (self.times[after] - self.times[before], self.sums[after] - self.sums[before]);
-        let part = if gained > 0.0 { (goal - self.sums[before]) / gained } else { 1.0 };
+        let (step, gained) = (
+            self.times[after] - self.times[before],
+            self.sums[after] - self.sums[before],
+        );
+        let part = if gained > 0.0 {
+            (goal - self.sums[before]) / gained
+        } else {
+            1.0
+        };
         Some(self.times[before] + step * part - self.times[from])
     }
 }

@@ -61,8 +61,14 @@ struct Widths {
     down: [f64; 2],
     up: [f64; 2],
 }
-const DONE: Widths = Widths { down: [0.4, 0.3], up: [1.3, 0.0] };
-const FULL: Widths = Widths { down: [1.3, 2.5], up: [1.6, 0.5] };
+const DONE: Widths = Widths {
+    down: [0.4, 0.3],
+    up: [1.3, 0.0],
+};
+const FULL: Widths = Widths {
+    down: [1.3, 2.5],
+    up: [1.6, 0.5],
+};
 
 /// The logarithms of the factors on either side.
 #[derive(Clone, Copy)]
@@ -76,7 +82,10 @@ impl Range {
         let uncertainty = prediction.uncertainty(likely_s);
         let [sooner, later] = prediction.disagreement(bytes, likely_s);
         let side = |[speed, trends]: [f64; 2], apart: f64| speed * uncertainty + trends * apart;
-        Self { down: side(widths.down, sooner), up: side(widths.up, later) }
+        Self {
+            down: side(widths.down, sooner),
+            up: side(widths.up, later),
+        }
     }
 }
 
@@ -97,21 +106,30 @@ impl Eta {
         };
         if let Some(likely_s) = eta.likely_s {
             eta.soonest_s = likely_s * (-wider(eta.soonest_s, least - error)).exp();
-            eta.latest_s =
-                eta.latest_s.map(|latest_s| likely_s * wider(latest_s, most + error).exp() + END_S);
+            eta.latest_s = eta
+                .latest_s
+                .map(|latest_s| likely_s * wider(latest_s, most + error).exp() + END_S);
             eta.likely_s = Some(likely_s + END_S);
         }
         Some(eta)
     }
 
     pub fn full(usage: &Sums, free: f64, usual_speed: Option<f64>) -> Option<Self> {
-        Some(Self::of(&Prediction::of(usage, free, usual_speed)?, free, &FULL))
+        Some(Self::of(
+            &Prediction::of(usage, free, usual_speed)?,
+            free,
+            &FULL,
+        ))
     }
 
     fn of(prediction: &Prediction, bytes: f64, widths: &Widths) -> Self {
         let (seen_s, likely_s) = (prediction.seen_s, prediction.time(bytes));
         let is_expected = likely_s < NEVER * seen_s;
-        let reached_s = if is_expected { likely_s } else { NEVER * seen_s };
+        let reached_s = if is_expected {
+            likely_s
+        } else {
+            NEVER * seen_s
+        };
         let range = Range::of(prediction, bytes, reached_s, widths);
         let latest_s = reached_s * range.up.exp();
         let is_tested = seen_s >= LEAST_SEEN_S && reached_s <= FAR_AHEAD * seen_s;
@@ -119,7 +137,11 @@ impl Eta {
             likely_s: is_expected.then_some(likely_s),
             soonest_s: (reached_s * (-range.down).exp() - TICK_S / 2.0).max(0.0),
             latest_s: (is_expected && latest_s < NEVER * seen_s).then_some(latest_s + TICK_S / 2.0),
-            basis: if is_tested { EtaBasis::Tested } else { EtaBasis::RecentSpeed },
+            basis: if is_tested {
+                EtaBasis::Tested
+            } else {
+                EtaBasis::RecentSpeed
+            },
             seen_s,
         }
     }
@@ -128,18 +150,31 @@ impl Eta {
 impl Growth {
     /// If it cannot grow by more than `most`.
     pub fn at_most(self, most: Option<u64>, free: Option<f64>) -> Self {
-        let (Some(most), Some(free)) = (most, free) else { return self };
+        let (Some(most), Some(free)) = (most, free) else {
+            return self;
+        };
         let upper = self.upper_bytes.map_or(most, |upper| upper.min(most));
         let add = (upper as f64 - free).max(0.0) as u64;
-        Self { likely_bytes: self.likely_bytes.min(most), upper_bytes: Some(upper), add_bytes: Some(add) }
+        Self {
+            likely_bytes: self.likely_bytes.min(most),
+            upper_bytes: Some(upper),
+            add_bytes: Some(add),
+        }
     }
 
     /// Until the backup is done.
     pub fn until(done: Eta, usage: &Sums, free: f64, usual_speed: Option<f64>) -> Option<Self> {
         let seconds = done.likely_s?;
         let Some(prediction) = Prediction::of(usage, free, usual_speed) else {
-            let upper_bytes = done.latest_s.filter(|latest_s| *latest_s < usage.quiet_s).map(|_| 0);
-            return Some(Self { likely_bytes: 0, upper_bytes, add_bytes: upper_bytes });
+            let upper_bytes = done
+                .latest_s
+                .filter(|latest_s| *latest_s < usage.quiet_s)
+                .map(|_| 0);
+            return Some(Self {
+                likely_bytes: 0,
+                upper_bytes,
+                add_bytes: upper_bytes,
+            });
         };
         let likely = prediction.gain(seconds);
         let range = Range::of(&prediction, likely, seconds, &FULL);

@@ -8,10 +8,10 @@ mod curve;
 mod eta;
 mod remaining;
 mod remedy;
-mod text;
-mod trend;
 #[cfg(test)]
 mod tests;
+mod text;
+mod trend;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -96,50 +96,81 @@ pub struct Room {
 impl Room {
     /// With so many bytes more.
     fn cannot_overflow(&self, more: u64) -> bool {
-        self.most_bytes.is_some_and(|most| most <= self.free_bytes.saturating_add(more))
+        self.most_bytes
+            .is_some_and(|most| most <= self.free_bytes.saturating_add(more))
     }
 
     /// `snapshot vg0/data_snapshot` or `thin pool vg0/pool`
     fn name(&self) -> String {
-        format!("{} {}", if self.is_pool { "thin pool" } else { "snapshot" }, self.volume.name)
+        format!(
+            "{} {}",
+            if self.is_pool {
+                "thin pool"
+            } else {
+                "snapshot"
+            },
+            self.volume.name
+        )
     }
 }
 
 /// The forecast, from what was seen of this run and of earlier ones.
-pub fn outlook(left: RemainingReads, room: Option<Room>, curve: &Curve, earlier: &PastRuns) -> Outlook {
+pub fn outlook(
+    left: RemainingReads,
+    room: Option<Room>,
+    curve: &Curve,
+    earlier: &PastRuns,
+) -> Outlook {
     let (reads, usage) = (curve.reads(), curve.usage());
     let idle_s = reads.as_ref().map_or(0.0, |reads| reads.idle_s());
     // A reader that stopped does not tell when it will be done.
-    let done = reads.as_ref().filter(|_| idle_s < IDLE_S || left.left_bytes == Some(0));
+    let done = reads
+        .as_ref()
+        .filter(|_| idle_s < IDLE_S || left.left_bytes == Some(0));
     let done = done.and_then(|reads| Eta::done(reads, &left, earlier.read_speed()));
     let free = room.as_ref().map(|room| room.free_bytes as f64);
     let usage = usage.filter(|_| room.is_some());
     let cannot_overflow = room.as_ref().is_some_and(|room| room.cannot_overflow(0));
     let growing = usage.as_ref().filter(|_| !cannot_overflow);
     let full = growing.and_then(|usage| Eta::full(usage, free?, earlier.growth_speed()));
-    let growth = usage.as_ref().and_then(|usage| Growth::until(done?, usage, free?, earlier.growth_speed()));
-    let growth = growth.map(|growth| growth.at_most(room.as_ref().and_then(|room| room.most_bytes), free));
+    let growth = usage
+        .as_ref()
+        .and_then(|usage| Growth::until(done?, usage, free?, earlier.growth_speed()));
+    let growth =
+        growth.map(|growth| growth.at_most(room.as_ref().and_then(|room| room.most_bytes), free));
     let verdict = match (done, full) {
         _ if cannot_overflow => OutlookVerdict::DoneFirst,
         (None, None) => OutlookVerdict::TooEarly,
-        (Some(done), Some(full)) if done.seen_s.min(full.seen_s) >= LEAST_SEEN_S => verdict(done, full),
+        (Some(done), Some(full)) if done.seen_s.min(full.seen_s) >= LEAST_SEEN_S => {
+            verdict(done, full)
+        }
         // If it stayed empty for as long as the backup will take, it will rarely fill in that time.
-        (Some(Eta { latest_s: Some(latest_s), .. }), None)
-            if usage.as_ref().is_some_and(|usage| usage.quiet_s > latest_s) =>
-        {
+        (
+            Some(Eta {
+                latest_s: Some(latest_s),
+                ..
+            }),
+            None,
+        ) if usage.as_ref().is_some_and(|usage| usage.quiet_s > latest_s) => {
             OutlookVerdict::DoneFirst
         }
         _ => OutlookVerdict::Open,
     };
     let full_with = |more: u64| {
-        let growing =
-            usage.as_ref().filter(|_| !room.as_ref().is_some_and(|room| room.cannot_overflow(more)));
+        let growing = usage
+            .as_ref()
+            .filter(|_| !room.as_ref().is_some_and(|room| room.cannot_overflow(more)));
         Eta::full(growing?, free? + more as f64, earlier.growth_speed())
     };
     let is_short = verdict != OutlookVerdict::DoneFirst;
-    let add = growth.and_then(|growth| growth.add_bytes).filter(|add| *add > 0 && is_short);
+    let add = growth
+        .and_then(|growth| growth.add_bytes)
+        .filter(|add| *add > 0 && is_short);
     let mut outlook = Outlook {
-        remedy: room.as_ref().zip(add).map(|(room, add)| Remedy::of(&room.volume, add, full_with)),
+        remedy: room
+            .as_ref()
+            .zip(add)
+            .map(|(room, add)| Remedy::of(&room.volume, add, full_with)),
         overflows: room.as_ref().map(Room::name),
         cannot_overflow,
         free_bytes: room.as_ref().map(|room| room.free_bytes),
@@ -156,7 +187,10 @@ pub fn outlook(left: RemainingReads, room: Option<Room>, curve: &Curve, earlier:
 }
 
 fn verdict(done: Eta, full: Eta) -> OutlookVerdict {
-    let is_before = |one: Eta, other: Eta| one.latest_s.is_some_and(|latest_s| latest_s < other.soonest_s);
+    let is_before = |one: Eta, other: Eta| {
+        one.latest_s
+            .is_some_and(|latest_s| latest_s < other.soonest_s)
+    };
     match () {
         () if is_before(done, full) => OutlookVerdict::DoneFirst,
         () if is_before(full, done) => OutlookVerdict::FullFirst,
@@ -171,8 +205,12 @@ fn risk(verdict: OutlookVerdict, done: Option<Eta>, full: Option<Eta>) -> Risk {
         let (done_s, full_s) = (done.likely_s?, full.likely_s?);
         let lead = (full_s / done_s).ln();
         let apart = match lead > 0.0 {
-            true => (done.latest_s? / done_s).ln().hypot((full_s / full.soonest_s).ln()),
-            false => (full.latest_s? / full_s).ln().hypot((done_s / done.soonest_s).ln()),
+            true => (done.latest_s? / done_s)
+                .ln()
+                .hypot((full_s / full.soonest_s).ln()),
+            false => (full.latest_s? / full_s)
+                .ln()
+                .hypot((done_s / done.soonest_s).ln()),
         };
         Some(lead / (apart / RANGE_DEVIATIONS))
     });

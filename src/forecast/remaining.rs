@@ -60,9 +60,11 @@ impl RemainingReads {
         let shares = earlier.shares();
         let (from, totals, runs) = match file_system_bytes {
             Some(used) if shares.is_empty() => (Basis::FileSystem, vec![used as f64], 0),
-            Some(used) => {
-                (Basis::FileSystem, shares.iter().map(|share| share * used as f64).collect(), shares.len())
-            }
+            Some(used) => (
+                Basis::FileSystem,
+                shares.iter().map(|share| share * used as f64).collect(),
+                shares.len(),
+            ),
             None if earlier.runs.is_empty() => (Basis::Nothing, Vec::new(), 0),
             None => (Basis::EarlierRuns, earlier.totals(), earlier.runs.len()),
         };
@@ -74,7 +76,8 @@ impl RemainingReads {
         let expected = match (from, file_system_bytes) {
             (Basis::FileSystem, Some(used)) => file_system_text(used, &shares),
             (Basis::EarlierRuns, _) => earlier.sentence(&totals),
-            _ => "No file system is mounted on it, and there is no earlier run of the same origin".into(),
+            _ => "No file system is mounted on it, and there is no earlier run of the same origin"
+                .into(),
         };
         let read_text = match read {
             None => "the bytes read so far are unknown".into(),
@@ -101,9 +104,15 @@ impl PastRuns {
 
     /// The shares of their file systems that successful runs read, in ascending order.
     fn shares(&self) -> Vec<f64> {
-        let share =
-            |run: &PastRun| Some(run.read_bytes as f64 / run.file_system_bytes.filter(|b| *b > 0)? as f64);
-        sorted(self.runs.iter().filter(|_| !self.is_unreported).filter_map(share))
+        let share = |run: &PastRun| {
+            Some(run.read_bytes as f64 / run.file_system_bytes.filter(|b| *b > 0)? as f64)
+        };
+        sorted(
+            self.runs
+                .iter()
+                .filter(|_| !self.is_unreported)
+                .filter_map(share),
+        )
     }
 
     /// The median read speed.
@@ -117,21 +126,31 @@ impl PastRuns {
     }
 
     fn speed(&self, bytes: impl Fn(&PastRun) -> Option<u64>) -> Option<f64> {
-        let of = |run: &PastRun| Some(bytes(run)? as f64 / run.seconds).filter(|speed| speed.is_finite());
+        let of = |run: &PastRun| {
+            Some(bytes(run)? as f64 / run.seconds).filter(|speed| speed.is_finite())
+        };
         median(&sorted(self.runs.iter().filter_map(of)))
     }
 
     /// `The last 3 runs of the same origin read 40.0 GiB (36.0 GiB to 44.0 GiB)`
     fn sentence(&self, totals: &[f64]) -> String {
         let (which, range) = match totals {
-            [least, .., most] => {
-                (format!("{} runs", totals.len()), format!(" ({} to {})", size(*least), size(*most)))
-            }
+            [least, .., most] => (
+                format!("{} runs", totals.len()),
+                format!(" ({} to {})", size(*least), size(*most)),
+            ),
             _ => ("run".to_string(), String::new()),
         };
-        let unreported = if self.is_unreported { ", whose outcomes were not reported," } else { "" };
+        let unreported = if self.is_unreported {
+            ", whose outcomes were not reported,"
+        } else {
+            ""
+        };
         let total = median(totals).unwrap_or_default();
-        format!("The last {which} of the same origin{unreported} read {}{range}", size(total))
+        format!(
+            "The last {which} of the same origin{unreported} read {}{range}",
+            size(total)
+        )
     }
 }
 

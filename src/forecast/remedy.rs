@@ -40,13 +40,20 @@ impl Remedy {
 
     fn sentence(&self, volume: &Extensible, needed: u64) -> String {
         let (vg, lasts) = (&volume.vg, self.lasts());
-        let within =
-            self.full.map_or("now".into(), |full| format!("within {}", duration_text(full.soonest_s)));
-        let needs = format!("the backup needs {} more, but VG {vg} has", size_text(needed));
+        let within = self.full.map_or("now".into(), |full| {
+            format!("within {}", duration_text(full.soonest_s))
+        });
+        let needs = format!(
+            "the backup needs {} more, but VG {vg} has",
+            size_text(needed)
+        );
         match &self.command {
             Some(command) if self.is_enough => {
-                let if_free =
-                    if volume.free.is_none() { format!(" if VG {vg} has free space") } else { String::new() };
+                let if_free = if volume.free.is_none() {
+                    format!(" if VG {vg} has free space")
+                } else {
+                    String::new()
+                };
                 match self.full {
                     Some(_) => {
                         format!(

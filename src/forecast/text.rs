@@ -5,8 +5,16 @@ use crate::units::{capital, duration_text, rough_text};
 
 /// One sentence for each time, and one for the verdict.
 pub fn sentences(outlook: &Outlook, is_pool: bool, idle_s: f64) -> String {
-    let sentences = [Some(done(outlook, idle_s)), Some(full(outlook)), verdict(outlook, is_pool)];
-    sentences.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    let sentences = [
+        Some(done(outlook, idle_s)),
+        Some(full(outlook)),
+        verdict(outlook, is_pool),
+    ];
+    sentences
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn done(outlook: &Outlook, idle_s: f64) -> String {
@@ -22,18 +30,29 @@ fn full(outlook: &Outlook) -> String {
     match (&outlook.overflows, outlook.full) {
         (None, _) => "The snapshot's usage is unknown.".into(),
         (Some(name), _) if outlook.cannot_overflow => {
-            format!("{} cannot overflow: it can hold a copy of its whole origin.", capital(name))
+            format!(
+                "{} cannot overflow: it can hold a copy of its whole origin.",
+                capital(name)
+            )
         }
         (Some(name), None) => format!("{} did not grow yet.", capital(name)),
-        (Some(name), Some(full)) => {
-            full.sentence(&format!("{name} is full"), &format!("{} is full", capital(name)))
-        }
+        (Some(name), Some(full)) => full.sentence(
+            &format!("{name} is full"),
+            &format!("{} is full", capital(name)),
+        ),
     }
 }
 
 fn verdict(outlook: &Outlook, is_pool: bool) -> Option<String> {
-    let remedy = outlook.remedy.as_ref().map_or("make it larger now", |remedy| &remedy.text);
-    let will = if outlook.verdict == OutlookVerdict::FullFirst { "will" } else { "will probably" };
+    let remedy = outlook
+        .remedy
+        .as_ref()
+        .map_or("make it larger now", |remedy| &remedy.text);
+    let will = if outlook.verdict == OutlookVerdict::FullFirst {
+        "will"
+    } else {
+        "will probably"
+    };
     let are_known = outlook.done.is_some() && outlook.full.is_some();
     Some(match (outlook.verdict, outlook.risk) {
         (OutlookVerdict::DoneFirst, _) if outlook.cannot_overflow => return None,
@@ -46,7 +65,10 @@ fn verdict(outlook: &Outlook, is_pool: bool) -> Option<String> {
         }
         (_, Risk::Race) => format!("It is a race: {remedy}."),
         (OutlookVerdict::Open, _) if are_known => match &outlook.remedy {
-            Some(remedy) => format!("The backup will probably be done first. To be sure, {}.", remedy.text),
+            Some(remedy) => format!(
+                "The backup will probably be done first. To be sure, {}.",
+                remedy.text
+            ),
             None => "The backup will probably be done first.".into(),
         },
         (OutlookVerdict::Open, _) if outlook.remedy.is_some() => format!("To be sure, {remedy}."),
@@ -59,23 +81,36 @@ impl Eta {
     fn sentence(self, event: &str, event_first: &str) -> String {
         let when = match (self.likely_s, self.latest_s) {
             (None, _) => {
-                return format!("{event_first} in {} at the soonest.", duration_text(self.soonest_s));
+                return format!(
+                    "{event_first} in {} at the soonest.",
+                    duration_text(self.soonest_s)
+                );
             }
-            (Some(likely_s), _) => format!("in {} ({})", duration_text(likely_s), self.bounds_text()),
+            (Some(likely_s), _) => {
+                format!("in {} ({})", duration_text(likely_s), self.bounds_text())
+            }
         };
         match self.basis {
             EtaBasis::Tested => format!("{event_first} {when}."),
             EtaBasis::RecentSpeed => {
-                format!("At the speed of the last {}, {event} {when}.", duration_text(self.seen_s))
+                format!(
+                    "At the speed of the last {}, {event} {when}.",
+                    duration_text(self.seen_s)
+                )
             }
         }
     }
 
     /// `in 6 to 9 min`
     pub fn in_text(self) -> String {
-        let is_exact =
-            self.latest_s.is_some_and(|latest_s| rough_text(latest_s) == rough_text(self.soonest_s));
-        format!("in {}{}", if is_exact { "about " } else { "" }, self.short_text())
+        let is_exact = self
+            .latest_s
+            .is_some_and(|latest_s| rough_text(latest_s) == rough_text(self.soonest_s));
+        format!(
+            "in {}{}",
+            if is_exact { "about " } else { "" },
+            self.short_text()
+        )
     }
 
     /// `6 to 9 min`
@@ -87,7 +122,11 @@ impl Eta {
             Some(latest) => {
                 let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_string());
                 let is_same = unit(&soonest) == unit(&latest);
-                let from = if is_same { soonest.split(' ').next().unwrap_or_default() } else { &soonest };
+                let from = if is_same {
+                    soonest.split(' ').next().unwrap_or_default()
+                } else {
+                    &soonest
+                };
                 format!("{from} to {latest}")
             }
         }

@@ -128,24 +128,45 @@ impl Prediction {
         let step = (last / MOST_TESTS).max(1);
         let moments: Vec<usize> = (2..last).step_by(step).chain([last]).collect();
         let all = candidates(past, &moments, usual_speed);
-        let mut times: Vec<f64> = all.iter().map(|one| one.at[moments.len() - 1].time(bytes)).collect();
+        let mut times: Vec<f64> = all
+            .iter()
+            .map(|one| one.at[moments.len() - 1].time(bytes))
+            .collect();
         times.sort_unstable_by(f64::total_cmp);
         let tests = tests(past, &moments, bytes, times[times.len() / 2]);
-        let trends =
-            all.iter().zip(weights(&all, &tests)).map(|(one, weight)| (one.at[moments.len() - 1], weight));
-        Some(Self { trends: trends.collect(), variance: variance(past), seen_s: past.seen_s() })
+        let trends = all
+            .iter()
+            .zip(weights(&all, &tests))
+            .map(|(one, weight)| (one.at[moments.len() - 1], weight));
+        Some(Self {
+            trends: trends.collect(),
+            variance: variance(past),
+            seen_s: past.seen_s(),
+        })
     }
 
     /// The seconds until so many bytes more; infinite if never. From the mean of the speeds, so a trend that never reaches
     /// it counts as none.
     pub fn time(&self, bytes: f64) -> f64 {
-        let speeds = self.trends.iter().map(|(trend, weight)| (1.0 / trend.time(bytes), *weight));
-        if bytes <= 0.0 { 0.0 } else { 1.0 / middle(speeds.collect()) }
+        let speeds = self
+            .trends
+            .iter()
+            .map(|(trend, weight)| (1.0 / trend.time(bytes), *weight));
+        if bytes <= 0.0 {
+            0.0
+        } else {
+            1.0 / middle(speeds.collect())
+        }
     }
 
     /// The bytes in so many seconds.
     pub fn gain(&self, seconds: f64) -> f64 {
-        middle(self.trends.iter().map(|(trend, weight)| (trend.gain(seconds), *weight)).collect())
+        middle(
+            self.trends
+                .iter()
+                .map(|(trend, weight)| (trend.gain(seconds), *weight))
+                .collect(),
+        )
     }
 
     /// The standard error of the speed in so many seconds: that of what was seen, and of what comes.
@@ -158,7 +179,9 @@ impl Prediction {
     pub fn disagreement(&self, bytes: f64, seconds: f64) -> [f64; 2] {
         let apart = |side: f64| {
             let squares = self.trends.iter().map(|(trend, weight)| {
-                let sooner = (seconds / trend.time(bytes)).clamp(1.0 / MOST_APART, MOST_APART).ln();
+                let sooner = (seconds / trend.time(bytes))
+                    .clamp(1.0 / MOST_APART, MOST_APART)
+                    .ln();
                 ((side * sooner).max(0.0).powi(2), weight.sqrt())
             });
             mean(squares).sqrt()
@@ -168,7 +191,15 @@ impl Prediction {
 }
 
 fn candidates(past: &Sums, moments: &[usize], usual_speed: Option<f64>) -> Vec<Candidate> {
-    let usual = usual_speed.map(|speed| vec![Trend { speed, loss_per_s: 0.0 }; moments.len()]);
+    let usual = usual_speed.map(|speed| {
+        vec![
+            Trend {
+                speed,
+                loss_per_s: 0.0
+            };
+            moments.len()
+        ]
+    });
     let lines = half_lives(past).map(|s| (untested(s), line(past, s, moments)));
     lines
         .chain(FITTED_S.map(|s| (untested(s), fitted(past, s, moments))))
@@ -195,7 +226,8 @@ fn middle(mut numbers: Vec<(f64, f64)>) -> f64 {
 fn half_lives(past: &Sums) -> impl Iterator<Item = f64> {
     let all = (0..MOST_LINES).map(|power| SHORTEST_S * f64::from(1 << power));
     let seen_s = past.seen_s().max(2.0 * SHORTEST_S);
-    all.take_while(move |half_life_s| *half_life_s < seen_s).chain([f64::INFINITY])
+    all.take_while(move |half_life_s| *half_life_s < seen_s)
+        .chain([f64::INFINITY])
 }
 
 /// The error of a line before it is tested: a shorter mean varies more.
@@ -208,7 +240,10 @@ fn line(past: &Sums, half_life_s: f64, moments: &[usize]) -> Vec<Trend> {
     let [mut seconds, mut bytes] = [0.0; 2];
     at_moments(past, half_life_s, moments, |kept, step_s, step, _| {
         (seconds, bytes) = (seconds * kept + step_s, bytes * kept + step);
-        Trend { speed: (bytes / seconds).max(0.0), loss_per_s: 0.0 }
+        Trend {
+            speed: (bytes / seconds).max(0.0),
+            loss_per_s: 0.0,
+        }
     })
 }
 
@@ -218,13 +253,23 @@ fn fitted(past: &Sums, half_life_s: f64, moments: &[usize]) -> Vec<Trend> {
     let mut now_s = 0.0;
     at_moments(past, half_life_s, moments, |kept, step_s, _, gained| {
         now_s += step_s;
-        for (sum, term) in sums.iter_mut().zip([1.0, now_s, now_s * now_s, gained, gained * now_s]) {
+        for (sum, term) in sums
+            .iter_mut()
+            .zip([1.0, now_s, now_s * now_s, gained, gained * now_s])
+        {
             *sum = *sum * kept + step_s * term;
         }
         let [x, xx, y, xy] = [sums[1], sums[2], sums[3], sums[4]].map(|sum| sum / sums[0]);
         let scatter = xx - x * x;
-        let speed = if scatter > 0.0 { (xy - x * y) / scatter } else { gained / now_s };
-        Trend { speed: speed.max(0.0), loss_per_s: 0.0 }
+        let speed = if scatter > 0.0 {
+            (xy - x * y) / scatter
+        } else {
+            gained / now_s
+        };
+        Trend {
+            speed: speed.max(0.0),
+            loss_per_s: 0.0,
+        }
     })
 }
 
@@ -239,9 +284,16 @@ fn bent(past: &Sums, half_life_s: f64, moments: &[usize]) -> Vec<Trend> {
         }
         let [x, xx, y, xy] = [sums[1], sums[2], sums[3], sums[4]].map(|sum| sum / sums[0]);
         let (scatter, together) = (xx - x * x, xy - x * y);
-        let slope = if scatter > 1e-9 * x * x { together / scatter } else { 0.0 };
+        let slope = if scatter > 1e-9 * x * x {
+            together / scatter
+        } else {
+            0.0
+        };
         let loss_per_s = (-slope).max(-MOST_RISE * y / (gained + 1.0));
-        Trend { speed: (y - loss_per_s * (gained - x)).max(0.0), loss_per_s }
+        Trend {
+            speed: (y - loss_per_s * (gained - x)).max(0.0),
+            loss_per_s,
+        }
     })
 }
 
@@ -256,7 +308,12 @@ fn at_moments(
     let (mut wanted, mut found) = (moments.iter().peekable(), Vec::with_capacity(moments.len()));
     for (index, (times, sums)) in past.times.windows(2).zip(past.sums.windows(2)).enumerate() {
         let step_s = times[1] - times[0];
-        let now = trend((-step_s / half_life_s).exp2(), step_s, sums[1] - sums[0], sums[1] - past.sums[0]);
+        let now = trend(
+            (-step_s / half_life_s).exp2(),
+            step_s,
+            sums[1] - sums[0],
+            sums[1] - past.sums[0],
+        );
         if wanted.next_if_eq(&&(index + 1)).is_some() {
             found.push(now);
         }
@@ -272,9 +329,21 @@ fn tests(past: &Sums, moments: &[usize], bytes: f64, about_s: f64) -> Vec<Test> 
         let age_s = past.times[last] - past.times[moment];
         let bytes = bytes.min(past.sums[last] - past.sums[moment]);
         let is_open = bytes <= 0.0;
-        let took_s = if is_open { age_s } else { past.time_of(moment, bytes)? };
-        let weight = (-(age_s - took_s) / END_HALF_LIFE_S - age_s / (START_HALF_LIFE * past.seen_s())).exp2();
-        (age_s >= LEAST_AGE_S).then_some(Test { from, bytes, took_s, is_open, weight })
+        let took_s = if is_open {
+            age_s
+        } else {
+            past.time_of(moment, bytes)?
+        };
+        let weight = (-(age_s - took_s) / END_HALF_LIFE_S
+            - age_s / (START_HALF_LIFE * past.seen_s()))
+        .exp2();
+        (age_s >= LEAST_AGE_S).then_some(Test {
+            from,
+            bytes,
+            took_s,
+            is_open,
+            weight,
+        })
     };
     let mut tests: Vec<Test> = moments.iter().enumerate().filter_map(test).collect();
     let longest_s = tests.iter().map(|test| test.took_s).fold(0.0, f64::max);
@@ -288,21 +357,38 @@ impl Test {
     /// How far the forecast was from what it took, on a logarithmic scale.
     fn error(&self, forecast_s: f64) -> f64 {
         let error = (self.took_s.max(LEAST_TIME_S) / forecast_s.max(LEAST_TIME_S)).ln();
-        error.clamp(if self.is_open { 0.0 } else { -MOST_ERROR }, MOST_ERROR).abs()
+        error
+            .clamp(if self.is_open { 0.0 } else { -MOST_ERROR }, MOST_ERROR)
+            .abs()
     }
 }
 
 /// Of each trend; their sum is 1.
 fn weights(all: &[Candidate], tests: &[Test]) -> Vec<f64> {
     let error = |one: &Candidate, test: &Test| test.error(one.at[test.from].time(test.bytes));
-    let errors: Vec<Vec<f64>> =
-        all.iter().map(|one| tests.iter().map(|test| error(one, test)).collect()).collect();
-    let least = |test: usize| errors.iter().map(|of| of[test]).fold(f64::INFINITY, f64::min);
+    let errors: Vec<Vec<f64>> = all
+        .iter()
+        .map(|one| tests.iter().map(|test| error(one, test)).collect())
+        .collect();
+    let least = |test: usize| {
+        errors
+            .iter()
+            .map(|of| of[test])
+            .fold(f64::INFINITY, f64::min)
+    };
     let best: Vec<(f64, f64)> = (0..tests.len())
-        .map(|test| (least(test), tests[test].weight * (1.0 - least(test) / UNFORESEEN).max(0.0)))
+        .map(|test| {
+            (
+                least(test),
+                tests[test].weight * (1.0 - least(test) / UNFORESEEN).max(0.0),
+            )
+        })
         .collect();
     let weight = |(one, errors): (&Candidate, &Vec<f64>)| {
-        let worse = errors.iter().zip(&best).map(|(error, (least, weight))| (error - least, *weight));
+        let worse = errors
+            .iter()
+            .zip(&best)
+            .map(|(error, (least, weight))| (error - least, *weight));
         (mean(worse.chain([(one.untested, UNTESTED)])) + LEAST_ERROR).powi(SELECTION)
     };
     let weights: Vec<f64> = all.iter().zip(&errors).map(weight).collect();

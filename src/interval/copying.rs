@@ -72,8 +72,9 @@ impl Interval {
 
     /// Whether this PV's group has a thick snapshot.
     pub fn may_copy(&self, pv: &Device) -> bool {
-        let is_one =
-            |volume: &Volume| volume.kind == VolumeKind::Snapshot && Some(&volume.vg) == pv.vg.as_ref();
+        let is_one = |volume: &Volume| {
+            volume.kind == VolumeKind::Snapshot && Some(&volume.vg) == pv.vg.as_ref()
+        };
         self.topology.volumes.iter().any(is_one)
     }
 
@@ -81,8 +82,14 @@ impl Interval {
     /// area splits over several PVs.
     pub fn share(&self, pv: &Device) -> Option<Share> {
         let mut share = Share::default();
-        let origins = self.topology.volumes.iter().filter(|volume| volume.real.is_some());
-        for origin in origins.filter(|origin| self.topology.thick_snapshots(origin).next().is_some()) {
+        let origins = self
+            .topology
+            .volumes
+            .iter()
+            .filter(|volume| volume.real.is_some());
+        for origin in
+            origins.filter(|origin| self.topology.thick_snapshots(origin).next().is_some())
+        {
             let snapshots = || self.topology.thick_snapshots(origin);
             let touches = |volume: &Volume| volume.pvs.iter().any(|name| **name == *pv.name);
             if !touches(origin) && !snapshots().any(touches) {
@@ -92,8 +99,17 @@ impl Interval {
             share.read += bytes_on(origin, pv, copied)?;
             for snapshot in snapshots() {
                 let cow = self.devices.get(snapshot.cow?)?.work?;
-                let into_it = self.devices.get(snapshot.device?)?.work?.sectors_written.bytes();
-                share.written += bytes_on(snapshot, pv, cow.sectors_written.bytes().saturating_sub(into_it))?;
+                let into_it = self
+                    .devices
+                    .get(snapshot.device?)?
+                    .work?
+                    .sectors_written
+                    .bytes();
+                share.written += bytes_on(
+                    snapshot,
+                    pv,
+                    cow.sectors_written.bytes().saturating_sub(into_it),
+                )?;
             }
         }
         Some(share)
@@ -107,8 +123,8 @@ impl Interval {
             _ => volume,
         };
         let mut volumes = self.volumes();
-        let is_merging =
-            volumes.any(|(other, state)| other.uuid == origin.uuid && state.state == State::Merging);
+        let is_merging = volumes
+            .any(|(other, state)| other.uuid == origin.uuid && state.state == State::Merging);
         let has_snapshots = self.topology.thick_snapshots(origin).next().is_some();
         (origin.real.is_some() && has_snapshots && !is_merging).then_some(origin)
     }

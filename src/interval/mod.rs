@@ -170,13 +170,20 @@ impl Interval {
     /// The I/O of all devices in the host's total; `None` if one of them is unknown.
     pub fn total(&self) -> Option<Work> {
         let devices = self.topology.devices.iter().zip(&self.devices);
-        Work::sum(devices.filter(|(device, _)| device.counts).map(|(_, interval)| interval.work))
+        Work::sum(
+            devices
+                .filter(|(device, _)| device.counts)
+                .map(|(_, interval)| interval.work),
+        )
     }
 
     /// What a device did.
     pub fn work_of(&self, device: &Device) -> Option<Work> {
         let mut devices = self.topology.devices.iter().zip(&self.devices);
-        devices.find(|(other, _)| other.identity == device.identity)?.1.work
+        devices
+            .find(|(other, _)| other.identity == device.identity)?
+            .1
+            .work
     }
 
     /// Volumes and their states.
@@ -189,7 +196,8 @@ impl Interval {
         &'a self,
         pool: &'a Volume,
     ) -> impl Iterator<Item = (&'a Volume, &'a VolumeState)> {
-        self.volumes().filter(|(volume, _)| volume.vg == pool.vg && volume.pool.as_ref() == Some(&pool.lv))
+        self.volumes()
+            .filter(|(volume, _)| volume.vg == pool.vg && volume.pool.as_ref() == Some(&pool.lv))
     }
 
     /// Used bytes of the file system on a mounted volume, if known.
@@ -197,9 +205,15 @@ impl Interval {
         let number = self.topology.devices.get(volume.device?)?.number;
         let is_there = |usage: &&Usage| {
             usage.mount.number == number
-                && volume.mounted_on.as_ref().is_some_and(|points| points.contains(&usage.mount.point))
+                && volume
+                    .mounted_on
+                    .as_ref()
+                    .is_some_and(|points| points.contains(&usage.mount.point))
         };
-        self.usages.iter().find(is_there).map(|usage| usage.used_bytes)
+        self.usages
+            .iter()
+            .find(is_there)
+            .map(|usage| usage.used_bytes)
     }
 
     /// The I/O of a volume's own device.
@@ -212,7 +226,9 @@ fn device_intervals(before: Option<&SampledMachine>, now: &SampledMachine) -> Ve
     let counters_before = before.map(counters_by_identity).unwrap_or_default();
     let lines = by_number(&now.sample);
     let devices = now.topology.devices.iter().map(|device| {
-        let Some(line) = lines.get(&device.number) else { return DeviceInterval::default() };
+        let Some(line) = lines.get(&device.number) else {
+            return DeviceInterval::default();
+        };
         let before = counters_before.get(&(&*device.identity, device.generation));
         DeviceInterval {
             work: before.and_then(|before| Work::between(before, &line.counters)),
@@ -228,19 +244,30 @@ fn counters_by_identity(observed: &SampledMachine) -> HashMap<(&str, Option<u64>
     let devices = observed.topology.devices.iter();
     devices
         .filter_map(|device| {
-            Some(((&*device.identity, device.generation), lines.get(&device.number)?.counters))
+            Some((
+                (&*device.identity, device.generation),
+                lines.get(&device.number)?.counters,
+            ))
         })
         .collect()
 }
 
 fn by_number(sample: &Sample) -> HashMap<Number, &DeviceLine> {
-    sample.devices.iter().flatten().map(|line| (line.number, line)).collect()
+    sample
+        .devices
+        .iter()
+        .flatten()
+        .map(|line| (line.number, line))
+        .collect()
 }
 
 fn host(before: Option<&Sample>, now: &Sample) -> Host {
     let paged = |before: &Sample| {
         let (before, now) = (before.paging?, now.paging?);
-        Some((now.in_kib.checked_sub(before.in_kib)?, now.out_kib.checked_sub(before.out_kib)?))
+        Some((
+            now.in_kib.checked_sub(before.in_kib)?,
+            now.out_kib.checked_sub(before.out_kib)?,
+        ))
     };
     let pressure = |before: &Sample| now.pressure_us?.checked_sub(before.pressure_us?);
     Host {
@@ -258,6 +285,9 @@ fn cpu_work(before: &Sample, now: &Sample) -> Option<CpuWork> {
         user: now.user.checked_sub(before.user)?,
         system: now.system.checked_sub(before.system)?,
         iowait: now.iowait.saturating_sub(before.iowait),
-        total: now.total.checked_sub(before.total).filter(|total| *total > 0)?,
+        total: now
+            .total
+            .checked_sub(before.total)
+            .filter(|total| *total > 0)?,
     })
 }

@@ -70,8 +70,15 @@ pub fn fitting_chunk(write_bytes: f64) -> u64 {
 /// If the write cost is higher than writes of whole chunks can cause.
 fn smaller_chunks(figures: &Figures, setup: &Setup) -> Option<Advice> {
     let chunk = setup.chunk_bytes.filter(|_| setup.is_thick())?;
-    let cost = figures.copied.write_cost.filter(|cost| *cost > WHOLE_CHUNKS_COST)?;
-    let write = figures.origin.during.write_request_bytes.filter(|bytes| *bytes > 0.0)?;
+    let cost = figures
+        .copied
+        .write_cost
+        .filter(|cost| *cost > WHOLE_CHUNKS_COST)?;
+    let write = figures
+        .origin
+        .during
+        .write_request_bytes
+        .filter(|bytes| *bytes > 0.0)?;
     let fitting = fitting_chunk(write);
     (fitting < chunk).then(|| Advice {
         remedy: Remedy::SmallerChunks,
@@ -91,15 +98,30 @@ fn smaller_chunks(figures: &Figures, setup: &Setup) -> Option<Advice> {
 
 /// An option of `lvcreate`, with a leading blank.
 fn chunk_option(figures: &Figures) -> Option<String> {
-    Some(format!(" -c {}k", fitting_chunk(figures.origin.during.write_request_bytes?) / 1024))
+    Some(format!(
+        " -c {}k",
+        fitting_chunk(figures.origin.during.write_request_bytes?) / 1024
+    ))
 }
 
 /// If a busy PV carries both the origin and the COW area, and much of its I/O is copying. The setting includes the option
 /// for smaller chunks, since both change the same line.
-fn other_pv(figures: &Figures, setup: &Setup, options: Option<&str>, prefix: Prefix) -> Option<Advice> {
+fn other_pv(
+    figures: &Figures,
+    setup: &Setup,
+    options: Option<&str>,
+    prefix: Prefix,
+) -> Option<Advice> {
     let copying = copying(figures).filter(|_| setup.is_thick())?;
-    let is_full = |pv: &&PvWork| pv.utilisation.is_some_and(|utilisation| utilisation >= BUSY);
-    let pv = figures.pvs.iter().filter(|pv| pv.is_shared()).find(is_full)?;
+    let is_full = |pv: &&PvWork| {
+        pv.utilisation
+            .is_some_and(|utilisation| utilisation >= BUSY)
+    };
+    let pv = figures
+        .pvs
+        .iter()
+        .filter(|pv| pv.is_shared())
+        .find(is_full)?;
     let all = pv.read_bytes_per_s? + pv.written_bytes_per_s?;
     (copying >= all * PART_OF_PV).then(|| Advice {
         remedy: Remedy::OtherPv,
@@ -131,7 +153,11 @@ fn thin_snapshot(figures: &Figures, setup: &Setup) -> Option<Advice> {
     if cost < COSTLY_FOR_THIN && (snapshots < 2 || cost < COSTLY) {
         return None;
     }
-    let several = if snapshots > 1 { format!(", with {snapshots} snapshots") } else { String::new() };
+    let several = if snapshots > 1 {
+        format!(", with {snapshots} snapshots")
+    } else {
+        String::new()
+    };
     Some(Advice {
         remedy: Remedy::ThinSnapshot,
         text: "Move the origin to a thin pool and use thin snapshots. Set `activation/auto_set_activation_skip=0` in \
@@ -183,7 +209,9 @@ mod tests {
     }
 
     fn advised(figures: &Figures, setup: &Setup, remedy: Remedy) -> Option<Advice> {
-        advice(figures, setup, Prefix::Decimal).into_iter().find(|advice| advice.remedy == remedy)
+        advice(figures, setup, Prefix::Decimal)
+            .into_iter()
+            .find(|advice| advice.remedy == remedy)
     }
 
     /// Measurements gave 2.25, 3.0, and 7.9; in the last case some chunks were hit twice.
@@ -196,7 +224,10 @@ mod tests {
     #[test]
     fn a_chunk_fits_the_observed_writes() {
         let kib = |bytes: f64| fitting_chunk(bytes * 1024.0) / 1024;
-        assert_eq!([0.0, 4.0, 16.0, 23.0, 300.0, 9000.0].map(kib), [4, 4, 16, 16, 256, 512]);
+        assert_eq!(
+            [0.0, 4.0, 16.0, 23.0, 300.0, 9000.0].map(kib),
+            [4, 4, 16, 16, 256, 512]
+        );
     }
 
     #[test]
@@ -210,23 +241,39 @@ mod tests {
             "Writes to the origin had 16.0 KiB on average. Each byte cost 7.9 bytes on disk. In a first write of that \
              size, a byte costs up to 9.0 bytes with chunks of 64.0 KiB, and up to 3.0 with chunks of 16.0 KiB."
         );
-        assert_eq!(found.setting.as_deref(), Some("[tools]\nlvcreate=lvcreate -c 16k"));
+        assert_eq!(
+            found.setting.as_deref(),
+            Some("[tools]\nlvcreate=lvcreate -c 16k")
+        );
     }
 
     #[test]
     fn smaller_chunks_and_another_pv_are_one_setting() {
         let mut figures = example();
         figures.copied.write_cost = Some(7.9);
-        let setting = advised(&figures, &setup(), Remedy::OtherPv).unwrap().setting.unwrap();
-        assert_eq!(setting.lines().nth(1), Some("lvcreate=/usr/local/sbin/lvcreate-on-other-pv -c 16k"));
+        let setting = advised(&figures, &setup(), Remedy::OtherPv)
+            .unwrap()
+            .setting
+            .unwrap();
+        assert_eq!(
+            setting.lines().nth(1),
+            Some("lvcreate=/usr/local/sbin/lvcreate-on-other-pv -c 16k")
+        );
     }
 
     #[test]
     fn writes_of_whole_chunks_need_no_smaller_chunks() {
-        assert_eq!(advised(&example(), &setup(), Remedy::SmallerChunks), None, "2.9 may be sequential");
+        assert_eq!(
+            advised(&example(), &setup(), Remedy::SmallerChunks),
+            None,
+            "2.9 may be sequential"
+        );
         let mut figures = example();
         figures.copied.write_cost = Some(7.9);
-        let fitting = Setup { chunk_bytes: Some(16 * 1024), ..setup() };
+        let fitting = Setup {
+            chunk_bytes: Some(16 * 1024),
+            ..setup()
+        };
         assert_eq!(advised(&figures, &fitting, Remedy::SmallerChunks), None);
     }
 
@@ -234,7 +281,10 @@ mod tests {
     fn another_pv_helps_only_if_a_busy_one_carries_both() {
         let found = advised(&example(), &setup(), Remedy::OtherPv).unwrap();
         let setting = found.setting.unwrap();
-        assert_eq!(setting.lines().nth(1), Some("lvcreate=/usr/local/sbin/lvcreate-on-other-pv"));
+        assert_eq!(
+            setting.lines().nth(1),
+            Some("lvcreate=/usr/local/sbin/lvcreate-on-other-pv")
+        );
         assert_eq!(
             found.reason,
             "sda carries both the origin and the COW area. It was busy 98 % of the time. 3.49 MB/s of its 69.4 MB/s \
@@ -242,27 +292,45 @@ mod tests {
         );
         let mut figures = example();
         figures.pvs[0].utilisation = Some(0.6);
-        assert_eq!(advised(&figures, &setup(), Remedy::OtherPv), None, "it had room");
+        assert_eq!(
+            advised(&figures, &setup(), Remedy::OtherPv),
+            None,
+            "it had room"
+        );
         let mut figures = example();
         figures.pvs[0].carries_cow = Some(false);
-        assert_eq!(advised(&figures, &setup(), Remedy::OtherPv), None, "it is on another already");
+        assert_eq!(
+            advised(&figures, &setup(), Remedy::OtherPv),
+            None,
+            "it is on another already"
+        );
         let mut figures = example();
         figures.copied.cow_bytes = Some(0.0);
         figures.copied.first_writes = None;
-        assert_eq!(advised(&figures, &setup(), Remedy::OtherPv), None, "copies are unknown");
+        assert_eq!(
+            advised(&figures, &setup(), Remedy::OtherPv),
+            None,
+            "copies are unknown"
+        );
     }
 
     #[test]
     fn a_thin_snapshot_is_advised_if_a_thick_one_cost_much() {
         let found = advised(&example(), &setup(), Remedy::ThinSnapshot).unwrap();
         assert!(
-            found.reason.starts_with("Each byte written to the origin cost 2.9 bytes on disk. A thin pool")
+            found
+                .reason
+                .starts_with("Each byte written to the origin cost 2.9 bytes on disk. A thin pool")
         );
         assert_eq!(found.setting.as_deref(), Some("[misc]\nthin=1"));
         let mut figures = example();
         figures.copied.write_cost = Some(1.1);
         assert_eq!(advised(&figures, &setup(), Remedy::ThinSnapshot), None);
-        assert_eq!(advised(&example(), &Setup::default(), Remedy::ThinSnapshot), None, "it may be thin");
+        assert_eq!(
+            advised(&example(), &Setup::default(), Remedy::ThinSnapshot),
+            None,
+            "it may be thin"
+        );
     }
 
     #[test]
@@ -280,7 +348,9 @@ mod tests {
         });
         let found = advised(&figures, &setup(), Remedy::WriteLess).unwrap();
         assert!(
-            found.reason.contains("4.0 bytes less were read. First writes ran at 1.59 MB/s."),
+            found
+                .reason
+                .contains("4.0 bytes less were read. First writes ran at 1.59 MB/s."),
             "{}",
             found.reason
         );
@@ -291,14 +361,20 @@ mod tests {
         assert_eq!(advised(&example(), &setup(), Remedy::CompressLater), None);
         let mut figures = example();
         figures.host.pressure_io = None;
-        (figures.host.user, figures.pvs[0].utilisation) = (Some(0.3), Some(20.0 * MB / (100.0 * MB)));
+        (figures.host.user, figures.pvs[0].utilisation) =
+            (Some(0.3), Some(20.0 * MB / (100.0 * MB)));
         assert!(advised(&figures, &setup(), Remedy::CompressLater).is_some());
     }
 
     #[test]
     fn unknown_figures_give_no_advice() {
         let span = crate::job::course::Span::new(Vec::new()).unwrap();
-        let course = crate::job::course::Course { before: None, during: span, after: None, took_s: None };
+        let course = crate::job::course::Course {
+            before: None,
+            during: span,
+            after: None,
+            took_s: None,
+        };
         let figures = Figures::of(&course, &Setup::default());
         assert_eq!(advice(&figures, &Setup::default(), Prefix::Binary), []);
     }

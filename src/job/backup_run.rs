@@ -60,7 +60,13 @@ pub enum Phase {
 }
 
 impl Phase {
-    pub const ALL: [Self; 5] = [Self::Flush, Self::Snapshot, Self::Mount, Self::Backup, Self::Cleanup];
+    pub const ALL: [Self; 5] = [
+        Self::Flush,
+        Self::Snapshot,
+        Self::Mount,
+        Self::Backup,
+        Self::Cleanup,
+    ];
 
     pub fn text(self) -> &'static str {
         match self {
@@ -137,7 +143,12 @@ pub struct BackupRun {
 
 impl BackupRun {
     pub fn new(run: u32, at: Timestamp) -> Self {
-        Self { run, first_at: at, last_at: at, ..Self::default() }
+        Self {
+            run,
+            first_at: at,
+            last_at: at,
+            ..Self::default()
+        }
     }
 
     /// Processes a step; returns whether it changed anything. `listening_since` is when this process began to listen.
@@ -147,14 +158,22 @@ impl BackupRun {
         if self.is_over() {
             return false;
         }
-        let content = |run: &Self| (run.phases.len(), run.locked_from, run.locked_until, run.report);
+        let content = |run: &Self| {
+            (
+                run.phases.len(),
+                run.locked_from,
+                run.locked_until,
+                run.report,
+            )
+        };
         let before = content(self);
         // A clock that was set back must not end a phase before its beginning.
         let at = at.max(self.last_at);
         self.update_report(step, at, listening_since);
         self.update_lock(step, at);
         let phase = Phase::of(step).filter(|phase| self.began(*phase).is_none());
-        self.phases.extend(phase.map(|phase| PhaseStart { phase, at }));
+        self.phases
+            .extend(phase.map(|phase| PhaseStart { phase, at }));
         (self.last_at, self.is_unbroken) = (at, true);
         before != content(self)
     }
@@ -162,7 +181,11 @@ impl BackupRun {
     /// Updates whether its process runs. Another process with its PID means that its own has ended.
     pub fn update_process(&mut self, process: &BackupProcess, at: Timestamp) {
         match &process.running {
-            Some(running) if self.process_started.is_none_or(|started| started == running.started) => {
+            Some(running)
+                if self
+                    .process_started
+                    .is_none_or(|started| started == running.started) =>
+            {
                 (self.process_started, self.was_seen_running) = (Some(running.started), true);
             }
             _ => self.process_ended_at = self.process_ended_at.or(Some(at)),
@@ -172,12 +195,17 @@ impl BackupRun {
     /// Learns of a process that failed below its own. mylvmbackup knows the status of its children and of the last process
     /// of a pipe; those before it matter while it backs up.
     pub fn learn_failure(&mut self, process: &FailedProcess) {
-        let backs_up = self.began(Phase::Backup).is_some_and(|began| began < process.at)
+        let backs_up = self
+            .began(Phase::Backup)
+            .is_some_and(|began| began < process.at)
             && self.report.is_none_or(|report| process.at <= report.at);
         let is_reader = READERS.contains(&&*process.name);
         let is_failure = process.failure != ExitFailure::Signal(BROKEN_PIPE);
-        if backs_up && is_reader && is_failure && !process.is_child && self.failed_process.is_none() {
-            let FailedProcess { at, name, failure, .. } = process.clone();
+        if backs_up && is_reader && is_failure && !process.is_child && self.failed_process.is_none()
+        {
+            let FailedProcess {
+                at, name, failure, ..
+            } = process.clone();
             self.failed_process = Some(ProcessFailure { at, name, failure });
         }
     }
@@ -194,7 +222,10 @@ impl BackupRun {
 
     /// When a phase began, if it did.
     pub fn began(&self, phase: Phase) -> Option<Timestamp> {
-        self.phases.iter().find(|start| start.phase == phase).map(|start| start.at)
+        self.phases
+            .iter()
+            .find(|start| start.phase == phase)
+            .map(|start| start.at)
     }
 
     /// Whether it has created a snapshot, whether or not that was seen.
@@ -209,7 +240,10 @@ impl BackupRun {
 
     /// The global read lock was held within this range, for a shorter time.
     pub fn lock_range(&self) -> Option<Range> {
-        Some(Range { from: self.locked_from?, to: self.locked_until? })
+        Some(Range {
+            from: self.locked_from?,
+            to: self.locked_until?,
+        })
     }
 
     fn update_lock(&mut self, step: Step, at: Timestamp) {
@@ -271,12 +305,17 @@ mod tests {
     /// `flush 0, snapshot 1; locked 0 to 3; succeeded`
     fn text(run: &BackupRun) -> String {
         let second = |at: Timestamp| at.as_second() - 1_772_330_400;
-        let phases: Vec<String> =
-            run.phases.iter().map(|start| format!("{} {}", start.phase.text(), second(start.at))).collect();
+        let phases: Vec<String> = run
+            .phases
+            .iter()
+            .map(|start| format!("{} {}", start.phase.text(), second(start.at)))
+            .collect();
         let locked = run.lock_range().map_or("not known".into(), |range| {
             format!("locked {} to {}", second(range.from), second(range.to))
         });
-        let reported = run.report.map_or("nothing", |report| report.outcome().text());
+        let reported = run
+            .report
+            .map_or("nothing", |report| report.outcome().text());
         format!("{}; {locked}; {reported}", phases.join(", "))
     }
 
@@ -286,39 +325,67 @@ mod tests {
 
     #[test]
     fn hooks_of_a_good_run_report_phases_and_success() {
-        check(&USUAL, "flush 0, snapshot 1, mount 4, backup 5, cleanup 7; locked 0 to 3; succeeded");
+        check(
+            &USUAL,
+            "flush 0, snapshot 1, mount 4, backup 5, cleanup 7; locked 0 to 3; succeeded",
+        );
     }
 
     #[test]
     fn a_hook_before_the_flush_narrows_the_lock_range() {
-        let steps =
-            [Step::Preconnect, Step::Preflush, Step::Presnapshot, Step::Preunlock, Step::Predisconnect];
+        let steps = [
+            Step::Preconnect,
+            Step::Preflush,
+            Step::Presnapshot,
+            Step::Preunlock,
+            Step::Predisconnect,
+        ];
         check(&steps, "flush 0, snapshot 2; locked 1 to 4; nothing");
     }
 
     #[test]
     fn cleanup_without_success_is_a_failure() {
         check(
-            &[Step::Preconnect, Step::Presnapshot, Step::Prebackup, Step::Precleanup],
+            &[
+                Step::Preconnect,
+                Step::Presnapshot,
+                Step::Prebackup,
+                Step::Precleanup,
+            ],
             "flush 0, snapshot 1, backup 2, cleanup 3; not known; failed",
         );
-        check(&[Step::Backupfailure, Step::Precleanup], "cleanup 1; not known; failed");
+        check(
+            &[Step::Backupfailure, Step::Precleanup],
+            "cleanup 1; not known; failed",
+        );
     }
 
     #[test]
     fn failure_is_unknown_to_a_process_that_may_have_missed_the_success() {
-        for (is_unbroken, listened, expected) in
-            [(false, 3600, "failed"), (false, 1, "nothing"), (true, 1, "failed")]
-        {
-            let mut run = BackupRun { is_unbroken, ..run(&[Step::Prebackup], 0) };
+        for (is_unbroken, listened, expected) in [
+            (false, 3600, "failed"),
+            (false, 1, "nothing"),
+            (true, 1, "failed"),
+        ] {
+            let mut run = BackupRun {
+                is_unbroken,
+                ..run(&[Step::Prebackup], 0)
+            };
             run.take(Step::Precleanup, at(100), at(100 - listened));
-            assert!(text(&run).ends_with(expected), "{is_unbroken}, {listened} s: {}", text(&run));
+            assert!(
+                text(&run).ends_with(expected),
+                "{is_unbroken}, {listened} s: {}",
+                text(&run)
+            );
         }
     }
 
     #[test]
     fn a_killed_run_reports_nothing() {
-        check(&USUAL[..6], "flush 0, snapshot 1, mount 4, backup 5; locked 0 to 3; nothing");
+        check(
+            &USUAL[..6],
+            "flush 0, snapshot 1, mount 4, backup 5; locked 0 to 3; nothing",
+        );
     }
 
     #[test]
@@ -334,9 +401,16 @@ mod tests {
     #[test]
     fn a_clock_that_goes_back_makes_no_phase_end_before_it_began() {
         let mut run = BackupRun::new(4711, at(50));
-        for (step, second) in [(Step::Preconnect, 50), (Step::Presnapshot, 10), (Step::Predisconnect, 20)] {
+        for (step, second) in [
+            (Step::Preconnect, 50),
+            (Step::Presnapshot, 10),
+            (Step::Predisconnect, 20),
+        ] {
             run.take(step, at(second), at(-3600));
         }
-        assert_eq!(text(&run), "flush 50, snapshot 50; locked 50 to 50; nothing");
+        assert_eq!(
+            text(&run),
+            "flush 50, snapshot 50; locked 50 to 50; nothing"
+        );
     }
 }

@@ -6,9 +6,13 @@ use crate::source::{ArchiveSummary, ArchiveVerdict};
 impl Job {
     /// Its damaged archive, unless the job had come to nothing anyway.
     pub fn damaged_archive(&self) -> Option<&ArchiveSummary> {
-        let is_doubtful =
-            !matches!(self.outcome, Some(Outcome::Failed | Outcome::Overflowed | Outcome::Abandoned));
-        self.certificate.as_ref().filter(|archive| is_doubtful && archive.verdict == ArchiveVerdict::Damaged)
+        let is_doubtful = !matches!(
+            self.outcome,
+            Some(Outcome::Failed | Outcome::Overflowed | Outcome::Abandoned)
+        );
+        self.certificate
+            .as_ref()
+            .filter(|archive| is_doubtful && archive.verdict == ArchiveVerdict::Damaged)
     }
 
     /// Takes the summary of its archive, which may change its outcome. A sound archive changes it only if the same archive
@@ -20,12 +24,16 @@ impl Job {
             && archive.verdict != ArchiveVerdict::Damaged
         {
             let (id, before) = (self.id, &before.archive);
-            return Err(format!("job {id} has another archive, which is damaged: {before}"));
+            return Err(format!(
+                "job {id} has another archive, which is damaged: {before}"
+            ));
         }
         let was_damaged = self.damaged_archive().is_some();
         self.certificate = Some(archive.clone());
         match self.ended_at {
-            Some(at) if was_damaged && self.kind == JobKind::Snapshot => self.end(at, self.reported()),
+            Some(at) if was_damaged && self.kind == JobKind::Snapshot => {
+                self.end(at, self.reported())
+            }
             _ => self.distrust_damaged(),
         }
         Ok(())

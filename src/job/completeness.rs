@@ -58,11 +58,17 @@ impl Completeness {
         let read_bytes = job.bytes_read?;
         let (basis, runs, expected_bytes, coverage) = match used_bytes(job) {
             Some(used) => {
-                let share =
-                    |other: &Job| Some((other.bytes_read? as f64 / used_bytes(other)? as f64).min(1.0));
+                let share = |other: &Job| {
+                    Some((other.bytes_read? as f64 / used_bytes(other)? as f64).min(1.0))
+                };
                 let before = Earlier::of(good, share);
                 let own = read_bytes as f64 / used as f64;
-                (CompletenessBasis::FileSystem, before.runs(), used, before.coverage_of_share(own))
+                (
+                    CompletenessBasis::FileSystem,
+                    before.runs(),
+                    used,
+                    before.coverage_of_share(own),
+                )
             }
             None => {
                 let before = Earlier::of(good, |other| Some(other.bytes_read? as f64));
@@ -70,16 +76,33 @@ impl Completeness {
                     Some(_) => CompletenessBasis::EarlierRuns,
                     None => CompletenessBasis::Origin,
                 };
-                let expected = before.usual().map(|usual| usual as u64).or(job.setup.origin_bytes)?;
-                (basis, before.runs(), expected, before.coverage_of_bytes(read_bytes as f64, expected as f64))
+                let expected = before
+                    .usual()
+                    .map(|usual| usual as u64)
+                    .or(job.setup.origin_bytes)?;
+                (
+                    basis,
+                    before.runs(),
+                    expected,
+                    before.coverage_of_bytes(read_bytes as f64, expected as f64),
+                )
             }
         };
-        Some(Self { read_bytes, expected_bytes, basis, runs, coverage })
+        Some(Self {
+            read_bytes,
+            expected_bytes,
+            basis,
+            runs,
+            coverage,
+        })
     }
 
     /// `47 MiB were read, and its file system uses 169 MiB`
     pub fn text(&self) -> String {
-        let (read, expected) = (size(self.read_bytes as f64), size(self.expected_bytes as f64));
+        let (read, expected) = (
+            size(self.read_bytes as f64),
+            size(self.expected_bytes as f64),
+        );
         match self.basis {
             CompletenessBasis::FileSystem => {
                 format!("{read} were read, and its file system uses {expected}")
@@ -107,7 +130,11 @@ impl Earlier {
     fn of<'a>(good: impl Iterator<Item = &'a Job>, amount: impl Fn(&Job) -> Option<f64>) -> Self {
         let found = good.filter_map(|job| Some((amount(job)?, job.accepted_at.is_some())));
         let found: Vec<(f64, bool)> = found.take(MOST_EARLIER_RUNS).collect();
-        let accepted = found.iter().filter(|(_, accepted)| *accepted).map(|(amount, _)| *amount).collect();
+        let accepted = found
+            .iter()
+            .filter(|(_, accepted)| *accepted)
+            .map(|(amount, _)| *amount)
+            .collect();
         let mut all: Vec<f64> = found.iter().map(|(amount, _)| *amount).collect();
         all.sort_by(f64::total_cmp);
         Self { all, accepted }
@@ -123,8 +150,10 @@ impl Earlier {
     }
 
     fn is_as_before(&self, own: f64) -> bool {
-        let is_near = |accepted: &f64| (accepted * AS_BEFORE..=accepted * AS_ACCEPTED).contains(&own);
-        self.usual().is_some_and(|usual| own >= usual * AS_BEFORE) || self.accepted.iter().any(is_near)
+        let is_near =
+            |accepted: &f64| (accepted * AS_BEFORE..=accepted * AS_ACCEPTED).contains(&own);
+        self.usual().is_some_and(|usual| own >= usual * AS_BEFORE)
+            || self.accepted.iter().any(is_near)
     }
 
     fn coverage_of_share(&self, own: f64) -> Coverage {
@@ -155,7 +184,13 @@ mod tests {
 
     /// A run of `vg0/data` that read this many MiB of a file system with this many.
     fn run(id: i64, read: u64, used: Option<u64>) -> Job {
-        let mut job = Job::new(id, JobKind::Snapshot, &id.to_string(), "snap", Timestamp::UNIX_EPOCH);
+        let mut job = Job::new(
+            id,
+            JobKind::Snapshot,
+            &id.to_string(),
+            "snap",
+            Timestamp::UNIX_EPOCH,
+        );
         (job.vg, job.origin) = (Some("vg0".into()), Some("data".into()));
         job.bytes_read = Some(read << 20);
         job.setup.file_system_bytes = used.map(|used| used << 20);
@@ -164,9 +199,17 @@ mod tests {
     }
 
     fn check(before: &[(u64, Option<u64>)], read: u64, used: Option<u64>, expected: Coverage) {
-        let good: Vec<Job> = (2..).zip(before).map(|(id, (read, used))| run(id, *read, *used)).collect();
+        let good: Vec<Job> = (2..)
+            .zip(before)
+            .map(|(id, (read, used))| run(id, *read, *used))
+            .collect();
         let found = Completeness::of(&run(1, read, used), good.iter()).unwrap();
-        assert_eq!(found.coverage, expected, "{before:?}, {read} of {used:?}: {}", found.text());
+        assert_eq!(
+            found.coverage,
+            expected,
+            "{before:?}, {read} of {used:?}: {}",
+            found.text()
+        );
     }
 
     #[test]
@@ -218,7 +261,10 @@ mod tests {
 
     /// Earlier runs in percent of the file system, of which the first was accepted.
     fn check_accepted(before: &[u64], read: u64, expected: Coverage) {
-        let mut good: Vec<Job> = (2..).zip(before).map(|(id, read)| run(id, *read, Some(100))).collect();
+        let mut good: Vec<Job> = (2..)
+            .zip(before)
+            .map(|(id, read)| run(id, *read, Some(100)))
+            .collect();
         good[0].accepted_at = Some(Timestamp::UNIX_EPOCH);
         let found = Completeness::of(&run(1, read, Some(100)), good.iter()).unwrap();
         assert_eq!(found.coverage, expected, "{before:?}, {read}");
@@ -243,7 +289,10 @@ mod tests {
 
     #[test]
     fn unknown_reads_are_not_judged() {
-        let job = Job { bytes_read: None, ..run(1, 0, Some(169)) };
+        let job = Job {
+            bytes_read: None,
+            ..run(1, 0, Some(169))
+        };
         assert_eq!(Completeness::of(&job, std::iter::empty()), None);
     }
 }

@@ -110,32 +110,49 @@ impl PvMeasure {
 impl Span {
     /// Ticks without values.
     pub fn new(ticks: Vec<Tick>) -> anyhow::Result<Self> {
-        let is_valid = |tick: &Tick| tick.end_s.abs() <= MOST && (LEAST..=MOST).contains(&tick.seconds);
+        let is_valid =
+            |tick: &Tick| tick.end_s.abs() <= MOST && (LEAST..=MOST).contains(&tick.seconds);
         let follows = |index: usize| index == 0 || ticks[index - 1].end_s <= ticks[index].end_s;
-        if let Some(invalid) = (0..ticks.len()).find(|index| !is_valid(&ticks[*index]) || !follows(*index)) {
+        if let Some(invalid) =
+            (0..ticks.len()).find(|index| !is_valid(&ticks[*index]) || !follows(*index))
+        {
             bail!(
                 "expected ticks in the order of time, each of some length, but tick {invalid} has none or is too early"
             );
         }
         let unknown = vec![None; ticks.len()];
-        Ok(Self { ticks, columns: BTreeMap::new(), pvs: BTreeMap::new(), unknown })
+        Ok(Self {
+            ticks,
+            columns: BTreeMap::new(),
+            pvs: BTreeMap::new(),
+            unknown,
+        })
     }
 
     /// Adds the values of a quantity; impossible numbers become `None`.
     pub fn with(mut self, measure: Measure, values: Column) -> anyhow::Result<Self> {
-        self.columns.insert(measure, fit(&format!("{measure:?}"), self.ticks.len(), values)?);
+        self.columns.insert(
+            measure,
+            fit(&format!("{measure:?}"), self.ticks.len(), values)?,
+        );
         Ok(self)
     }
 
     /// Adds the values of a quantity of a PV.
     pub fn with_pv(mut self, pv: &str, measure: PvMeasure, values: Column) -> anyhow::Result<Self> {
         let values = fit(&format!("{measure:?} of {pv}"), self.ticks.len(), values)?;
-        self.pvs.entry(pv.into()).or_default().insert(measure, values);
+        self.pvs
+            .entry(pv.into())
+            .or_default()
+            .insert(measure, values);
         Ok(self)
     }
 
     pub fn whole(&self) -> Stretch<'_> {
-        Stretch { span: self, ticks: 0..self.ticks.len() }
+        Stretch {
+            span: self,
+            ticks: 0..self.ticks.len(),
+        }
     }
 
     pub fn columns(&self) -> &BTreeMap<Measure, Column> {
@@ -173,27 +190,43 @@ impl<'a> Stretch<'a> {
     /// A part, by the indices of its ticks.
     pub fn part(&self, part: Range<usize>) -> Self {
         let end = (self.ticks.start + part.end).min(self.ticks.end);
-        Self { span: self.span, ticks: (self.ticks.start + part.start).min(end)..end }
+        Self {
+            span: self.span,
+            ticks: (self.ticks.start + part.start).min(end)..end,
+        }
     }
 
     /// Its parts of at most `most` ticks each.
     pub fn parts(&self, most: usize) -> impl Iterator<Item = Self> + '_ {
         let most = most.max(1);
-        (0..self.len()).step_by(most).map(move |start| self.part(start..start + most))
+        (0..self.len())
+            .step_by(most)
+            .map(move |start| self.part(start..start + most))
     }
 
     pub fn column(&self, measure: Measure) -> &'a [Option<f64>] {
-        &self.span.columns.get(&measure).unwrap_or(&self.span.unknown)[self.ticks.clone()]
+        &self
+            .span
+            .columns
+            .get(&measure)
+            .unwrap_or(&self.span.unknown)[self.ticks.clone()]
     }
 
     pub fn pv_column(&self, pv: &str, measure: PvMeasure) -> &'a [Option<f64>] {
-        let column = self.span.pvs.get(pv).and_then(|columns| columns.get(&measure));
+        let column = self
+            .span
+            .pvs
+            .get(pv)
+            .and_then(|columns| columns.get(&measure));
         &column.unwrap_or(&self.span.unknown)[self.ticks.clone()]
     }
 
     /// Known values with the length of their ticks.
     pub fn known(&self, column: &'a [Option<f64>]) -> impl Iterator<Item = (f64, f64)> + 'a {
-        column.iter().zip(self.ticks()).filter_map(|(value, tick)| Some(((*value)?, tick.seconds)))
+        column
+            .iter()
+            .zip(self.ticks())
+            .filter_map(|(value, tick)| Some(((*value)?, tick.seconds)))
     }
 
     /// The mean over time; `None` without known values.
@@ -208,19 +241,26 @@ impl<'a> Stretch<'a> {
     /// The sum of a rate over time; `None` without known values.
     pub fn amount(&self, measure: Measure) -> Option<f64> {
         let known = || self.known(self.column(measure));
-        known().next().map(|_| known().map(|(value, seconds)| value * seconds).sum())
+        known()
+            .next()
+            .map(|_| known().map(|(value, seconds)| value * seconds).sum())
     }
 
     /// The share of time for which a quantity is known; `None` without ticks.
     pub fn known_share(&self, measure: Measure) -> Option<f64> {
-        let known: f64 = self.known(self.column(measure)).map(|(_, seconds)| seconds).sum();
+        let known: f64 = self
+            .known(self.column(measure))
+            .map(|(_, seconds)| seconds)
+            .sum();
         (!self.is_empty()).then(|| known / self.seconds())
     }
 
     fn mean_of(&self, column: &'a [Option<f64>]) -> Option<f64> {
         let (sum, seconds) = self
             .known(column)
-            .fold((0.0, 0.0), |sums, (value, seconds)| (sums.0 + value * seconds, sums.1 + seconds));
+            .fold((0.0, 0.0), |sums, (value, seconds)| {
+                (sums.0 + value * seconds, sums.1 + seconds)
+            });
         (seconds > 0.0).then(|| sum / seconds)
     }
 }
@@ -232,7 +272,10 @@ fn fit(of: &str, expected: usize, values: Column) -> anyhow::Result<Column> {
         "expected a value of {of} for each of {expected} ticks, but found {found}: read both over the same range"
     );
     let is_number = |value: &f64| *value == 0.0 || (LEAST..=MOST).contains(value);
-    Ok(values.into_iter().map(|value| value.filter(is_number)).collect())
+    Ok(values
+        .into_iter()
+        .map(|value| value.filter(is_number))
+        .collect())
 }
 
 #[cfg(test)]
@@ -243,15 +286,19 @@ mod tests {
         let mut end_s = 0.0;
         let tick = |seconds: &f64| {
             end_s += seconds;
-            Tick { end_s, seconds: *seconds }
+            Tick {
+                end_s,
+                seconds: *seconds,
+            }
         };
         Span::new(seconds.iter().map(tick).collect()).unwrap()
     }
 
     #[test]
     fn means_are_weighted_by_the_length_of_ticks() {
-        let span =
-            span(&[1.0, 3.0, 1.0]).with(Measure::SnapshotRead, vec![Some(10.0), Some(2.0), None]).unwrap();
+        let span = span(&[1.0, 3.0, 1.0])
+            .with(Measure::SnapshotRead, vec![Some(10.0), Some(2.0), None])
+            .unwrap();
         let whole = span.whole();
         assert_eq!(whole.mean(Measure::SnapshotRead), Some(4.0));
         assert_eq!(whole.amount(Measure::SnapshotRead), Some(16.0));
@@ -262,20 +309,37 @@ mod tests {
     #[test]
     fn a_missing_column_is_unknown_and_not_zero() {
         let span = span(&[1.0, 1.0]);
-        assert_eq!((span.whole().mean(Measure::Bi), span.whole().amount(Measure::Bi)), (None, None));
+        assert_eq!(
+            (
+                span.whole().mean(Measure::Bi),
+                span.whole().amount(Measure::Bi)
+            ),
+            (None, None)
+        );
         assert_eq!(span.whole().pv_mean("sda", PvMeasure::Read), None);
     }
 
     #[test]
     fn impossible_numbers_are_unknown() {
-        let values = vec![Some(f64::NAN), Some(1e300), Some(1e-300), Some(-1.0), Some(0.0)];
+        let values = vec![
+            Some(f64::NAN),
+            Some(1e300),
+            Some(1e-300),
+            Some(-1.0),
+            Some(0.0),
+        ];
         let span = span(&[1.0; 5]).with(Measure::Bi, values).unwrap();
-        assert_eq!(span.whole().column(Measure::Bi), [None, None, None, None, Some(0.0)]);
+        assert_eq!(
+            span.whole().column(Measure::Bi),
+            [None, None, None, None, Some(0.0)]
+        );
     }
 
     #[test]
     fn a_column_of_another_length_is_refused() {
-        let refused = span(&[1.0; 3]).with_pv("sda", PvMeasure::Read, vec![None]).unwrap_err();
+        let refused = span(&[1.0; 3])
+            .with_pv("sda", PvMeasure::Read, vec![None])
+            .unwrap_err();
         assert_eq!(
             refused.to_string(),
             "expected a value of Read of sda for each of 3 ticks, but found 1: read both over the same range"

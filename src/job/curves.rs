@@ -18,9 +18,13 @@ pub struct Curves(HashMap<i64, Curve>);
 impl Curves {
     /// Adds a tick.
     pub fn advance(&mut self, interval: &Interval, running: &[Job]) {
-        let snapshots = running.iter().rev().filter(|job| job.kind == JobKind::Snapshot);
+        let snapshots = running
+            .iter()
+            .rev()
+            .filter(|job| job.kind == JobKind::Snapshot);
         let snapshots: Vec<&Job> = snapshots.take(MOST_SNAPSHOTS).collect();
-        self.0.retain(|id, _| snapshots.iter().any(|job| job.id == *id));
+        self.0
+            .retain(|id, _| snapshots.iter().any(|job| job.id == *id));
         for job in snapshots {
             let curve = self.0.entry(job.id).or_default();
             if let Some(point) = next_point(interval, &job.key, curve.last()) {
@@ -36,20 +40,39 @@ impl Curves {
 
 /// The point at the end of an interval; `None` if it is not known what was read in it.
 fn next_point(interval: &Interval, uuid: &str, last: Option<Point>) -> Option<Point> {
-    let (volume, _) = interval.volumes().find(|(volume, _)| *volume.uuid == *uuid)?;
-    let fill = overflows(interval, volume).and_then(|(_, state)| state.fill).filter(|fill| fill.unit > 0);
+    let (volume, _) = interval
+        .volumes()
+        .find(|(volume, _)| *volume.uuid == *uuid)?;
+    let fill = overflows(interval, volume)
+        .and_then(|(_, state)| state.fill)
+        .filter(|fill| fill.unit > 0);
     let used = fill.map(|fill| fill.used_bytes() as f64);
-    let Some(last) = last else { return Some(Point { at_s: 0.0, read: 0.0, used }) };
+    let Some(last) = last else {
+        return Some(Point {
+            at_s: 0.0,
+            read: 0.0,
+            used,
+        });
+    };
     let read = interval.device_of(volume)?.work?.sectors_read.bytes() as f64;
     let seconds = interval.elapsed_us as f64 / 1e6;
-    (seconds > 0.0).then_some(Point { at_s: last.at_s + seconds, read: last.read + read, used })
+    (seconds > 0.0).then_some(Point {
+        at_s: last.at_s + seconds,
+        read: last.read + read,
+        used,
+    })
 }
 
 /// The volume that is full when a snapshot overflows: a thick snapshot itself, or the pool of a thin one.
-pub fn overflows<'a>(interval: &'a Interval, snapshot: &'a Volume) -> Option<(&'a Volume, &'a VolumeState)> {
+pub fn overflows<'a>(
+    interval: &'a Interval,
+    snapshot: &'a Volume,
+) -> Option<(&'a Volume, &'a VolumeState)> {
     let full = match snapshot.kind {
         VolumeKind::ThinSnapshot => interval.topology.pool_of(snapshot)?,
         _ => snapshot,
     };
-    interval.volumes().find(|(volume, _)| volume.uuid == full.uuid)
+    interval
+        .volumes()
+        .find(|(volume, _)| volume.uuid == full.uuid)
 }

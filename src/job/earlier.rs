@@ -8,11 +8,20 @@ pub fn past_runs<'a>(job: &Job, jobs: impl Iterator<Item = &'a Job>) -> PastRuns
     let alike: Vec<&Job> = jobs.filter(|other| other.is_alike(job)).collect();
     let runs = |outcome| -> Vec<PastRun> {
         let ended = alike.iter().filter(|other| other.outcome == Some(outcome));
-        ended.filter_map(|other| past_run(other)).take(MOST_EARLIER_RUNS).collect()
+        ended
+            .filter_map(|other| past_run(other))
+            .take(MOST_EARLIER_RUNS)
+            .collect()
     };
     match runs(Outcome::Succeeded) {
-        none if none.is_empty() => PastRuns { runs: runs(Outcome::Unknown), is_unreported: true },
-        runs => PastRuns { runs, is_unreported: false },
+        none if none.is_empty() => PastRuns {
+            runs: runs(Outcome::Unknown),
+            is_unreported: true,
+        },
+        runs => PastRuns {
+            runs,
+            is_unreported: false,
+        },
     }
 }
 
@@ -34,7 +43,13 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     fn job(id: i64, read_gib: Option<u64>, outcome: Option<Outcome>) -> Job {
-        let mut job = Job::new(id, JobKind::Snapshot, &id.to_string(), "snap", Timestamp::UNIX_EPOCH);
+        let mut job = Job::new(
+            id,
+            JobKind::Snapshot,
+            &id.to_string(),
+            "snap",
+            Timestamp::UNIX_EPOCH,
+        );
         (job.vg, job.origin) = (Some("vg0".into()), Some("data".into()));
         (job.bytes_read, job.outcome) = (read_gib.map(|gib| gib * GIB), outcome);
         job.ended_at = Some(Timestamp::from_second(100).unwrap());
@@ -54,12 +69,24 @@ mod tests {
             job(5, None, Some(Outcome::Succeeded)),
             job(6, Some(8), None),
         ];
-        jobs.push(Job { origin: Some("other".into()), ..job(7, Some(9), Some(Outcome::Succeeded)) });
-        jobs.push(Job { partly_seen: true, ..job(8, Some(9), Some(Outcome::Succeeded)) });
+        jobs.push(Job {
+            origin: Some("other".into()),
+            ..job(7, Some(9), Some(Outcome::Succeeded))
+        });
+        jobs.push(Job {
+            partly_seen: true,
+            ..job(8, Some(9), Some(Outcome::Succeeded))
+        });
         let of = |jobs: &[Job]| past_runs(&job(1, None, None), jobs.iter());
-        assert_eq!((totals_gib(&of(&jobs)), of(&jobs).is_unreported), (vec![5], false));
+        assert_eq!(
+            (totals_gib(&of(&jobs)), of(&jobs).is_unreported),
+            (vec![5], false)
+        );
         jobs.retain(|job| job.id != 2 && job.id != 5 && job.id < 7);
-        assert_eq!((totals_gib(&of(&jobs)), of(&jobs).is_unreported), (vec![6], true));
+        assert_eq!(
+            (totals_gib(&of(&jobs)), of(&jobs).is_unreported),
+            (vec![6], true)
+        );
     }
 
     #[test]

@@ -28,15 +28,32 @@ pub(super) struct Silence {
 
 impl Silence {
     pub fn since(last_at: Timestamp, job: &Job) -> Self {
-        Self { last_at: last_at.max(job.started_at), bytes_read: job.bytes_read, us: 0 }
+        Self {
+            last_at: last_at.max(job.started_at),
+            bytes_read: job.bytes_read,
+            us: 0,
+        }
     }
 }
 
 /// The properties whose changes are stored at once.
 pub(super) fn key_properties(job: &Job) -> impl PartialEq + use<> {
-    let harm = (job.died_at, job.io_error_at, job.disk_error.clone(), job.removed_at, job.unmounted_at);
+    let harm = (
+        job.died_at,
+        job.io_error_at,
+        job.disk_error.clone(),
+        job.removed_at,
+        job.unmounted_at,
+    );
     let made_by = (job.program.is_some(), job.command_key.clone());
-    (job.ended_at, harm, job.report(), job.lv.clone(), job.mounted_on.clone(), made_by)
+    (
+        job.ended_at,
+        harm,
+        job.report(),
+        job.lv.clone(),
+        job.mounted_on.clone(),
+        made_by,
+    )
 }
 
 /// Updates a snapshot's job, or ends it: when the snapshot was last seen, or when its backup has ended.
@@ -73,7 +90,10 @@ fn silent_end(run: &BackupRun, now: Timestamp) -> Option<Timestamp> {
 
 /// Updates a snapshot's job; returns whether its snapshot exists.
 fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
-    let Some((volume, state)) = interval.volumes().find(|(volume, _)| *volume.uuid == job.key) else {
+    let Some((volume, state)) = interval
+        .volumes()
+        .find(|(volume, _)| *volume.uuid == job.key)
+    else {
         return false;
     };
     // A snapshot can be renamed.
@@ -81,13 +101,22 @@ fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
     job.name.clone_from(&volume.lv);
     job.origin = volume.origin.clone().or(job.origin.take());
     if job.partly_seen {
-        job.started_at = volume.created_at.unwrap_or(job.started_at).min(job.started_at);
+        job.started_at = volume
+            .created_at
+            .unwrap_or(job.started_at)
+            .min(job.started_at);
     }
     job.update_state(interval.at, state);
     job.setup.update(interval, volume, state.fill);
-    job.record_growth(interval.at, overflows(interval, volume).and_then(|(_, state)| state.fill));
+    job.record_growth(
+        interval.at,
+        overflows(interval, volume).and_then(|(_, state)| state.fill),
+    );
     job.update_mounts(interval.at, volume.mounted_on.as_deref());
-    if let Some(counters) = interval.device_of(volume).and_then(|device| device.counters) {
+    if let Some(counters) = interval
+        .device_of(volume)
+        .and_then(|device| device.counters)
+    {
         job.count_reads(counters.sectors_read.bytes());
     }
     update_read_errors(job, interval, volume);
@@ -101,7 +130,10 @@ fn update_read_errors(job: &mut Job, interval: &Interval, volume: &Volume) {
                 (job.io_error_at, job.io_error_device) = (Some(interval.at), Some(device.clone()));
             }
         } else if job.disk_error.is_none() && is_disk_below(job, device) {
-            job.disk_error = Some(DiskError { at: interval.at, device: device.clone() });
+            job.disk_error = Some(DiskError {
+                at: interval.at,
+                device: device.clone(),
+            });
         }
     }
 }
@@ -111,11 +143,17 @@ fn is_own(interval: &Interval, volume: &Volume, device: &str) -> bool {
     let topology = &interval.topology;
     let real = topology.origin_of(volume).and_then(|origin| origin.real);
     let own = [volume.device, volume.cow, real].into_iter().flatten();
-    own.filter_map(|index| topology.devices.get(index)).any(|own| *own.name == *device)
+    own.filter_map(|index| topology.devices.get(index))
+        .any(|own| *own.name == *device)
 }
 
 fn is_disk_below(job: &Job, device: &str) -> bool {
-    job.setup.origin_pvs.iter().chain(&job.setup.cow_pvs).flatten().any(|pv| pv == device)
+    job.setup
+        .origin_pvs
+        .iter()
+        .chain(&job.setup.cow_pvs)
+        .flatten()
+        .any(|pv| pv == device)
 }
 
 /// Ends a command that has been silent for too long; its end is its last mark.
@@ -129,7 +167,10 @@ pub(super) fn abandon_silent(job: &mut Job, silence: &mut Silence, elapsed_us: u
 
 /// Adds the host's reads. Skips a tick that began before the job, since it includes other reads.
 pub(super) fn follow_host(job: &mut Job, interval: &Interval) {
-    let began_us = interval.at.as_microsecond().saturating_sub_unsigned(interval.elapsed_us);
+    let began_us = interval
+        .at
+        .as_microsecond()
+        .saturating_sub_unsigned(interval.elapsed_us);
     if began_us < job.started_at.as_microsecond() {
         return;
     }

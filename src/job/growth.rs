@@ -9,8 +9,9 @@ use super::{Job, Outcome};
 use crate::units::Fill;
 
 /// The ages in minutes at which the usage of a COW area is kept.
-pub const AGES_MIN: [u16; 20] =
-    [1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 600, 720, 1080, 1440];
+pub const AGES_MIN: [u16; 20] = [
+    1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 600, 720, 1080, 1440,
+];
 
 /// Bytes by age in seconds, in order of age.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,9 +30,15 @@ impl Growth {
             let (age, bytes) = *self.0.last()?;
             return (age > 0.0 && age_s <= age * MOST_EXTRAPOLATED).then(|| bytes * age_s / age);
         };
-        let (x0, y0) = after.checked_sub(1).map_or((0.0, 0.0), |before| self.0[before]);
+        let (x0, y0) = after
+            .checked_sub(1)
+            .map_or((0.0, 0.0), |before| self.0[before]);
         let (x1, y1) = self.0[after];
-        let part = if x1 > x0 { (age_s - x0) / (x1 - x0) } else { 1.0 };
+        let part = if x1 > x0 {
+            (age_s - x0) / (x1 - x0)
+        } else {
+            1.0
+        };
         Some(y0 + (y1 - y0) * part)
     }
 }
@@ -75,7 +82,9 @@ impl Job {
     /// Keeps the used bytes of a thick snapshot, or how much a thin one's pool has grown, at each age that it has reached.
     /// `fill` is that of the snapshot or the pool.
     pub(super) fn record_growth(&mut self, at: Timestamp, fill: Option<Fill>) {
-        let Some(fill) = fill.filter(|fill| fill.unit > 0) else { return };
+        let Some(fill) = fill.filter(|fill| fill.unit > 0) else {
+            return;
+        };
         if self.partly_seen || self.died_at.is_some() {
             return;
         }
@@ -83,16 +92,23 @@ impl Job {
         if self.setup.kind == Some(SnapshotKind::Thin) {
             // What the pool had grown before it was first seen is not known.
             let is_new = age_s < f64::from(AGES_MIN[0]) * 60.0;
-            let began = is_new.then(|| PoolUse { began: fill.used_bytes(), peak: 0 });
+            let began = is_new.then(|| PoolUse {
+                began: fill.used_bytes(),
+                peak: 0,
+            });
             self.pool = self.pool.or(began);
             let Some(pool) = &mut self.pool else { return };
             pool.peak = pool.peak.max(fill.used_bytes());
         }
-        let reached = AGES_MIN.iter().filter(|age| f64::from(**age) * 60.0 <= age_s).count();
+        let reached = AGES_MIN
+            .iter()
+            .filter(|age| f64::from(**age) * 60.0 <= age_s)
+            .count();
         // An age that was missed needed at most what is used now.
         if reached > self.growth.len() {
             let began = self.pool.map_or(0, |pool| pool.began);
-            self.growth.resize(reached, fill.used_bytes().saturating_sub(began));
+            self.growth
+                .resize(reached, fill.used_bytes().saturating_sub(began));
         }
     }
 
@@ -109,7 +125,9 @@ impl Job {
 
     /// The most that was used of the COW area, or by how much the pool has grown.
     pub fn grown_bytes(&self) -> Option<u64> {
-        self.pool.map(|pool| pool.peak.saturating_sub(pool.began)).or(self.setup.peak_bytes)
+        self.pool
+            .map(|pool| pool.peak.saturating_sub(pool.began))
+            .or(self.setup.peak_bytes)
     }
 
     /// What it tells of the next snapshot; `None` if it was not seen as a whole, or of a job without a snapshot.
@@ -119,14 +137,28 @@ impl Job {
             return None;
         }
         let ages = AGES_MIN.iter().map(|age| f64::from(*age) * 60.0);
-        let points = ages.zip(&self.growth).map(|(age, bytes)| (age, *bytes as f64));
-        let overflowed =
-            self.died_at.is_some() && self.peak_fill_percent.is_some_and(|peak| peak >= LEAST_FULL_PERCENT);
+        let points = ages
+            .zip(&self.growth)
+            .map(|(age, bytes)| (age, *bytes as f64));
+        let overflowed = self.died_at.is_some()
+            && self
+                .peak_fill_percent
+                .is_some_and(|peak| peak >= LEAST_FULL_PERCENT);
         let set_ms = self.clock_set_before_death_ms.unwrap_or(self.clock_set_ms);
-        let end_s = self.died_at.map_or(seconds, |at| self.age_before(at, set_ms));
-        let end_bytes = if overflowed { self.setup.cow_bytes } else { self.grown_bytes() };
+        let end_s = self
+            .died_at
+            .map_or(seconds, |at| self.age_before(at, set_ms));
+        let end_bytes = if overflowed {
+            self.setup.cow_bytes
+        } else {
+            self.grown_bytes()
+        };
         let mut growth: Vec<(f64, f64)> = points.take_while(|(age, _)| *age < end_s).collect();
-        growth.extend(end_bytes.filter(|_| end_s > 0.0).map(|bytes| (end_s, bytes as f64)));
+        growth.extend(
+            end_bytes
+                .filter(|_| end_s > 0.0)
+                .map(|bytes| (end_s, bytes as f64)),
+        );
         Some(Run {
             chunk: self.setup.chunk_bytes.unwrap_or(DEFAULT_CHUNK),
             growth: Growth(growth),
@@ -157,7 +189,11 @@ mod tests {
     }
 
     fn used(chunks: u64) -> Option<Fill> {
-        Some(Fill { used: chunks, total: 1000, unit: 65536 })
+        Some(Fill {
+            used: chunks,
+            total: 1000,
+            unit: 65536,
+        })
     }
 
     #[test]
@@ -170,7 +206,10 @@ mod tests {
         job.ended_at = Some(at(4));
         let run = job.run().unwrap();
         let points = [(60.0, 10.0), (120.0, 30.0), (180.0, 25.0), (240.0, 30.0)];
-        assert_eq!(run.growth.0, points.map(|(age, chunks)| (age, chunks * 65536.0)));
+        assert_eq!(
+            run.growth.0,
+            points.map(|(age, chunks)| (age, chunks * 65536.0))
+        );
         let stored: Job = serde_json::from_str(&serde_json::to_string(&job).unwrap()).unwrap();
         assert_eq!(stored.run(), Some(run));
     }
@@ -196,7 +235,11 @@ mod tests {
         assert_eq!((job.growth.len(), job.grown_bytes()), (0, None));
         job.ended_at = Some(at(12));
         let run = job.run().unwrap();
-        assert_eq!((run.growth, run.seconds), (Growth::default(), 720.0), "its length is known");
+        assert_eq!(
+            (run.growth, run.seconds),
+            (Growth::default(), 720.0),
+            "its length is known"
+        );
     }
 
     #[test]
@@ -205,13 +248,21 @@ mod tests {
         job.setup.cow_bytes = Some(1000 * 65536);
         job.record_growth(at(1), used(10));
         job.peak_fill_percent = Some(100.0);
-        let invalid = VolumeState { fill: None, metadata: None, sync: None, state: State::Invalid };
+        let invalid = VolumeState {
+            fill: None,
+            metadata: None,
+            sync: None,
+            state: State::Invalid,
+        };
         job.update_state(at(30), &invalid);
         job.clock_set_ms = 60 * 60_000;
         job.update_state(at(101), &invalid);
         job.ended_at = Some(at(120));
         let run = job.run().unwrap();
         assert_eq!((run.seconds, run.overflowed), (3600.0, true));
-        assert_eq!(run.growth.0, [(60.0, 10.0 * 65536.0), (1800.0, 1000.0 * 65536.0)]);
+        assert_eq!(
+            run.growth.0,
+            [(60.0, 10.0 * 65536.0), (1800.0, 1000.0 * 65536.0)]
+        );
     }
 }

@@ -34,21 +34,31 @@ impl Layout {
         let part = match volume.kind {
             VolumeKind::Thin | VolumeKind::ThinSnapshot => {
                 let pool = topology.pool_of(volume)?;
-                pool.layout.iter().find(|part| part.lv == format!("{}_tdata", pool.lv))?
+                pool.layout
+                    .iter()
+                    .find(|part| part.lv == format!("{}_tdata", pool.lv))?
             }
             _ => volume.layout.first()?,
         };
         let segment = part.segments.first()?;
-        Some(Self { kind: segment.kind.clone(), stripes: segment.stripes, stripe_bytes: segment.stripe_size })
+        Some(Self {
+            kind: segment.kind.clone(),
+            stripes: segment.stripes,
+            stripe_bytes: segment.stripe_size,
+        })
     }
 
     /// Such as `striped, 2 stripes of 64.0 KiB`.
     pub fn text(&self) -> String {
-        let stripes = self.stripes.filter(|stripes| *stripes > 1).map_or_else(String::new, |stripes| {
-            let of = self.stripe_bytes.filter(|bytes| *bytes > 0);
-            let of = of.map(|bytes| format!(" of {}", bytes_text(bytes as f64, Prefix::Binary)));
-            format!(", {stripes} stripes{}", of.unwrap_or_default())
-        });
+        let stripes =
+            self.stripes
+                .filter(|stripes| *stripes > 1)
+                .map_or_else(String::new, |stripes| {
+                    let of = self.stripe_bytes.filter(|bytes| *bytes > 0);
+                    let of =
+                        of.map(|bytes| format!(" of {}", bytes_text(bytes as f64, Prefix::Binary)));
+                    format!(", {stripes} stripes{}", of.unwrap_or_default())
+                });
         format!("{}{stripes}", self.kind)
     }
 }
@@ -69,16 +79,28 @@ impl From<&Device> for Disk {
 pub fn disks_below<'a>(topology: &Topology, pvs: impl Iterator<Item = &'a String>) -> Vec<Disk> {
     let mut names: Vec<String> = pvs.cloned().collect();
     for _ in 0..DEEPEST {
-        names = names.into_iter().flat_map(|name| below(topology, name)).collect();
+        names = names
+            .into_iter()
+            .flat_map(|name| below(topology, name))
+            .collect();
     }
     let mut seen = std::collections::HashSet::new();
     names.retain(|name| seen.insert(name.clone()));
-    names.iter().filter_map(|name| topology.device(name)).map(Disk::from).collect()
+    names
+        .iter()
+        .filter_map(|name| topology.device(name))
+        .map(Disk::from)
+        .collect()
 }
 
 /// The disks of the host's total.
 pub fn all_disks(topology: &Topology) -> Vec<Disk> {
-    topology.devices.iter().filter(|device| device.counts).map(Disk::from).collect()
+    topology
+        .devices
+        .iter()
+        .filter(|device| device.counts)
+        .map(Disk::from)
+        .collect()
 }
 
 fn below(topology: &Topology, name: String) -> Vec<String> {
@@ -93,13 +115,20 @@ mod tests {
     use super::*;
 
     fn layout(kind: &str, stripes: Option<u32>, stripe_bytes: Option<u64>) -> Layout {
-        Layout { kind: kind.into(), stripes, stripe_bytes }
+        Layout {
+            kind: kind.into(),
+            stripes,
+            stripe_bytes,
+        }
     }
 
     #[test]
     fn a_layout_shows_several_stripes() {
         assert_eq!(layout("linear", Some(1), Some(0)).text(), "linear");
-        assert_eq!(layout("striped", Some(2), Some(65_536)).text(), "striped, 2 stripes of 64.0 KiB");
+        assert_eq!(
+            layout("striped", Some(2), Some(65_536)).text(),
+            "striped, 2 stripes of 64.0 KiB"
+        );
         assert_eq!(layout("raid1", Some(2), None).text(), "raid1, 2 stripes");
     }
 }

@@ -4,15 +4,15 @@
 //! reported outcome, a job never counts as succeeded; a reported one is checked against the state of the snapshot.
 
 pub mod advice;
+mod backed_up;
 pub mod backup_run;
+mod certificate;
 pub mod completeness;
 pub mod course;
 pub mod curves;
 pub mod diagnosis;
 pub mod earlier;
 pub mod figures;
-mod backed_up;
-mod certificate;
 mod follow;
 pub mod growth;
 pub mod layout;
@@ -189,8 +189,21 @@ impl From<MarkKind> for JobKind {
 }
 
 impl Job {
-    pub(crate) fn new(id: i64, kind: JobKind, key: &str, name: &str, started_at: Timestamp) -> Self {
-        Self { id, kind, key: key.into(), name: name.into(), started_at, ..Self::default() }
+    pub(crate) fn new(
+        id: i64,
+        kind: JobKind,
+        key: &str,
+        name: &str,
+        started_at: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            kind,
+            key: key.into(),
+            name: name.into(),
+            started_at,
+            ..Self::default()
+        }
     }
 
     /// Adds a note once; false if there is no room for it.
@@ -237,7 +250,8 @@ impl Job {
             }
             // Everybody may call a command `mylvmbackup`.
             JobKind::Command => {
-                self.backup_of.is_some() || user(&self.key).is_none() && tool::is_backup_tool(&self.name)
+                self.backup_of.is_some()
+                    || user(&self.key).is_none() && tool::is_backup_tool(&self.name)
             }
             JobKind::Mark => false,
         }
@@ -249,12 +263,16 @@ impl Job {
             && self.kind == JobKind::Snapshot
             && !self.partly_seen
             && other.origin.is_some()
-            && (&self.vg, &self.origin, self.setup.kind) == (&other.vg, &other.origin, other.setup.kind)
+            && (&self.vg, &self.origin, self.setup.kind)
+                == (&other.vg, &other.origin, other.setup.kind)
     }
 
     /// The result that mylvmbackup or the command around it reported.
     pub fn report(&self) -> Option<Report> {
-        self.backup_run.as_ref().and_then(|run| run.report).or(self.command_report)
+        self.backup_run
+            .as_ref()
+            .and_then(|run| run.report)
+            .or(self.command_report)
     }
 
     /// Whether it is a run of mylvmbackup that ended without a snapshot.
@@ -271,7 +289,8 @@ impl Job {
         match state.state {
             State::Invalid => {
                 self.died_at = self.died_at.or(Some(at));
-                self.clock_set_before_death_ms = self.clock_set_before_death_ms.or(Some(self.clock_set_ms));
+                self.clock_set_before_death_ms =
+                    self.clock_set_before_death_ms.or(Some(self.clock_set_ms));
             }
             State::Failed => self.io_error_at = self.io_error_at.or(Some(at)),
             // LVM's report, which knows only a percentage, may be older than the tick.
@@ -282,14 +301,19 @@ impl Job {
         }
         if let Some(percent) = state.fill.map(|fill| fill.percent()) {
             self.last_fill_percent = Some(percent);
-            self.peak_fill_percent = Some(self.peak_fill_percent.map_or(percent, |peak| peak.max(percent)));
+            self.peak_fill_percent = Some(
+                self.peak_fill_percent
+                    .map_or(percent, |peak| peak.max(percent)),
+            );
         }
     }
 
     fn update_mounts(&mut self, at: Timestamp, mounts: Option<&[String]>) {
         match mounts {
             Some([first, ..]) => (self.mounted_on, self.unmounted_at) = (Some(first.clone()), None),
-            Some([]) if self.mounted_on.is_some() => self.unmounted_at = self.unmounted_at.or(Some(at)),
+            Some([]) if self.mounted_on.is_some() => {
+                self.unmounted_at = self.unmounted_at.or(Some(at))
+            }
             _ => {}
         }
     }

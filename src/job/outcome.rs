@@ -65,7 +65,11 @@ pub struct Report {
 
 impl Report {
     pub fn outcome(self) -> Outcome {
-        if self.succeeded { Outcome::Succeeded } else { Outcome::Failed }
+        if self.succeeded {
+            Outcome::Succeeded
+        } else {
+            Outcome::Failed
+        }
     }
 }
 
@@ -110,7 +114,9 @@ impl Job {
         self.outcome = Some(match (self.kind, reported) {
             _ if was_cut_short && self.has_read_too_little() => Outcome::Incomplete,
             _ if self.is_untrustworthy() => Outcome::Untrustworthy,
-            (JobKind::Command | JobKind::Mark, Outcome::Succeeded) if has_died => Outcome::Untrustworthy,
+            (JobKind::Command | JobKind::Mark, Outcome::Succeeded) if has_died => {
+                Outcome::Untrustworthy
+            }
             (JobKind::Snapshot, Outcome::Succeeded) => self.confirmed_success(),
             (_, Outcome::Succeeded) => Outcome::Succeeded,
             (JobKind::Snapshot, _) if has_died => Outcome::Overflowed,
@@ -129,7 +135,10 @@ impl Job {
     pub(super) fn end_at_shutdown(&mut self, at: Timestamp, before: &[Arc<Job>]) {
         self.compare(before);
         self.left_snapshot = self.kind == JobKind::Snapshot;
-        self.end(at, self.report().map_or(Outcome::Abandoned, Report::outcome));
+        self.end(
+            at,
+            self.report().map_or(Outcome::Abandoned, Report::outcome),
+        );
     }
 
     fn compare(&mut self, before: &[Arc<Job>]) {
@@ -145,7 +154,9 @@ impl Job {
 
     /// Takes over the result of the command that created the snapshot, once the command has ended.
     pub(super) fn learn_result(&mut self, command: &Self, before: &[Arc<Job>]) {
-        let exited = command.outcome.filter(|outcome| *outcome != Outcome::Abandoned);
+        let exited = command
+            .outcome
+            .filter(|outcome| *outcome != Outcome::Abandoned);
         if self.command_report.is_some() || exited.is_none() {
             return;
         }
@@ -159,11 +170,18 @@ impl Job {
     /// Takes over, from a snapshot that this command created, its origin, and whether it was lost or its backup is bad.
     pub(super) fn learn_loss(&mut self, snapshot: &Self) {
         self.backup_of = snapshot.origin_name().or(self.backup_of.take());
-        if !snapshot.outcome.map_or(snapshot.died_at.is_some(), Outcome::is_bad) {
+        if !snapshot
+            .outcome
+            .map_or(snapshot.died_at.is_some(), Outcome::is_bad)
+        {
             return;
         }
         self.died_at = self.died_at.or(snapshot.died_at);
-        (self.vg, self.lv, self.origin) = (snapshot.vg.clone(), snapshot.lv.clone(), snapshot.origin.clone());
+        (self.vg, self.lv, self.origin) = (
+            snapshot.vg.clone(),
+            snapshot.lv.clone(),
+            snapshot.origin.clone(),
+        );
         if self.outcome == Some(Outcome::Succeeded) {
             self.outcome = snapshot.outcome.or(self.outcome);
         }
@@ -172,7 +190,11 @@ impl Job {
     /// The outcome of a reported success whose snapshot remained valid.
     fn confirmed_success(&self) -> Outcome {
         let is_command = self.backup_run.is_none();
-        match self.completeness.as_ref().map(|completeness| completeness.coverage) {
+        match self
+            .completeness
+            .as_ref()
+            .map(|completeness| completeness.coverage)
+        {
             _ if self.accepted_at.is_some() => Outcome::Succeeded,
             // An unknown program may make incremental backups, and read only what has changed.
             Some(Coverage::Incomplete) if !is_command => Outcome::Incomplete,
@@ -185,13 +207,21 @@ impl Job {
 
     /// Whether it copies only what has changed, so that nothing says how much it has to read. No pipe hides its exit status.
     pub fn is_incremental(&self) -> bool {
-        self.backup_run.as_ref().is_some_and(|run| run.is_incremental)
+        self.backup_run
+            .as_ref()
+            .is_some_and(|run| run.is_incremental)
     }
 
     /// Why its reported success is not confirmed: `47 MiB were read, and its file system uses 169 MiB`.
     pub fn doubt(&self) -> String {
-        if let Some(error) = self.reported_disk_error().filter(|_| self.outcome == Some(Outcome::Unknown)) {
-            return format!("{}, a disk below its snapshot, had a read error", error.device);
+        if let Some(error) = self
+            .reported_disk_error()
+            .filter(|_| self.outcome == Some(Outcome::Unknown))
+        {
+            return format!(
+                "{}, a disk below its snapshot, had a read error",
+                error.device
+            );
         }
         let found = self.completeness.as_ref().map(Completeness::text);
         found.unwrap_or_else(|| "how much it read is unknown".into())
@@ -206,18 +236,24 @@ impl Job {
             Some(_) => "its archive is sound",
             None => "it leaves files out on purpose",
         };
-        format!(" If {when}, accept it once with `cowbell job accept {}`.", self.id)
+        format!(
+            " If {when}, accept it once with `cowbell job accept {}`.",
+            self.id
+        )
     }
 
     /// A read error of a disk below its snapshot before its success was reported.
     fn reported_disk_error(&self) -> Option<&DiskError> {
         let report = self.report().filter(|report| report.succeeded)?;
-        let is_before = |at: Timestamp| at.as_millisecond() < report.at.as_millisecond() + LATE_ERROR_MS;
+        let is_before =
+            |at: Timestamp| at.as_millisecond() < report.at.as_millisecond() + LATE_ERROR_MS;
         self.disk_error.as_ref().filter(|error| is_before(error.at))
     }
 
     fn has_read_too_little(&self) -> bool {
-        self.completeness.as_ref().is_some_and(|found| found.coverage != Coverage::Complete)
+        self.completeness
+            .as_ref()
+            .is_some_and(|found| found.coverage != Coverage::Complete)
     }
 
     /// The outcome that was reported. `Abandoned` if hooks stopped while cowbell listened, or saw its process run.
@@ -226,7 +262,9 @@ impl Job {
             return report.outcome();
         }
         match &self.backup_run {
-            Some(run) if (run.is_unbroken || run.was_seen_running) && !run.is_over() => Outcome::Abandoned,
+            Some(run) if (run.is_unbroken || run.was_seen_running) && !run.is_over() => {
+                Outcome::Abandoned
+            }
             _ => Outcome::Unknown,
         }
     }
@@ -258,25 +296,47 @@ impl Job {
         let before = |at: Option<Timestamp>, late_ms: i64| {
             at.filter(|at| at.as_millisecond() < report.at.as_millisecond() + late_ms)
         };
-        let status_ms = if self.outlived_report { 0 } else { LATE_DEATH_MS };
-        let error_ms = if self.io_error_device.is_some() { LATE_ERROR_MS } else { status_ms };
+        let status_ms = if self.outlived_report {
+            0
+        } else {
+            LATE_DEATH_MS
+        };
+        let error_ms = if self.io_error_device.is_some() {
+            LATE_ERROR_MS
+        } else {
+            status_ms
+        };
         let died = before(self.died_at, status_ms).map(|at| (Harm::Death, at));
         let failed = || before(self.io_error_at, error_ms).map(|at| (Harm::IoError, at));
         let removed = || self.removed_at.map(|at| (Harm::Removal, at));
-        let reader =
-            || self.backup_run.as_ref()?.failed_process.as_ref().map(|failed| (Harm::Reader, failed.at));
+        let reader = || {
+            self.backup_run
+                .as_ref()?
+                .failed_process
+                .as_ref()
+                .map(|failed| (Harm::Reader, failed.at))
+        };
         died.or_else(failed).or_else(removed).or_else(reader)
     }
 
     /// ` (read error on sda)` or ` (tar was killed by signal 9)`; empty if nothing more is known.
     pub fn harm_detail(&self, harm: Harm) -> String {
         let detail = match harm {
-            Harm::IoError => self.io_error_device.as_ref().map(|device| format!("read error on {device}")),
+            Harm::IoError => self
+                .io_error_device
+                .as_ref()
+                .map(|device| format!("read error on {device}")),
             Harm::Reader => self
                 .backup_run
                 .as_ref()
                 .and_then(|run| run.failed_process.as_ref())
-                .map(|failed| format!("{} {}", failed.name.replace('`', "'"), failed.failure.text())),
+                .map(|failed| {
+                    format!(
+                        "{} {}",
+                        failed.name.replace('`', "'"),
+                        failed.failure.text()
+                    )
+                }),
             Harm::Death | Harm::Removal => None,
         };
         detail.map_or_else(String::new, |detail| format!(" ({detail})"))
@@ -284,9 +344,11 @@ impl Job {
 
     /// Whether LVM's monitoring may have unmounted it, since it was invalid.
     pub fn was_unmounted_at_its_death(&self) -> bool {
-        self.died_at.zip(self.unmounted_at).is_some_and(|(died, unmounted)| {
-            let ms = unmounted.as_millisecond() - died.as_millisecond();
-            (-UNMOUNT_BEFORE_DEATH_MS..=UNMOUNT_AFTER_DEATH_MS).contains(&ms)
-        })
+        self.died_at
+            .zip(self.unmounted_at)
+            .is_some_and(|(died, unmounted)| {
+                let ms = unmounted.as_millisecond() - died.as_millisecond();
+                (-UNMOUNT_BEFORE_DEATH_MS..=UNMOUNT_AFTER_DEATH_MS).contains(&ms)
+            })
     }
 }

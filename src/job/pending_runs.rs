@@ -49,11 +49,19 @@ impl PendingRuns {
     pub fn take(&mut self, message: &HookMessage, at: Timestamp, listening_since: Timestamp) {
         if message.step == Step::Preconnect {
             // A new run with the PID of an earlier one.
-            self.0.retain(|pending| pending.run.run != message.run || pending.run.runs());
+            self.0
+                .retain(|pending| pending.run.run != message.run || pending.run.runs());
         }
-        let index = self.0.iter().position(|pending| pending.run.run == message.run);
+        let index = self
+            .0
+            .iter()
+            .position(|pending| pending.run.run == message.run);
         let index = index.unwrap_or_else(|| {
-            self.0.push(PendingRun { run: BackupRun::new(message.run, at), snapshot: None, origin: None });
+            self.0.push(PendingRun {
+                run: BackupRun::new(message.run, at),
+                snapshot: None,
+                origin: None,
+            });
             self.0.len() - 1
         });
         let pending = &mut self.0[index];
@@ -75,7 +83,11 @@ impl PendingRuns {
 
     /// Updates whether the process of a run still runs.
     pub fn update_process(&mut self, process: &BackupProcess, at: Timestamp) {
-        for pending in self.0.iter_mut().filter(|pending| pending.run.run == process.pid) {
+        for pending in self
+            .0
+            .iter_mut()
+            .filter(|pending| pending.run.run == process.pid)
+        {
             pending.run.update_process(process, at);
         }
     }
@@ -97,10 +109,18 @@ impl PendingRuns {
         if job.kind != JobKind::Snapshot || job.backup_run.is_some() {
             return None;
         }
-        let fitting = self.0.iter().enumerate().filter(|(_, pending)| pending.created(job));
+        let fitting = self
+            .0
+            .iter()
+            .enumerate()
+            .filter(|(_, pending)| pending.created(job));
         // The run that named it, else one without a name. Of two, the first to begin is the first to finish.
         let first = fitting.min_by_key(|(_, pending)| {
-            (!pending.named(job), pending.snapshot.is_some(), pending.run.began(Phase::Snapshot))
+            (
+                !pending.named(job),
+                pending.snapshot.is_some(),
+                pending.run.began(Phase::Snapshot),
+            )
         });
         let (index, _) = first?;
         Some(self.0.remove(index).run)
@@ -110,17 +130,38 @@ impl PendingRuns {
 impl PendingRun {
     /// The job of a run that failed, or whose snapshot was never seen. Its origin is known if the hook named it, or has its usual name, and exists.
     pub fn into_job(self, id: i64, machine: &Setup, topology: &Topology) -> Job {
-        let Self { run, snapshot, origin } = self;
+        let Self {
+            run,
+            snapshot,
+            origin,
+        } = self;
         let usual = || snapshot.as_deref()?.strip_suffix(SUFFIX).map(String::from);
-        let origin = origin.or_else(usual).filter(|origin| topology.volume(origin).is_some());
-        let (of_vg, origin) = origin.as_deref().and_then(|name| name.split_once('/')).unzip();
-        let (vg, lv) = snapshot.as_deref().and_then(|name| name.split_once('/')).unzip();
+        let origin = origin
+            .or_else(usual)
+            .filter(|origin| topology.volume(origin).is_some());
+        let (of_vg, origin) = origin
+            .as_deref()
+            .and_then(|name| name.split_once('/'))
+            .unzip();
+        let (vg, lv) = snapshot
+            .as_deref()
+            .and_then(|name| name.split_once('/'))
+            .unzip();
         let key = format!("{NAMELESS}:{}:{}", run.run, run.first_at.as_millisecond());
-        let mut job = Job::new(id, JobKind::Snapshot, &key, lv.unwrap_or(NAMELESS), run.first_at);
+        let mut job = Job::new(
+            id,
+            JobKind::Snapshot,
+            &key,
+            lv.unwrap_or(NAMELESS),
+            run.first_at,
+        );
         (job.vg, job.lv) = (vg.or(of_vg).map(String::from), lv.map(String::from));
         job.origin = origin.map(String::from);
         let snapshots = (!run.has_made_snapshot()).then_some(0);
-        job.setup = Setup { snapshots, ..machine.clone() };
+        job.setup = Setup {
+            snapshots,
+            ..machine.clone()
+        };
         let (ended_at, report) = (run.last_at, run.report);
         job.backup_run = Some(run);
         // A success without a snapshot that was seen is not confirmed.
@@ -163,7 +204,11 @@ impl PendingRun {
 
     /// Whether it was observed from its beginning, or when it began to create a snapshot.
     fn has_begun(&self) -> bool {
-        let has_begun = self.run.phases.first().is_some_and(|first| first.phase != Phase::Cleanup);
+        let has_begun = self
+            .run
+            .phases
+            .first()
+            .is_some_and(|first| first.phase != Phase::Cleanup);
         if has_begun {
             tracing::warn!(
                 "mylvmbackup (process {}) ended, and no snapshot of it was seen: see its log",
@@ -181,7 +226,11 @@ fn could_create(run: &BackupRun, appeared_at: Timestamp) -> bool {
         None if run.began(Phase::Flush).is_some() => return false,
         None => run.first_at.as_millisecond() - UNHEARD_MS,
     };
-    let late_ms = if run.is_over() { EARLIEST_MS } else { LATEST_MS };
+    let late_ms = if run.is_over() {
+        EARLIEST_MS
+    } else {
+        LATEST_MS
+    };
     (earliest..=run.last_at.as_millisecond() + late_ms).contains(&appeared_at.as_millisecond())
 }
 
@@ -198,7 +247,11 @@ mod tests {
     fn pending(messages: &[&str]) -> PendingRuns {
         let mut runs = PendingRuns::default();
         for (second, message) in (0..).zip(messages) {
-            runs.take(&parse(&format!("mylvmbackup {message}")).unwrap(), at(second), at(-60));
+            runs.take(
+                &parse(&format!("mylvmbackup {message}")).unwrap(),
+                at(second),
+                at(-60),
+            );
         }
         runs
     }
@@ -215,30 +268,60 @@ mod tests {
 
     #[test]
     fn concurrent_runs_are_distinguished_by_snapshot_names() {
-        let messages = ["1 preconnect", "2 preconnect", "1 presnapshot vg0/one", "2 presnapshot vg0/two"];
-        check(&messages, &[("two", 4), ("other", 4), ("one", 5)], &[Some(2), None, Some(1)]);
+        let messages = [
+            "1 preconnect",
+            "2 preconnect",
+            "1 presnapshot vg0/one",
+            "2 presnapshot vg0/two",
+        ];
+        check(
+            &messages,
+            &[("two", 4), ("other", 4), ("one", 5)],
+            &[Some(2), None, Some(1)],
+        );
     }
 
     #[test]
     fn without_names_the_first_run_created_the_first_snapshot() {
-        let messages = ["1 preconnect", "2 preconnect", "2 presnapshot", "1 presnapshot"];
-        check(&messages, &[("a", 4), ("b", 5), ("c", 6)], &[Some(2), Some(1), None]);
+        let messages = [
+            "1 preconnect",
+            "2 preconnect",
+            "2 presnapshot",
+            "1 presnapshot",
+        ];
+        check(
+            &messages,
+            &[("a", 4), ("b", 5), ("c", 6)],
+            &[Some(2), Some(1), None],
+        );
     }
 
     #[test]
     fn a_misread_name_is_ignored_once_a_snapshot_is_mounted() {
         let messages = ["1 presnapshot vg0/one", "1 preunlock"];
         check(&messages, &[("another", 1)], &[None]);
-        check(&[messages[0], messages[1], "1 premount"], &[("another", 1)], &[Some(1)]);
+        check(
+            &[messages[0], messages[1], "1 premount"],
+            &[("another", 1)],
+            &[Some(1)],
+        );
     }
 
     #[test]
     fn a_snapshot_long_before_or_after_a_run_is_not_its_own() {
-        check(&["1 presnapshot"], &[("a", -10), ("b", 400), ("c", 2)], &[None, None, Some(1)]);
+        check(
+            &["1 presnapshot"],
+            &[("a", -10), ("b", 400), ("c", 2)],
+            &[None, None, Some(1)],
+        );
     }
 
     #[test]
     fn a_reused_pid_is_another_run() {
-        check(&["1 preconnect", "1 presnapshot vg0/one", "1 preconnect"], &[("one", 2)], &[None]);
+        check(
+            &["1 preconnect", "1 presnapshot vg0/one", "1 preconnect"],
+            &[("one", 2)],
+            &[None],
+        );
     }
 }

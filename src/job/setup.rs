@@ -64,16 +64,24 @@ impl Setup {
         if snapshot.kind == VolumeKind::Snapshot {
             self.cow_bytes = snapshot.size.or(self.cow_bytes);
             self.made_bytes = self.made_bytes.or(snapshot.size);
-            self.peak_bytes = self.peak_bytes.max(fill.filter(|fill| fill.unit > 0).map(Fill::used_bytes));
+            self.peak_bytes = self
+                .peak_bytes
+                .max(fill.filter(|fill| fill.unit > 0).map(Fill::used_bytes));
             replace(&mut self.cow_pvs, &snapshot.pvs);
         }
         self.cow_layout = Layout::of(snapshot, topology).or(self.cow_layout.take());
-        let own = snapshot.device.and_then(|index| topology.devices.get(index));
-        self.read_ahead_kib = own.and_then(|device| device.read_ahead_kib).or(self.read_ahead_kib);
+        let own = snapshot
+            .device
+            .and_then(|index| topology.devices.get(index));
+        self.read_ahead_kib = own
+            .and_then(|device| device.read_ahead_kib)
+            .or(self.read_ahead_kib);
         if let Some(origin) = topology.origin_of(snapshot) {
             self.origin_bytes = origin.size.or(self.origin_bytes);
             let snapshots = topology.thick_snapshots(origin).count();
-            self.snapshots = self.snapshots.max(u32::try_from(snapshots).ok().filter(|count| *count > 0));
+            self.snapshots = self
+                .snapshots
+                .max(u32::try_from(snapshots).ok().filter(|count| *count > 0));
             replace(&mut self.origin_pvs, &origin.pvs);
             self.origin_layout = Layout::of(origin, topology).or(self.origin_layout.take());
         }
@@ -100,7 +108,8 @@ impl Setup {
 
     /// Whether the origin and the COW area lie on this PV; `None` if unknown.
     pub fn carries(&self, pv: &str) -> (Option<bool>, Option<bool>) {
-        let is_among = |pvs: &Option<Vec<String>>| pvs.as_ref().map(|pvs| pvs.iter().any(|name| name == pv));
+        let is_among =
+            |pvs: &Option<Vec<String>>| pvs.as_ref().map(|pvs| pvs.iter().any(|name| name == pv));
         (is_among(&self.origin_pvs), is_among(&self.cow_pvs))
     }
 }
@@ -121,7 +130,12 @@ fn chunk_bytes(topology: &Topology, snapshot: &Volume) -> Option<u64> {
         VolumeKind::Snapshot => snapshot,
         _ => topology.pool_of(snapshot)?,
     };
-    copier.layout.first()?.segments.iter().find_map(|segment| segment.chunk_size)
+    copier
+        .layout
+        .first()?
+        .segments
+        .iter()
+        .find_map(|segment| segment.chunk_size)
 }
 
 /// Replaces a list unless the new one is empty.

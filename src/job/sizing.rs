@@ -54,11 +54,20 @@ pub fn sizing(peaks: &[Peak], margin: f64, limits: Limits) -> Option<Sizing> {
     let overflowed = peaks.iter().filter(|peak| peak.overflowed).count();
     // At least twice as much after an overflow, so that the next run does not overflow as well.
     let least = if overflowed > 0 { DEFAULT_MARGIN } else { 1.0 };
-    let margin = if margin.is_finite() { margin.max(least) } else { DEFAULT_MARGIN };
-    let extent = limits.extent.filter(|extent| *extent > 0).unwrap_or(DEFAULT_EXTENT);
+    let margin = if margin.is_finite() {
+        margin.max(least)
+    } else {
+        DEFAULT_MARGIN
+    };
+    let extent = limits
+        .extent
+        .filter(|extent| *extent > 0)
+        .unwrap_or(DEFAULT_EXTENT);
     let whole = |bytes: u64| bytes.div_ceil(extent).max(1).saturating_mul(extent);
     let wished = whole((peak_bytes as f64 * margin).ceil() as u64);
-    let most = limits.origin_bytes.map(|origin| whole(never_overflows(origin, limits.chunk)));
+    let most = limits
+        .origin_bytes
+        .map(|origin| whole(never_overflows(origin, limits.chunk)));
     let advised_bytes = most.map_or(wished, |most| wished.min(most));
     let mut sizing = Sizing {
         runs: peaks.len(),
@@ -76,7 +85,9 @@ pub fn sizing(peaks: &[Peak], margin: f64, limits: Limits) -> Option<Sizing> {
 
 /// The size of a COW area that holds every chunk of its origin. Source: dm-snap-persistent.c.
 pub fn never_overflows(origin_bytes: u64, chunk: Option<u64>) -> u64 {
-    let chunk = chunk.filter(|chunk| *chunk >= BYTES_OF_AN_EXCEPTION).unwrap_or(DEFAULT_CHUNK);
+    let chunk = chunk
+        .filter(|chunk| *chunk >= BYTES_OF_AN_EXCEPTION)
+        .unwrap_or(DEFAULT_CHUNK);
     cow_bytes(origin_bytes.div_ceil(chunk), chunk)
 }
 
@@ -90,7 +101,9 @@ pub fn cow_bytes(chunks: u64, chunk: u64) -> u64 {
 impl Sizing {
     /// Takes the size that `cowbell size` suggests for the origin, which knows more than the peaks.
     pub fn or_suggested(self, bytes: Option<u64>, origin: &str) -> Self {
-        let Some(bytes) = bytes.filter(|bytes| *bytes != self.advised_bytes) else { return self };
+        let Some(bytes) = bytes.filter(|bytes| *bytes != self.advised_bytes) else {
+            return self;
+        };
         let text = format!(
             "{} `cowbell size {origin}` suggests {}, and shows why.",
             self.peak_text(),
@@ -111,17 +124,26 @@ impl Sizing {
             1 => ("the run".into(), "peak"),
             runs => (format!("the last {runs} runs"), "largest peak"),
         };
-        format!("The {largest} of {runs} was {}.", size(self.peak_bytes as f64))
+        format!(
+            "The {largest} of {runs} was {}.",
+            size(self.peak_bytes as f64)
+        )
     }
 
     fn sentence(&self) -> String {
         let advised = size(self.advised_bytes as f64);
         let peak = self.peak_text();
         if self.cannot_overflow {
-            return format!("{peak} {advised} cannot overflow, however much is written to the origin.");
+            return format!(
+                "{peak} {advised} cannot overflow, however much is written to the origin."
+            );
         }
         if self.overflowed > 0 {
-            let these = if self.runs == 1 { "It".into() } else { format!("{} of them", self.overflowed) };
+            let these = if self.runs == 1 {
+                "It".into()
+            } else {
+                format!("{} of them", self.overflowed)
+            };
             return format!(
                 "{peak} {these} overflowed, so the required size is unknown. {advised} is {}that.",
                 times(self.margin)
@@ -147,7 +169,9 @@ pub fn setting(bytes: u64) -> String {
 /// A size for `lvcreate`: a whole number in powers of 1024.
 fn lvm_size(bytes: u64) -> String {
     let units = [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M")];
-    let fits = units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit));
+    let fits = units
+        .into_iter()
+        .find(|(unit, _)| bytes.is_multiple_of(*unit));
     fits.map_or_else(
         || format!("{}K", bytes.div_ceil(1024)),
         |(unit, name)| format!("{}{name}", bytes / unit),
@@ -161,7 +185,10 @@ mod tests {
     const MIB: u64 = 1024 * 1024;
 
     fn held(mib: f64) -> Peak {
-        Peak { bytes: (mib * MIB as f64) as u64, overflowed: false }
+        Peak {
+            bytes: (mib * MIB as f64) as u64,
+            overflowed: false,
+        }
     }
 
     fn check(peaks: &[Peak], limits: Limits, text: &str, setting: &str) {
@@ -179,7 +206,13 @@ mod tests {
 
     #[test]
     fn after_an_overflow_the_size_at_least_doubles() {
-        let peaks = [held(40.0), Peak { bytes: 120 * MIB, overflowed: true }];
+        let peaks = [
+            held(40.0),
+            Peak {
+                bytes: 120 * MIB,
+                overflowed: true,
+            },
+        ];
         let text = "The largest peak of the last 2 runs was 120 MiB. 1 of them overflowed, so the required size is \
                     unknown. 240 MiB is twice that.";
         check(&peaks, Limits::default(), text, "[lvm]\nlvsize=240M");
@@ -191,7 +224,10 @@ mod tests {
 
     #[test]
     fn the_size_is_limited_to_a_full_copy() {
-        let limits = Limits { origin_bytes: Some(100 * MIB), ..Limits::default() };
+        let limits = Limits {
+            origin_bytes: Some(100 * MIB),
+            ..Limits::default()
+        };
         let text = "The peak of the run was 80.0 MiB. 104 MiB cannot overflow, however much is written to the origin.";
         check(&[held(80.0)], limits, text, "[lvm]\nlvsize=104M");
     }
@@ -205,9 +241,18 @@ mod tests {
 
     #[test]
     fn sizes_are_whole_extents() {
-        let limits = Limits { extent: Some(32 * MIB), ..Limits::default() };
-        assert_eq!(sizing(&[held(15.7)], 2.5, limits).unwrap().advised_bytes, 64 * MIB);
-        assert_eq!(sizing(&[held(0.0)], 2.0, limits).unwrap().advised_bytes, 32 * MIB);
+        let limits = Limits {
+            extent: Some(32 * MIB),
+            ..Limits::default()
+        };
+        assert_eq!(
+            sizing(&[held(15.7)], 2.5, limits).unwrap().advised_bytes,
+            64 * MIB
+        );
+        assert_eq!(
+            sizing(&[held(0.0)], 2.0, limits).unwrap().advised_bytes,
+            32 * MIB
+        );
         assert_eq!(lvm_size(3 * 1024 * MIB), "3G");
     }
 
@@ -229,6 +274,11 @@ mod tests {
     #[test]
     fn without_runs_there_is_no_size() {
         assert_eq!(sizing(&[], 2.0, Limits::default()), None);
-        assert_eq!(sizing(&[held(1.0)], f64::NAN, Limits::default()).unwrap().margin, 2.0);
+        assert_eq!(
+            sizing(&[held(1.0)], f64::NAN, Limits::default())
+                .unwrap()
+                .margin,
+            2.0
+        );
     }
 }

@@ -16,8 +16,15 @@ fn at(second: i64) -> Timestamp {
 /// A snapshot's job whose run reported this after a hundred seconds.
 fn reported(succeeded: Option<bool>) -> Job {
     let mut job = Job::new(1, JobKind::Snapshot, "uuid", "data_snapshot", at(0));
-    let report = succeeded.map(|succeeded| Report { at: at(100), succeeded });
-    job.backup_run = Some(BackupRun { report, is_unbroken: true, ..BackupRun::new(4711, at(0)) });
+    let report = succeeded.map(|succeeded| Report {
+        at: at(100),
+        succeeded,
+    });
+    job.backup_run = Some(BackupRun {
+        report,
+        is_unbroken: true,
+        ..BackupRun::new(4711, at(0))
+    });
     job.setup.file_system_bytes = Some(100);
     job.bytes_read = Some(100);
     job.completeness = Completeness::of(&job, std::iter::empty());
@@ -43,7 +50,10 @@ fn a_report_is_the_outcome_unless_the_snapshot_contradicts_it() {
 
 #[test]
 fn success_with_a_dead_snapshot_is_untrustworthy() {
-    assert_eq!(ended(dead(reported(Some(true)), 50)), Outcome::Untrustworthy);
+    assert_eq!(
+        ended(dead(reported(Some(true)), 50)),
+        Outcome::Untrustworthy
+    );
     assert_eq!(
         ended(dead(reported(Some(true)), 105)),
         Outcome::Untrustworthy,
@@ -53,7 +63,10 @@ fn success_with_a_dead_snapshot_is_untrustworthy() {
 
 #[test]
 fn a_snapshot_that_dies_long_after_the_backup_is_harmless() {
-    assert_eq!(ended(dead(reported(Some(true)), 100 + 3600)), Outcome::Succeeded);
+    assert_eq!(
+        ended(dead(reported(Some(true)), 100 + 3600)),
+        Outcome::Succeeded
+    );
 }
 
 #[test]
@@ -64,15 +77,24 @@ fn a_failure_with_a_dead_snapshot_is_an_overflow() {
 
 #[test]
 fn a_snapshot_that_was_valid_after_the_report_dies_too_late_to_matter() {
-    let job = Job { outlived_report: true, ..reported(Some(true)) };
+    let job = Job {
+        outlived_report: true,
+        ..reported(Some(true))
+    };
     assert_eq!(ended(dead(job, 102)), Outcome::Succeeded);
 }
 
 #[test]
 fn io_errors_and_a_removal_override_success_too() {
-    let job = Job { io_error_at: Some(at(50)), ..reported(Some(true)) };
+    let job = Job {
+        io_error_at: Some(at(50)),
+        ..reported(Some(true))
+    };
     assert_eq!(ended(job), Outcome::Untrustworthy);
-    let job = Job { removed_at: Some(at(50)), ..reported(Some(true)) };
+    let job = Job {
+        removed_at: Some(at(50)),
+        ..reported(Some(true))
+    };
     assert_eq!(ended(job), Outcome::Untrustworthy);
     // Its whole content was read, through files that were still open.
     let mut job = reported(Some(true));
@@ -82,20 +104,39 @@ fn io_errors_and_a_removal_override_success_too() {
 
 #[test]
 fn success_is_believed_only_if_all_was_read() {
-    for (read, expected) in [(95, Outcome::Succeeded), (60, Outcome::Unknown), (20, Outcome::Incomplete)] {
-        let mut job = Job { bytes_read: Some(read), ..reported(Some(true)) };
+    for (read, expected) in [
+        (95, Outcome::Succeeded),
+        (60, Outcome::Unknown),
+        (20, Outcome::Incomplete),
+    ] {
+        let mut job = Job {
+            bytes_read: Some(read),
+            ..reported(Some(true))
+        };
         job.completeness = Completeness::of(&job, std::iter::empty());
         assert_eq!(ended(job), expected, "{read} of 100");
     }
-    assert_eq!(ended(Job { completeness: None, ..reported(Some(true)) }), Outcome::Unknown);
+    assert_eq!(
+        ended(Job {
+            completeness: None,
+            ..reported(Some(true))
+        }),
+        Outcome::Unknown
+    );
 }
 
 #[test]
 fn an_unclear_result_can_be_accepted_and_a_bad_one_cannot() {
-    let mut job = Job { completeness: None, ..reported(Some(true)) };
+    let mut job = Job {
+        completeness: None,
+        ..reported(Some(true))
+    };
     job.end(at(110), Outcome::Succeeded);
     assert!(job.accept(at(200)) && job.accept(at(300)), "twice is once");
-    assert_eq!((job.outcome, job.accepted_at), (Some(Outcome::Succeeded), Some(at(200))));
+    assert_eq!(
+        (job.outcome, job.accepted_at),
+        (Some(Outcome::Succeeded), Some(at(200)))
+    );
     let mut job = dead(reported(Some(true)), 50);
     job.end(at(110), Outcome::Succeeded);
     assert!(!job.accept(at(200)));
@@ -130,13 +171,31 @@ fn a_command_that_succeeds_with_a_dead_snapshot_is_untrustworthy() {
 #[test]
 fn only_good_runs_of_the_same_origin_are_compared_with() {
     let earlier = |id: i64, outcome, origin: &str| {
-        let job = Job { id, outcome: Some(outcome), bytes_read: Some(10), ..reported(Some(true)) };
-        std::sync::Arc::new(Job { origin: Some(origin.into()), ..job })
+        let job = Job {
+            id,
+            outcome: Some(outcome),
+            bytes_read: Some(10),
+            ..reported(Some(true))
+        };
+        std::sync::Arc::new(Job {
+            origin: Some(origin.into()),
+            ..job
+        })
     };
-    let before = [earlier(2, Outcome::Incomplete, "data"), earlier(3, Outcome::Succeeded, "other")];
-    let mut job = Job { origin: Some("data".into()), bytes_read: Some(40), ..reported(Some(true)) };
+    let before = [
+        earlier(2, Outcome::Incomplete, "data"),
+        earlier(3, Outcome::Succeeded, "other"),
+    ];
+    let mut job = Job {
+        origin: Some("data".into()),
+        bytes_read: Some(40),
+        ..reported(Some(true))
+    };
     job.end_judged(at(110), &before);
-    assert_eq!((job.outcome, job.completeness.unwrap().runs), (Some(Outcome::Unknown), 0));
+    assert_eq!(
+        (job.outcome, job.completeness.unwrap().runs),
+        (Some(Outcome::Unknown), 0)
+    );
 }
 
 /// Its archive was read through.
@@ -164,15 +223,27 @@ fn a_damaged_archive_makes_a_success_untrustworthy_before_and_after_the_end() {
         (Some(false), Damaged, Outcome::Failed),
         (None, Damaged, Outcome::Abandoned),
     ] {
-        assert_eq!(ended(certified(reported(report), verdict)), expected, "{report:?} {verdict:?}");
+        assert_eq!(
+            ended(certified(reported(report), verdict)),
+            expected,
+            "{report:?} {verdict:?}"
+        );
         let mut job = reported(report);
         job.end(at(110), job.reported());
-        assert_eq!(certified(job, verdict).outcome, Some(expected), "{report:?} {verdict:?} at last");
+        assert_eq!(
+            certified(job, verdict).outcome,
+            Some(expected),
+            "{report:?} {verdict:?} at last"
+        );
     }
     let mut repaired = reported(Some(true));
     repaired.end(at(110), repaired.reported());
     let repaired = certified(certified(repaired, Damaged), Sound);
-    assert_eq!(repaired.outcome, Some(Outcome::Succeeded), "the same archive, made again");
+    assert_eq!(
+        repaired.outcome,
+        Some(Outcome::Succeeded),
+        "the same archive, made again"
+    );
     let mut unheard = reported(None);
     unheard.backup_run = None;
     assert_eq!(ended(certified(unheard, Damaged)), Outcome::Untrustworthy);

@@ -32,12 +32,15 @@ const NAMES: [(&str, &str); 20] = [
 
 fn fits(pattern: &str, name: &str, origin: &str) -> bool {
     let rest = match pattern.split_once('@') {
-        Some((start, end)) => {
-            name.strip_prefix(start).and_then(|rest| rest.strip_prefix(origin)).map(|rest| (rest, end))
-        }
+        Some((start, end)) => name
+            .strip_prefix(start)
+            .and_then(|rest| rest.strip_prefix(origin))
+            .map(|rest| (rest, end)),
         None => Some((name, pattern)),
     };
-    let Some((rest, end)) = rest else { return false };
+    let Some((rest, end)) = rest else {
+        return false;
+    };
     let is_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
     match end.strip_suffix(['#', '*']) {
         Some(end_text) if end.ends_with('#') => rest.strip_prefix(end_text).is_some_and(is_number),
@@ -48,7 +51,10 @@ fn fits(pattern: &str, name: &str, origin: &str) -> bool {
 
 /// The tool that usually gives a snapshot of this origin this name.
 pub fn usual_tool(name: &str, origin: &str) -> Option<&'static str> {
-    NAMES.iter().find(|(pattern, _)| fits(pattern, name, origin)).map(|(_, tool)| *tool)
+    NAMES
+        .iter()
+        .find(|(pattern, _)| fits(pattern, name, origin))
+        .map(|(_, tool)| *tool)
 }
 
 /// Programs that back up from snapshots, as a command under `cowbell run` is named after them.
@@ -85,11 +91,20 @@ mod tests {
 
     #[test]
     fn snapshots_of_a_person_or_of_snapper_are_no_backups() {
-        let mut job = Job::new(1, JobKind::Snapshot, "uuid", "data_snapshot", jiff::Timestamp::UNIX_EPOCH);
+        let mut job = Job::new(
+            1,
+            JobKind::Snapshot,
+            "uuid",
+            "data_snapshot",
+            jiff::Timestamp::UNIX_EPOCH,
+        );
         (job.lv, job.origin) = (Some("data_snapshot".into()), Some("data".into()));
-        for (program, expected) in
-            [(None, true), (Some("holland"), true), (Some("lvcreate"), false), (Some("snapperd"), false)]
-        {
+        for (program, expected) in [
+            (None, true),
+            (Some("holland"), true),
+            (Some("lvcreate"), false),
+            (Some("snapperd"), false),
+        ] {
             job.program = program.map(String::from);
             assert_eq!(is_for_backup(&job), expected, "{program:?}");
         }
@@ -105,7 +120,11 @@ mod tests {
             ("data.tick", "data", Some("wyng")),
             ("snap_vm-101-disk-0_vzdump", "vm-101-disk-0", Some("vzdump")),
             ("vzsnap-host-0", "data", Some("vzdump")),
-            ("snap_vm-101-disk-0_before", "vm-101-disk-0", Some("Proxmox VE")),
+            (
+                "snap_vm-101-disk-0_before",
+                "vm-101-disk-0",
+                Some("Proxmox VE"),
+            ),
             ("data-snap", "data", Some("a backup script")),
             ("data_snap", "data", Some("a backup script")),
             ("snap_data", "data", Some("a backup script")),

@@ -63,24 +63,39 @@ struct Link {
 impl JobTracker {
     /// Continues the jobs of an earlier process, whose last tick was at `last_tick_at`.
     pub fn resume(jobs: Vec<Job>, last_id: i64, last_tick_at: Option<Timestamp>) -> Self {
-        let (mut running, ended): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(Job::is_running);
+        let (mut running, ended): (Vec<Job>, Vec<Job>) =
+            jobs.into_iter().partition(Job::is_running);
         for job in &mut running {
             job.partly_seen = true;
             if let Some(run) = &mut job.backup_run {
                 (run.is_unbroken, run.was_seen_running) = (false, false);
             }
         }
-        let links = running
-            .iter()
-            .filter_map(|job| Some(Link { snapshot: job.key.clone(), command: job.command_key.clone()? }));
+        let links = running.iter().filter_map(|job| {
+            Some(Link {
+                snapshot: job.key.clone(),
+                command: job.command_key.clone()?,
+            })
+        });
         let links = links.collect();
         let ended = ended.into_iter().map(Arc::new).collect();
-        Self { running, ended, links, last_id, last_seen_at: last_tick_at, ..Self::default() }
+        Self {
+            running,
+            ended,
+            links,
+            last_id,
+            last_seen_at: last_tick_at,
+            ..Self::default()
+        }
     }
 
     /// Sets the host's name and kernel.
     pub fn on(self, host: &str, kernel: Option<String>) -> Self {
-        let machine = Setup { host: Some(host.into()), kernel, ..Setup::default() };
+        let machine = Setup {
+            host: Some(host.into()),
+            kernel,
+            ..Setup::default()
+        };
         Self { machine, ..self }
     }
 
@@ -123,7 +138,9 @@ impl JobTracker {
                 }
             }
         }
-        let stores_all = self.stored_at.is_none_or(|at| apart_ms(interval.at, at) >= STORE_EVERY_MS);
+        let stores_all = self
+            .stored_at
+            .is_none_or(|at| apart_ms(interval.at, at) >= STORE_EVERY_MS);
         if stores_all {
             self.stored_at = Some(interval.at);
         }
@@ -142,7 +159,11 @@ impl JobTracker {
 
     /// Notes how much more or less time the wall clock shows than has passed.
     fn note_clock(&mut self, interval: &Interval) {
-        let Some(before) = self.ticked_at.replace(interval.at).filter(|_| interval.elapsed_us > 0) else {
+        let Some(before) = self
+            .ticked_at
+            .replace(interval.at)
+            .filter(|_| interval.elapsed_us > 0)
+        else {
             return;
         };
         let shown_us = interval.at.as_microsecond() - before.as_microsecond();
@@ -157,22 +178,34 @@ impl JobTracker {
     /// Processes a hook's message; returns its job if that changed.
     pub fn take_hook(&mut self, message: &HookMessage, at: Timestamp) -> Option<Job> {
         let listening_since = self.began_at.unwrap_or(at);
-        let is_new = |run: &BackupRun| message.step == Step::Preconnect && (run.is_over() || !run.runs());
+        let is_new =
+            |run: &BackupRun| message.step == Step::Preconnect && (run.is_over() || !run.runs());
         // PIDs are reused: the message is from the latest run.
         let mut runs = self.running.iter_mut().rev();
-        let is_its = |job: &&mut Job| job.backup_run.as_ref().is_some_and(|run| run.run == message.run);
-        let found = runs.find(is_its).filter(|_| !self.pending_runs.contains(message.run));
+        let is_its = |job: &&mut Job| {
+            job.backup_run
+                .as_ref()
+                .is_some_and(|run| run.run == message.run)
+        };
+        let found = runs
+            .find(is_its)
+            .filter(|_| !self.pending_runs.contains(message.run));
         let Some(job) = found.filter(|job| !job.backup_run.as_ref().is_some_and(is_new)) else {
             self.pending_runs.take(message, at, listening_since);
             return self.find_runs();
         };
-        job.backup_run.as_mut()?.take(message.step, at, listening_since).then(|| job.clone())
+        job.backup_run
+            .as_mut()?
+            .take(message.step, at, listening_since)
+            .then(|| job.clone())
     }
 
     /// Ends commands, marks and runs of mylvmbackup that ran when the machine went down before it booted at `at`.
     pub fn booted(&mut self, at: Timestamp) -> Vec<Job> {
         let mut changed = Vec::new();
-        let Some(seen_at) = self.last_seen_at.filter(|seen_at| *seen_at < at) else { return changed };
+        let Some(seen_at) = self.last_seen_at.filter(|seen_at| *seen_at < at) else {
+            return changed;
+        };
         let is_process = |job: &Job| job.kind != JobKind::Snapshot || job.backup_run.is_some();
         let ran = |job: &&mut Job| is_process(job) && job.started_at <= seen_at;
         for job in self.running.iter_mut().filter(ran) {
@@ -190,12 +223,16 @@ impl JobTracker {
 
     /// Assigns new snapshots the programs that created them.
     fn find_makers(&mut self, interval: &Interval) {
-        self.makers.retain(|(at, _)| apart_ms(*at, interval.at) <= MAKER_AGE_MS);
-        self.makers.extend(interval.maker.clone().map(|maker| (interval.at, maker)));
+        self.makers
+            .retain(|(at, _)| apart_ms(*at, interval.at) <= MAKER_AGE_MS);
+        self.makers
+            .extend(interval.maker.clone().map(|maker| (interval.at, maker)));
         let is_open = |job: &&mut Job| job.kind == JobKind::Snapshot && job.program.is_none();
         let mut created = Vec::new();
         for job in self.running.iter_mut().filter(is_open) {
-            let Some(maker) = nearest(&self.makers, job.started_at) else { continue };
+            let Some(maker) = nearest(&self.makers, job.started_at) else {
+                continue;
+            };
             job.program = Some(maker.program.clone());
             let is_above = |run: &BackupRun| maker.processes.contains(&run.run);
             if job.backup_run.is_none()
@@ -216,9 +253,15 @@ impl JobTracker {
         let mut ancestors = Vec::new();
         for process in interval.backups.iter() {
             self.pending_runs.update_process(process, interval.at);
-            let run_of = |job: &&mut Job| job.backup_run.as_ref().is_some_and(|run| run.run == process.pid);
+            let run_of = |job: &&mut Job| {
+                job.backup_run
+                    .as_ref()
+                    .is_some_and(|run| run.run == process.pid)
+            };
             // PIDs are reused: the process is that of the latest run.
-            let Some(job) = self.running.iter_mut().rev().find(run_of) else { continue };
+            let Some(job) = self.running.iter_mut().rev().find(run_of) else {
+                continue;
+            };
             if let Some(run) = &mut job.backup_run {
                 run.update_process(process, interval.at);
             }
@@ -228,8 +271,15 @@ impl JobTracker {
         }
         for process in &interval.failed_processes {
             let is_its = |run: &&mut BackupRun| run.run == process.run;
-            let runs = self.running.iter_mut().rev().filter_map(|job| job.backup_run.as_mut());
-            runs.into_iter().find(is_its).into_iter().for_each(|run| run.learn_failure(process));
+            let runs = self
+                .running
+                .iter_mut()
+                .rev()
+                .filter_map(|job| job.backup_run.as_mut());
+            runs.into_iter()
+                .find(is_its)
+                .into_iter()
+                .for_each(|run| run.learn_failure(process));
         }
         for (key, processes) in ancestors {
             self.find_command(&key, &processes);
@@ -238,16 +288,30 @@ impl JobTracker {
 
     /// Assigns a snapshot the running command that is among the processes above its creator.
     fn find_command(&mut self, key: &str, processes: &[u32]) {
-        let is_above = |job: &&Job| job.process.is_some_and(|process| processes.contains(&process));
-        let snapshot = self.running.iter().find(|job| job.key == key && job.command_key.is_none());
+        let is_above = |job: &&Job| {
+            job.process
+                .is_some_and(|process| processes.contains(&process))
+        };
+        let snapshot = self
+            .running
+            .iter()
+            .find(|job| job.key == key && job.command_key.is_none());
         if snapshot.is_none() {
             return;
         }
-        let commands = self.running.iter().filter(|job| job.kind == JobKind::Command);
+        let commands = self
+            .running
+            .iter()
+            .filter(|job| job.kind == JobKind::Command);
         // The innermost of nested commands began last.
-        let Some(command) = commands.rev().find(is_above) else { return };
+        let Some(command) = commands.rev().find(is_above) else {
+            return;
+        };
         let command_key = command.key.clone();
-        self.links.push(Link { snapshot: key.into(), command: command_key.clone() });
+        self.links.push(Link {
+            snapshot: key.into(),
+            command: command_key.clone(),
+        });
         if let Some(job) = self.running.iter_mut().find(|job| job.key == key) {
             job.command_key = Some(command_key);
         }
@@ -255,9 +319,14 @@ impl JobTracker {
 
     /// The PIDs of backups whose processes are to be watched.
     pub fn backup_processes(&self) -> Vec<u32> {
-        let runs =
-            self.running.iter().filter_map(|job| job.backup_run.as_ref()).chain(self.pending_runs.runs());
-        runs.filter(|run| run.process_ended_at.is_none()).map(|run| run.run).collect()
+        let runs = self
+            .running
+            .iter()
+            .filter_map(|job| job.backup_run.as_ref())
+            .chain(self.pending_runs.runs());
+        runs.filter(|run| run.process_ended_at.is_none())
+            .map(|run| run.run)
+            .collect()
     }
 
     /// Assigns snapshots the runs that created them; returns the last such job.
@@ -278,7 +347,8 @@ impl JobTracker {
         let before = self.running.len();
         for pending in self.pending_runs.take_over(interval.at) {
             let id = self.next_id();
-            self.running.push(pending.into_job(id, &self.machine, &interval.topology));
+            self.running
+                .push(pending.into_job(id, &self.machine, &interval.topology));
         }
         self.running[before..].to_vec()
     }
@@ -288,7 +358,9 @@ impl JobTracker {
     fn judge_links(&mut self, changed: &mut Vec<Job>) {
         for link in std::mem::take(&mut self.links) {
             let jobs = [&link.snapshot, &link.command].map(|key| self.remembered(key).cloned());
-            let [Some(before), Some(command_before)] = jobs else { continue };
+            let [Some(before), Some(command_before)] = jobs else {
+                continue;
+            };
             let (mut snapshot, mut command) = (before.clone(), command_before.clone());
             snapshot.learn_result(&command, &self.ended);
             command.learn_loss(&snapshot);
@@ -308,12 +380,19 @@ impl JobTracker {
     }
 
     fn begin_snapshots(&mut self, interval: &Interval) {
-        for (volume, _) in interval.volumes().filter(|(volume, _)| volume.is_snapshot()) {
+        for (volume, _) in interval
+            .volumes()
+            .filter(|(volume, _)| volume.is_snapshot())
+        {
             let is_left = |job: &Arc<Job>| job.left_snapshot && job.key == *volume.uuid;
-            if self.running.iter().any(|job| job.key == *volume.uuid) || self.ended.iter().any(is_left) {
+            if self.running.iter().any(|job| job.key == *volume.uuid)
+                || self.ended.iter().any(is_left)
+            {
                 continue;
             }
-            let job = self.reopened(volume).unwrap_or_else(|| self.new_snapshot(volume, interval.at));
+            let job = self
+                .reopened(volume)
+                .unwrap_or_else(|| self.new_snapshot(volume, interval.at));
             self.running.push(job);
         }
     }
@@ -329,9 +408,17 @@ impl JobTracker {
     fn new_snapshot(&mut self, volume: &Volume, at: Timestamp) -> Job {
         // Only LVM's report shows that a thin volume is a snapshot, and it arrives after the volume appears.
         let was_seen_late = self.began_at.is_none() || volume.kind == VolumeKind::ThinSnapshot;
-        let created_at = volume.created_at.filter(|created_at| was_seen_late && *created_at < at);
+        let created_at = volume
+            .created_at
+            .filter(|created_at| was_seen_late && *created_at < at);
         let started_at = created_at.unwrap_or(at);
-        let mut job = Job::new(self.next_id(), JobKind::Snapshot, &volume.uuid, &volume.lv, started_at);
+        let mut job = Job::new(
+            self.next_id(),
+            JobKind::Snapshot,
+            &volume.uuid,
+            &volume.lv,
+            started_at,
+        );
         job.partly_seen = self.began_at.is_none_or(|began_at| started_at < began_at);
         (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));
         job.setup.clone_from(&self.machine);
@@ -339,9 +426,13 @@ impl JobTracker {
     }
 
     fn file_ended(&mut self) {
-        let ended = self.running.extract_if(.., |job| !job.is_running()).map(Arc::new);
+        let ended = self
+            .running
+            .extract_if(.., |job| !job.is_running())
+            .map(Arc::new);
         self.ended.extend(ended);
-        self.silences.retain(|key, _| self.running.iter().any(|job| job.key == *key));
+        self.silences
+            .retain(|key, _| self.running.iter().any(|job| job.key == *key));
         while self.ended.len() > MOST_ENDED {
             // An ordinary user displaces no jobs of others.
             let of_user = self.ended.iter().position(|job| user(&job.key).is_some());
@@ -386,15 +477,24 @@ mod tests {
     #[test]
     fn a_program_that_was_seen_before_the_second_of_a_creation_did_not_create_it() {
         let maker = |ms: i64, program: &str| {
-            let maker = Maker { program: program.into(), processes: Vec::new() };
+            let maker = Maker {
+                program: program.into(),
+                processes: Vec::new(),
+            };
             (Timestamp::from_millisecond(1_000_000 + ms).unwrap(), maker)
         };
         let program = |makers: &[(Timestamp, Maker)]| {
             nearest(makers, Timestamp::from_millisecond(1_000_000).unwrap())
                 .map(|maker| maker.program.clone())
         };
-        assert_eq!(program(&[maker(-500, "lvm"), maker(800, "thin.sh")]).as_deref(), Some("thin.sh"));
-        assert_eq!(program(&[maker(100, "thin.sh"), maker(900, "lvm")]).as_deref(), Some("thin.sh"));
+        assert_eq!(
+            program(&[maker(-500, "lvm"), maker(800, "thin.sh")]).as_deref(),
+            Some("thin.sh")
+        );
+        assert_eq!(
+            program(&[maker(100, "thin.sh"), maker(900, "lvm")]).as_deref(),
+            Some("thin.sh")
+        );
         assert_eq!(program(&[maker(-1_900, "lvm")]).as_deref(), Some("lvm"));
         assert_eq!(program(&[maker(-2_100, "lvm"), maker(3_001, "lvm")]), None);
     }

@@ -38,8 +38,12 @@ pub struct Configuration {
 impl Configuration {
     /// The value of a key that mylvmbackup knows.
     fn value(&self, key: &str) -> &str {
-        let Some((section, default)) = keys::known(key) else { return "" };
-        self.values.get(&(section.to_string(), key.to_string())).map_or(default, String::as_str)
+        let Some((section, default)) = keys::known(key) else {
+            return "";
+        };
+        self.values
+            .get(&(section.to_string(), key.to_string()))
+            .map_or(default, String::as_str)
     }
 
     fn take(&mut self, section: &str, key: &str, value: &str, line: usize) {
@@ -118,7 +122,13 @@ fn lines(text: &str) -> Vec<&str> {
         _ => "\n",
     };
     text.split(end)
-        .map(|line| if end == "\n" { line.strip_suffix('\r').unwrap_or(line) } else { line })
+        .map(|line| {
+            if end == "\n" {
+                line.strip_suffix('\r').unwrap_or(line)
+            } else {
+                line
+            }
+        })
         .collect()
 }
 
@@ -141,7 +151,8 @@ fn assignment(line: &str) -> Option<(&str, &str)> {
 
 /// Describes an ignored key: a plain word by name and line, others by line only.
 fn place_of(key: &str, line: usize) -> String {
-    let is_plain = key.len() <= LONGEST_KEY && key.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let is_plain =
+        key.len() <= LONGEST_KEY && key.chars().all(|c| c.is_ascii_lowercase() || c == '_');
     match keys::known(key) {
         Some((section, _)) => format!("`{key}` in line {line}, which belongs under [{section}]"),
         None if is_plain => format!("`{key}` in line {line}"),

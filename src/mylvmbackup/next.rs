@@ -25,10 +25,20 @@ impl NextSnapshot {
         if !written.invalid_lines.is_empty() || written.is_empty {
             return None;
         }
-        let BackupPlan { group, origin, size, is_thin, .. } = BackupPlan::of(&written);
+        let BackupPlan {
+            group,
+            origin,
+            size,
+            is_thin,
+            ..
+        } = BackupPlan::of(&written);
         let is_plain = |word: &String| is_lvm_name(word) && word.len() <= LONGEST;
         let are_plain = [&group, &origin, &size].into_iter().all(is_plain);
-        (!is_thin && are_plain && size_bytes(&size).is_some()).then_some(Self { group, origin, size })
+        (!is_thin && are_plain && size_bytes(&size).is_some()).then_some(Self {
+            group,
+            origin,
+            size,
+        })
     }
 
     pub fn bytes(&self) -> Option<u64> {
@@ -39,7 +49,11 @@ impl NextSnapshot {
 /// A configuration file with only these keys.
 impl fmt::Display for NextSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { group, origin, size } = self;
+        let Self {
+            group,
+            origin,
+            size,
+        } = self;
         write!(f, "[lvm]\nvgname={group}\nlvname={origin}\nlvsize={size}\n")
     }
 }
@@ -57,7 +71,11 @@ mod tests {
         let file = "[mysql]\nuser=root\npassword=secret\n[lvm]\nvgname=vg0\nlvname=mysql\nlvsize=1.5G\nbackuplv=secret\n";
         let expected = "[lvm]\nvgname=vg0\nlvname=mysql\nlvsize=1.5G\n";
         assert_eq!(text(file).as_deref(), Some(expected));
-        assert_eq!(text(expected).as_deref(), Some(expected), "parsed by the same parser");
+        assert_eq!(
+            text(expected).as_deref(),
+            Some(expected),
+            "parsed by the same parser"
+        );
         assert_eq!(NextSnapshot::parse(file).unwrap().bytes(), Some(1536 << 20));
         assert_eq!(
             text("[mysql]\n").as_deref(),

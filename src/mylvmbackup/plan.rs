@@ -59,11 +59,19 @@ impl BackupPlan {
         let backup_type = backup_type(written.value("backuptype"));
         let backuplv = text("backuplv");
         let is_compressed = backup_type == BackupType::Tar && !written.value("compress").is_empty();
-        let end = if backup_type == BackupType::Tar { written.value("tarfilesuffix") } else { "" };
+        let end = if backup_type == BackupType::Tar {
+            written.value("tarfilesuffix")
+        } else {
+            ""
+        };
         Self {
             group: text("vgname"),
             origin: text("lvname"),
-            snapshot: if backuplv.is_empty() { format!("{}_snapshot", text("lvname")) } else { backuplv },
+            snapshot: if backuplv.is_empty() {
+                format!("{}_snapshot", text("lvname"))
+            } else {
+                backuplv
+            },
             size: text("lvsize"),
             is_thin: is_on(written.value("thin")),
             lvcreate: text("lvcreate"),
@@ -89,14 +97,21 @@ impl BackupPlan {
 
     /// Whether backups go to a directory of this machine.
     pub fn writes_here(&self) -> bool {
-        !self.is_remote() && !matches!(self.backup_type, BackupType::Nothing | BackupType::Unknown(_))
+        !self.is_remote()
+            && !matches!(
+                self.backup_type,
+                BackupType::Nothing | BackupType::Unknown(_)
+            )
     }
 
     /// Whether lvcreate's arguments activate the snapshot.
     pub fn activates_snapshot(&self) -> bool {
         let words: Vec<&str> = self.lvcreate.split_ascii_whitespace().collect();
-        let after = |word: &str| words.iter().skip_while(|other| **other != word).nth(1) == Some(&"n");
-        words.iter().any(|word| matches!(*word, "-kn" | "--setactivationskip=n"))
+        let after =
+            |word: &str| words.iter().skip_while(|other| **other != word).nth(1) == Some(&"n");
+        words
+            .iter()
+            .any(|word| matches!(*word, "-kn" | "--setactivationskip=n"))
             || after("-k")
             || after("--setactivationskip")
     }
@@ -128,8 +143,16 @@ fn tools(written: &Configuration, backup_type: &BackupType) -> Vec<Tool> {
     let tool = |key: &'static str| {
         let value = written.value(key);
         // mylvmbackup quotes tar only, so tar cannot have arguments.
-        let program = if key == "tar" { Some(value) } else { first_word(value) }?;
-        Some(Tool { key, program: program.to_string(), is_secret: key == "mysqld_safe" })
+        let program = if key == "tar" {
+            Some(value)
+        } else {
+            first_word(value)
+        }?;
+        Some(Tool {
+            key,
+            program: program.to_string(),
+            is_secret: key == "mysqld_safe",
+        })
     };
     keys.into_iter()
         .filter(|key| *key != "compress" || !written.value(key).is_empty())
@@ -144,7 +167,10 @@ fn first_word(command: &str) -> Option<&str> {
         Some(rest) => rest.split(['"', '\'']).next()?,
         None => command.split_ascii_whitespace().next().unwrap_or_default(),
     };
-    (!word.contains(['$', '`', '(', '=', '{', '~', '*', '\\', ';', '|', '&', '<', '>'])).then_some(word)
+    (!word.contains([
+        '$', '`', '(', '=', '{', '~', '*', '\\', ';', '|', '&', '<', '>',
+    ]))
+    .then_some(word)
 }
 
 /// Normalizes a directory name as mylvmbackup does.
@@ -165,6 +191,8 @@ fn is_on(value: &str) -> bool {
 /// Perl's numeric value of a string.
 fn number(value: &str) -> u64 {
     let value = value.trim_start();
-    let digits = value.find(|c: char| !c.is_ascii_digit()).map_or(value, |end| &value[..end]);
+    let digits = value
+        .find(|c: char| !c.is_ascii_digit())
+        .map_or(value, |end| &value[..end]);
     digits.parse().unwrap_or(0)
 }

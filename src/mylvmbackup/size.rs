@@ -4,10 +4,16 @@
 pub fn size_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let text = text.strip_prefix('+').unwrap_or(text);
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let amount: f64 = text[..end].parse().ok().filter(|amount| *amount > 0.0)?;
     let unit = text[end..].to_ascii_lowercase();
-    let power: u64 = match unit.strip_suffix("ib").or(unit.strip_suffix('b')).unwrap_or(&unit) {
+    let power: u64 = match unit
+        .strip_suffix("ib")
+        .or(unit.strip_suffix('b'))
+        .unwrap_or(&unit)
+    {
         "" if unit == "b" => 1,
         "" if unit.is_empty() => 1 << 20,
         "s" => 512,

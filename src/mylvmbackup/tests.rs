@@ -16,23 +16,43 @@ fn plan(text: &str) -> BackupPlan {
 fn the_packaged_file_has_the_default_values() {
     let found = parse(PACKAGED);
     assert_eq!(
-        (&found.invalid_lines, &found.duplicate_keys, &found.ignored_keys),
+        (
+            &found.invalid_lines,
+            &found.duplicate_keys,
+            &found.ignored_keys
+        ),
         (&vec![], &vec![], &vec![])
     );
-    assert_eq!(BackupPlan::of(&found), BackupPlan::of(&Configuration::default()));
+    assert_eq!(
+        BackupPlan::of(&found),
+        BackupPlan::of(&Configuration::default())
+    );
     let plan = BackupPlan::of(&found);
-    assert_eq!((&*plan.group, &*plan.snapshot, &*plan.size), ("mysql", "data_snapshot", "5G"));
-    assert_eq!((&*plan.mountdir, plan.is_thin), ("/var/cache/mylvmbackup/mnt", false));
+    assert_eq!(
+        (&*plan.group, &*plan.snapshot, &*plan.size),
+        ("mysql", "data_snapshot", "5G")
+    );
+    assert_eq!(
+        (&*plan.mountdir, plan.is_thin),
+        ("/var/cache/mylvmbackup/mnt", false)
+    );
     let tools: Vec<&str> = plan.tools.iter().map(|tool| &*tool.program).collect();
-    assert_eq!(tools, ["lvcreate", "lvremove", "lvs", "mount", "umount", "tar", "gzip"]);
+    assert_eq!(
+        tools,
+        [
+            "lvcreate", "lvremove", "lvs", "mount", "umount", "tar", "gzip"
+        ]
+    );
     assert_eq!(plan.mycnf.as_deref(), Some("/etc/mysql/my.cnf"));
 }
 
 #[test]
 fn the_first_line_ending_applies_to_the_file() {
-    for text in
-        ["[lvm]\r\nvgname=a\r\nlvname=b\r\n", "[lvm]\rvgname=a\rlvname=b", "[lvm]\nvgname=a\r\nlvname=b\n"]
-    {
+    for text in [
+        "[lvm]\r\nvgname=a\r\nlvname=b\r\n",
+        "[lvm]\rvgname=a\rlvname=b",
+        "[lvm]\nvgname=a\r\nlvname=b\n",
+    ] {
         let plan = plan(text);
         assert_eq!((&*plan.group, &*plan.origin), ("a", "b"), "{text:?}");
     }
@@ -56,15 +76,21 @@ fn a_syntax_error_is_reported_by_line_number_only() {
 
 #[test]
 fn values_include_quotes_and_trailing_comments() {
-    let found = parse("[lvm]\nvgname = \"a\" \nlvsize=1G # small\nlvsize=2G\n[lvm]\nlvname=<<END\nb\nEND\n");
+    let found = parse(
+        "[lvm]\nvgname = \"a\" \nlvsize=1G # small\nlvsize=2G\n[lvm]\nlvname=<<END\nb\nEND\n",
+    );
     let plan = BackupPlan::of(&found);
-    assert_eq!((&*plan.group, &*plan.size, &*plan.origin), ("\"a\" ", "1G # small\n2G", "b"));
+    assert_eq!(
+        (&*plan.group, &*plan.size, &*plan.origin),
+        ("\"a\" ", "1G # small\n2G", "b")
+    );
     assert_eq!(found.duplicate_keys, ["lvsize"]);
 }
 
 #[test]
 fn ignored_keys_are_named_but_secrets_are_not() {
-    let found = parse("[mysql]\nhunter2=x\n[lvm]\nthin=1\nlvsise=2G\nmy secret=3\n[other]\nprefix=b\n");
+    let found =
+        parse("[mysql]\nhunter2=x\n[lvm]\nthin=1\nlvsise=2G\nmy secret=3\n[other]\nprefix=b\n");
     assert_eq!(
         found.ignored_keys,
         [
@@ -80,12 +106,23 @@ fn ignored_keys_are_named_but_secrets_are_not() {
 #[test]
 fn only_programs_of_the_backup_type_are_listed() {
     let programs = |text: &str| -> Vec<String> {
-        plan(text).tools.into_iter().skip(5).map(|tool| tool.program).collect()
+        plan(text)
+            .tools
+            .into_iter()
+            .skip(5)
+            .map(|tool| tool.program)
+            .collect()
     };
     assert_eq!(programs("[tools]\ncompress=\n"), ["tar"]);
-    assert_eq!(programs("[tools]\ncompress=nice -n 19 pigz\n"), ["tar", "nice"]);
+    assert_eq!(
+        programs("[tools]\ncompress=nice -n 19 pigz\n"),
+        ["tar", "nice"]
+    );
     assert_eq!(programs("[tools]\ncompress=$HOME/bin/zip\n"), ["tar"]);
-    assert_eq!(programs("[misc]\nbackuptype=rsync\ninnodb_recover=1\n"), ["rsync", "mysqld_safe"]);
+    assert_eq!(
+        programs("[misc]\nbackuptype=rsync\ninnodb_recover=1\n"),
+        ["rsync", "mysqld_safe"]
+    );
     assert_eq!(programs("[misc]\nbackuptype=zbackup\n"), ["tar", "zbackup"]);
     assert_eq!(programs("[misc]\nbackuptype=Tar\n"), [""; 0]);
 }
@@ -114,7 +151,9 @@ fn remote_directories_are_distinguished_from_local_ones() {
         plan(&format!("[misc]\nbackuptype={kind}\n[fs]\nbackupdir={dir}")).is_remote()
     };
     assert!(
-        is_remote("rsync", "nas:/backup") && !is_remote("rsync", "/mnt/a:b") && !is_remote("tar", "nas:/b")
+        is_remote("rsync", "nas:/backup")
+            && !is_remote("rsync", "/mnt/a:b")
+            && !is_remote("tar", "nas:/b")
     );
 }
 

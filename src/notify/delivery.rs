@@ -34,15 +34,20 @@ pub struct KnownState {
 
 impl KnownState {
     pub fn of(state: &AlertState, at: Timestamp) -> Self {
-        Self { status: state.status, severity: state.alert.severity, at }
+        Self {
+            status: state.status,
+            severity: state.alert.severity,
+            at,
+        }
     }
 }
 
 impl Delivery {
     /// Whether the receiver needs nothing more to know this state.
     pub fn covers(&self, state: &AlertState) -> bool {
-        let is_known =
-            |known: KnownState| known.status == state.status && known.severity >= state.alert.severity;
+        let is_known = |known: KnownState| {
+            known.status == state.status && known.severity >= state.alert.severity
+        };
         self.is_delivered && self.known.is_some_and(is_known)
     }
 }

@@ -47,14 +47,18 @@ impl Manners<'_> {
     /// Whether the state must wait: for the end of a silence, or of quiet hours.
     pub fn is_held(&self, state: &AlertState) -> bool {
         let alert = &state.alert;
-        let is_silent =
-            |silence: &Silence| silence.until > self.at && silence.volumes.matches(&alert.vg, &alert.lv);
-        (self.is_quiet && alert.worst < Severity::Critical) || self.standing.silences.iter().any(is_silent)
+        let is_silent = |silence: &Silence| {
+            silence.until > self.at && silence.volumes.matches(&alert.vg, &alert.lv)
+        };
+        (self.is_quiet && alert.worst < Severity::Critical)
+            || self.standing.silences.iter().any(is_silent)
     }
 
     /// Whether an open alert is to be delivered again. An acknowledged one is not.
     pub fn is_repeated(&self, state: &AlertState, known: Option<&KnownState>) -> bool {
-        let Some((repeat, known)) = self.repeat.zip(known) else { return false };
+        let Some((repeat, known)) = self.repeat.zip(known) else {
+            return false;
+        };
         // A clock that was set back makes the next repeat late by that much at most once.
         let elapsed = self.at.duration_since(known.at).unsigned_abs();
         let alert = self.current(state);
@@ -66,7 +70,11 @@ impl Manners<'_> {
 
     /// The alert with its current value, if it is still open.
     pub fn current<'b>(&'b self, state: &'b AlertState) -> &'b Alert {
-        let open = self.standing.open.iter().find(|alert| alert.id == state.alert.id);
+        let open = self
+            .standing
+            .open
+            .iter()
+            .find(|alert| alert.id == state.alert.id);
         open.filter(|_| !state.is_over()).unwrap_or(&state.alert)
     }
 }

@@ -15,8 +15,15 @@ pub struct AlertState {
 
 impl AlertState {
     pub fn new(alert: &Alert) -> Self {
-        let status = if alert.cleared_at.is_some() { Status::Cleared } else { Status::Raised };
-        Self { status, alert: alert.clone() }
+        let status = if alert.cleared_at.is_some() {
+            Status::Cleared
+        } else {
+            Status::Raised
+        };
+        Self {
+            status,
+            alert: alert.clone(),
+        }
     }
 
     pub fn is_over(&self) -> bool {
@@ -31,13 +38,19 @@ impl AlertState {
             Status::Cleared if !alert.recovered => "over",
             Status::Cleared => "cleared",
         };
-        let volume = alert.volume().map_or_else(String::new, |volume| format!(" of {volume}"));
+        let volume = alert
+            .volume()
+            .map_or_else(String::new, |volume| format!(" of {volume}"));
         format!("{status}: {}{volume}", alert.rule.text())
     }
 
     /// Orders states by importance: open ones first, then critical ones, then the oldest.
     pub fn rank(&self) -> (bool, std::cmp::Reverse<Severity>, i64) {
-        (self.is_over(), std::cmp::Reverse(self.alert.severity), self.alert.id)
+        (
+            self.is_over(),
+            std::cmp::Reverse(self.alert.severity),
+            self.alert.id,
+        )
     }
 }
 
@@ -78,7 +91,12 @@ impl Message {
     pub fn of(host: &str, mut states: Vec<AlertState>) -> Option<Self> {
         states.sort_by_key(AlertState::rank);
         let mut states = states.into_iter();
-        Some(Self { host: host.into(), first: states.next()?, others: states.collect(), is_test: false })
+        Some(Self {
+            host: host.into(),
+            first: states.next()?,
+            others: states.collect(),
+            is_test: false,
+        })
     }
 
     /// `db1: critical: snapshot fill of vg0/mysql_snapshot, and 2 more`
@@ -96,15 +114,27 @@ impl Message {
         let paragraph = |state: &AlertState| {
             let alert = &state.alert;
             let raised = alert.raised_at.strftime("Raised %Y-%m-%d %H:%M:%S UTC");
-            let cleared = alert.cleared_at.map(|at| at.strftime(", over %Y-%m-%d %H:%M:%S UTC").to_string());
-            format!("{}\n{}\n{raised}{}.\n", state.title(), alert.sentence, cleared.unwrap_or_default())
+            let cleared = alert
+                .cleared_at
+                .map(|at| at.strftime(", over %Y-%m-%d %H:%M:%S UTC").to_string());
+            format!(
+                "{}\n{}\n{raised}{}.\n",
+                state.title(),
+                alert.sentence,
+                cleared.unwrap_or_default()
+            )
         };
         self.alerts().map(paragraph).collect::<Vec<_>>().join("\n")
     }
 
     /// Names one alert, also over restarts.
     pub fn key(&self, state: &AlertState) -> String {
-        format!("{}-{}-{}", self.host, state.alert.id, state.alert.raised_at.as_second())
+        format!(
+            "{}-{}-{}",
+            self.host,
+            state.alert.id,
+            state.alert.raised_at.as_second()
+        )
     }
 
     /// All alerts, the most important first.

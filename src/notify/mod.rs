@@ -87,11 +87,20 @@ impl Notifier {
     }
 
     fn take_receivers(&mut self, settings: &[Receiver], alerts: &[Alert]) {
-        let Some(report) = self.report.clone() else { return };
+        let Some(report) = self.report.clone() else {
+            return;
+        };
         let before = std::mem::replace(&mut self.receivers, settings.into());
-        self.queues.retain(|name, _| settings.iter().any(|receiver| receiver.name == *name));
-        for receiver in settings.iter().filter(|receiver| !before.contains(receiver)) {
-            let wanted = alerts.iter().filter(|alert| wants(receiver, alert)).map(AlertState::new);
+        self.queues
+            .retain(|name, _| settings.iter().any(|receiver| receiver.name == *name));
+        for receiver in settings
+            .iter()
+            .filter(|receiver| !before.contains(receiver))
+        {
+            let wanted = alerts
+                .iter()
+                .filter(|alert| wants(receiver, alert))
+                .map(AlertState::new);
             if let Some(queue) = self.queues.get(&receiver.name) {
                 // Its task ends only with its queue.
                 let _ = queue.send(Item::Settings(Box::new(receiver.clone()), wanted.collect()));
@@ -99,19 +108,31 @@ impl Notifier {
             }
             let mut outbox = Outbox::default();
             for state in wanted {
-                let record = self.deliveries.get(&(state.alert.id, receiver.name.clone()));
+                let record = self
+                    .deliveries
+                    .get(&(state.alert.id, receiver.name.clone()));
                 outbox.resume(state, record, Instant::now());
             }
-            let task = Task::new(&self.host, outbox, self.standing.subscribe(), report.clone());
+            let task = Task::new(
+                &self.host,
+                outbox,
+                self.standing.subscribe(),
+                report.clone(),
+            );
             let (sender, queue) = mpsc::unbounded_channel();
-            self.tasks.spawn_on(task.serve(receiver.clone(), queue), &self.runtime);
+            self.tasks
+                .spawn_on(task.serve(receiver.clone(), queue), &self.runtime);
             self.queues.insert(receiver.name.clone(), sender);
         }
     }
 
     /// Queues the alert for every receiver, without waiting.
     pub fn tell(&mut self, alert: &Alert) {
-        for receiver in self.receivers.iter().filter(|receiver| wants(receiver, alert)) {
+        for receiver in self
+            .receivers
+            .iter()
+            .filter(|receiver| wants(receiver, alert))
+        {
             if let Some(queue) = self.queues.get(&receiver.name) {
                 let _ = queue.send(Item::State(Box::new(AlertState::new(alert))));
             }
@@ -123,7 +144,10 @@ impl Notifier {
         self.standing.send_if_modified(|standing| {
             let is_new = standing.open != open || standing.silences != silences;
             if is_new {
-                *standing = Arc::new(Standing { open: open.to_vec(), silences: silences.to_vec() });
+                *standing = Arc::new(Standing {
+                    open: open.to_vec(),
+                    silences: silences.to_vec(),
+                });
             }
             is_new
         });
@@ -132,7 +156,9 @@ impl Notifier {
     /// Waits for the next result of a delivery, which is to be stored.
     pub async fn next_record(&mut self) -> Delivery {
         // Without a sender the program stops, and nothing waits here.
-        let Some(delivery) = self.records.recv().await else { return std::future::pending().await };
+        let Some(delivery) = self.records.recv().await else {
+            return std::future::pending().await;
+        };
         self.remember(delivery.clone());
         delivery
     }
@@ -162,7 +188,13 @@ impl Notifier {
     fn remember(&mut self, delivery: Delivery) {
         let deliveries = Arc::make_mut(&mut self.deliveries);
         deliveries.insert((delivery.alert, delivery.receiver.clone()), delivery);
-        let open = self.standing.borrow().open.iter().map(|alert| alert.id).collect();
+        let open = self
+            .standing
+            .borrow()
+            .open
+            .iter()
+            .map(|alert| alert.id)
+            .collect();
         evict(deliveries, &open);
     }
 }
@@ -196,17 +228,28 @@ pub async fn test(receiver: &Receiver, host: &str) -> Result<String, String> {
     let (settings, name) = (receiver.channel.clone(), host.to_string());
     // It reads certificates, from a disk that may hang.
     let channel = spawn_blocking(move || Channel::new(&settings, &name));
-    let late = |_| format!("its certificates cannot be read within {TEST_PATIENCE:?}: is a disk too slow?");
-    let channel =
-        timeout(TEST_PATIENCE, channel).await.map_err(late)?.map_err(|error| error.to_string())??;
-    channel.deliver(&channel::test_message(host)).await.map_err(|failed| failed.sentence)
+    let late = |_| {
+        format!("its certificates cannot be read within {TEST_PATIENCE:?}: is a disk too slow?")
+    };
+    let channel = timeout(TEST_PATIENCE, channel)
+        .await
+        .map_err(late)?
+        .map_err(|error| error.to_string())??;
+    channel
+        .deliver(&channel::test_message(host))
+        .await
+        .map_err(|failed| failed.sentence)
 }
 
 /// Whether a receiver is configured for an alert. Alerts about cowbell itself go to every receiver.
 fn wants(receiver: &Receiver, alert: &Alert) -> bool {
     let is_own = alert.vg.is_empty() && alert.lv.is_empty();
-    let is_of_its_volumes =
-        || receiver.volumes.as_ref().is_none_or(|volumes| volumes.matches(&alert.vg, &alert.lv));
+    let is_of_its_volumes = || {
+        receiver
+            .volumes
+            .as_ref()
+            .is_none_or(|volumes| volumes.matches(&alert.vg, &alert.lv))
+    };
     (is_own || is_of_its_volumes()) && alert.severity.max(alert.worst) >= receiver.severity
 }
 
@@ -228,9 +271,14 @@ mod tests {
             answer: String::new(),
         };
         let last = i64::try_from(MOST_REMEMBERED).unwrap() + 2;
-        let mut deliveries = (1..=last).map(|id| ((id, "mail".into()), delivery(id))).collect();
+        let mut deliveries = (1..=last)
+            .map(|id| ((id, "mail".into()), delivery(id)))
+            .collect();
         evict(&mut deliveries, &HashSet::from([1, 3]));
         let left: Vec<i64> = deliveries.keys().map(|(alert, _)| *alert).take(4).collect();
-        assert_eq!((left, deliveries.len()), (vec![1, 3, 5, 6], MOST_REMEMBERED));
+        assert_eq!(
+            (left, deliveries.len()),
+            (vec![1, 3, 5, 6], MOST_REMEMBERED)
+        );
     }
 }

@@ -55,16 +55,27 @@ pub struct Letter {
 
 /// The pause after so many failures and one more.
 pub fn pause(failures: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << failures.min(9)).min(LAST_PAUSE)
+    FIRST_PAUSE
+        .saturating_mul(1 << failures.min(9))
+        .min(LAST_PAUSE)
 }
 
 impl Entry {
     fn new(state: AlertState, due: Instant) -> Self {
-        Self { state, version: 1, delivered: 0, known: None, failures: 0, due, is_sent: false }
+        Self {
+            state,
+            version: 1,
+            delivered: 0,
+            known: None,
+            failures: 0,
+            due,
+            is_sent: false,
+        }
     }
 
     fn is_wanted(&self, manners: &Manners) -> bool {
-        let is_news = self.version > self.delivered || manners.is_repeated(&self.state, self.known.as_ref());
+        let is_news =
+            self.version > self.delivered || manners.is_repeated(&self.state, self.known.as_ref());
         let may_go = !manners.only_critical || self.is_urgent();
         !self.is_sent && is_news && may_go && !manners.is_held(&self.state)
     }
@@ -93,7 +104,9 @@ impl Outbox {
 
     /// Adds the state of an alert that the receiver did not want before.
     pub fn offer(&mut self, state: AlertState, now: Instant) {
-        self.entries.entry(state.alert.id).or_insert_with(|| Entry::new(state, now));
+        self.entries
+            .entry(state.alert.id)
+            .or_insert_with(|| Entry::new(state, now));
     }
 
     /// Adds the newest state of an alert.
@@ -114,8 +127,11 @@ impl Outbox {
     /// The next message to deliver now: critical alerts first, then the oldest. All that were not tried before go in one.
     pub fn take_due(&mut self, now: Instant, manners: &Manners) -> Option<Letter> {
         let is_group_due = manners.is_split || self.grouped_until.is_none_or(|until| now >= until);
-        let mut due: Vec<&mut Entry> =
-            self.entries.values_mut().filter(|entry| entry.due <= now && entry.is_wanted(manners)).collect();
+        let mut due: Vec<&mut Entry> = self
+            .entries
+            .values_mut()
+            .filter(|entry| entry.due <= now && entry.is_wanted(manners))
+            .collect();
         due.sort_by_key(|entry| entry.state.rank());
         let is_due = |entry: &&mut Entry| is_group_due || entry.failures > 0 || entry.is_urgent();
         let first = due.iter().position(is_due)?;
@@ -125,7 +141,12 @@ impl Outbox {
         self.grouped_until = Some(now + GROUP);
         let fresh = due.into_iter().filter(|entry| entry.failures == 0);
         let most = if manners.is_split { 1 } else { MOST_IN_MESSAGE };
-        Some(Letter::of(fresh.skip(if manners.is_split { first } else { 0 }).take(most), manners))
+        Some(Letter::of(
+            fresh
+                .skip(if manners.is_split { first } else { 0 })
+                .take(most),
+            manners,
+        ))
     }
 
     /// When the next message is due. Silences, quiet hours and repeats may make one due earlier or later.
@@ -136,7 +157,11 @@ impl Outbox {
             }
             _ => entry.due,
         };
-        self.entries.values().filter(|entry| entry.is_wanted(manners)).map(due).min()
+        self.entries
+            .values()
+            .filter(|entry| entry.is_wanted(manners))
+            .map(due)
+            .min()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -153,10 +178,18 @@ impl Outbox {
     ) -> Vec<Delivery> {
         let mut records = Vec::new();
         for (state, version) in letter.states.iter().zip(&letter.versions) {
-            let Some(entry) = self.entries.get_mut(&state.alert.id) else { continue };
+            let Some(entry) = self.entries.get_mut(&state.alert.id) else {
+                continue;
+            };
             entry.is_sent = false;
             let is_newest = entry.version == *version;
-            if !matches!(result, Err(Failed { is_refusal: true, .. })) {
+            if !matches!(
+                result,
+                Err(Failed {
+                    is_refusal: true,
+                    ..
+                })
+            ) {
                 entry.known = Some(KnownState::of(state, at));
             }
             match result {
@@ -202,13 +235,19 @@ impl Outbox {
 
 impl Letter {
     fn of<'a>(entries: impl IntoIterator<Item = &'a mut Entry>, manners: &Manners) -> Self {
-        let mut letter = Self { states: Vec::new(), tries: 0, versions: Vec::new() };
+        let mut letter = Self {
+            states: Vec::new(),
+            tries: 0,
+            versions: Vec::new(),
+        };
         for entry in entries {
             entry.is_sent = true;
             letter.tries = letter.tries.max(entry.failures);
             letter.versions.push(entry.version);
             // A repeated or late message has today's value, and its original times.
-            letter.states.push(AlertState::new(manners.current(&entry.state)));
+            letter
+                .states
+                .push(AlertState::new(manners.current(&entry.state)));
         }
         letter
     }
@@ -256,7 +295,10 @@ mod tests {
     }
 
     fn no(is_refusal: bool) -> Result<String, Failed> {
-        Err(Failed { is_refusal, sentence: "no".into() })
+        Err(Failed {
+            is_refusal,
+            sentence: "no".into(),
+        })
     }
 
     /// An outbox with a receiver, a clock, and what is known of alerts.
@@ -278,11 +320,23 @@ mod tests {
             let elapsed = Duration::ZERO;
             let (is_quiet, is_split, only_critical) = (false, false, false);
             let records = BTreeMap::new();
-            Self { outbox, started, elapsed, standing, is_quiet, is_split, only_critical, records }
+            Self {
+                outbox,
+                started,
+                elapsed,
+                standing,
+                is_quiet,
+                is_split,
+                only_critical,
+                records,
+            }
         }
 
         fn now(&self) -> (Instant, Timestamp) {
-            (self.started + self.elapsed, Timestamp::UNIX_EPOCH + self.elapsed)
+            (
+                self.started + self.elapsed,
+                Timestamp::UNIX_EPOCH + self.elapsed,
+            )
         }
 
         fn put(&mut self, id: i64, severity: Severity, is_over: bool) {
@@ -317,7 +371,9 @@ mod tests {
         /// Delivers what is due; what the messages held, such as `1C2w 1o`: warning, critical, over.
         fn deliver(&mut self, result: &Result<String, Failed>) -> String {
             let letters = self.take();
-            letters.iter().for_each(|letter| self.settle(letter, result));
+            letters
+                .iter()
+                .for_each(|letter| self.settle(letter, result));
             letters.iter().map(signs).collect::<Vec<_>>().join(" ")
         }
 
@@ -334,7 +390,11 @@ mod tests {
             (false, Severity::Warning) => 'w',
             (false, Severity::Critical) => 'C',
         };
-        letter.states.iter().map(|state| format!("{}{}", state.alert.id, sign(state))).collect()
+        letter
+            .states
+            .iter()
+            .map(|state| format!("{}{}", state.alert.id, sign(state)))
+            .collect()
     }
 
     #[test]
@@ -348,7 +408,9 @@ mod tests {
                 receiver.put(1, CRITICAL, false);
                 tries += 1;
             }
-            let due = receiver.with_manners(|outbox, _, manners| outbox.next_due(manners)).unwrap();
+            let due = receiver
+                .with_manners(|outbox, _, manners| outbox.next_due(manners))
+                .unwrap();
             receiver.elapsed = due - receiver.started;
         }
         assert!((40..60).contains(&tries), "{tries}");
@@ -384,13 +446,23 @@ mod tests {
             first.put(1, before.0, before.1);
             first.deliver(&result);
             let start = second.started;
-            second.outbox.resume(state(1, now.0, now.1), first.records.get(&1), start);
-            assert_eq!(second.deliver(&yes()), expected, "{before:?} {result:?} {now:?}");
+            second
+                .outbox
+                .resume(state(1, now.0, now.1), first.records.get(&1), start);
+            assert_eq!(
+                second.deliver(&yes()),
+                expected,
+                "{before:?} {result:?} {now:?}"
+            );
         }
         let mut untold = Receiver::new();
         let start = untold.started;
         untold.outbox.resume(state(1, WARNING, false), None, start);
-        assert_eq!(untold.deliver(&yes()), "1w", "the earlier process was killed before it delivered");
+        assert_eq!(
+            untold.deliver(&yes()),
+            "1w",
+            "the earlier process was killed before it delivered"
+        );
     }
 
     #[test]
@@ -417,7 +489,10 @@ mod tests {
             receiver.put(id, severity, false);
         }
         let letters = receiver.take();
-        assert_eq!(letters.iter().map(signs).collect::<Vec<_>>(), ["2C", "1w", "3w"]);
+        assert_eq!(
+            letters.iter().map(signs).collect::<Vec<_>>(),
+            ["2C", "1w", "3w"]
+        );
         receiver.settle(&letters[0], &yes());
         receiver.settle(&letters[1], &no(true));
         receiver.settle(&letters[2], &yes());
@@ -431,7 +506,10 @@ mod tests {
         receiver.only_critical = true;
         receiver.put(1, WARNING, false);
         assert_eq!(receiver.deliver(&yes()), "");
-        assert_eq!(receiver.with_manners(|outbox, _, manners| outbox.next_due(manners)), None);
+        assert_eq!(
+            receiver.with_manners(|outbox, _, manners| outbox.next_due(manners)),
+            None
+        );
         receiver.put(2, CRITICAL, false);
         assert_eq!(receiver.deliver(&yes()), "2C");
         receiver.only_critical = false;
@@ -457,7 +535,11 @@ mod tests {
         assert_eq!(receiver.deliver(&no(true)), "1w2w");
         receiver.elapsed += FIRST_PAUSE;
         let letters = receiver.take();
-        assert_eq!(letters.iter().map(signs).collect::<Vec<_>>(), ["1w", "2w"], "each by itself");
+        assert_eq!(
+            letters.iter().map(signs).collect::<Vec<_>>(),
+            ["1w", "2w"],
+            "each by itself"
+        );
         receiver.settle(&letters[0], &no(true));
         receiver.settle(&letters[1], &yes());
         assert!(receiver.records[&2].is_delivered);
@@ -482,7 +564,11 @@ mod tests {
         receiver.put(1, WARNING, false);
         let letters = receiver.take();
         receiver.put(1, CRITICAL, false);
-        assert_eq!(receiver.deliver(&yes()), "", "one delivery of an alert at a time");
+        assert_eq!(
+            receiver.deliver(&yes()),
+            "",
+            "one delivery of an alert at a time"
+        );
         receiver.settle(&letters[0], &yes());
         assert_eq!(receiver.deliver(&yes()), "1C");
     }
@@ -497,11 +583,18 @@ mod tests {
         assert_eq!(receiver.after(HOUR / 2, &yes()), "");
         let mut alert = state(1, CRITICAL, false).alert;
         let until = Some(receiver.now().1 + 2 * HOUR);
-        alert.acknowledged =
-            Some(Acknowledgement { at: receiver.now().1, until, note: "being extended".into() });
+        alert.acknowledged = Some(Acknowledgement {
+            at: receiver.now().1,
+            until,
+            note: "being extended".into(),
+        });
         receiver.standing.open = vec![alert];
         assert_eq!(receiver.after(HOUR, &yes()), "");
-        assert_eq!(receiver.after(HOUR, &yes()), "1C", "the acknowledgement has ended");
+        assert_eq!(
+            receiver.after(HOUR, &yes()),
+            "1C",
+            "the acknowledgement has ended"
+        );
     }
 
     #[test]
@@ -509,7 +602,10 @@ mod tests {
         let mut receiver = Receiver::new();
         receiver.put(1, CRITICAL, false);
         receiver.deliver(&no(true));
-        let now = Alert { sentence: "97 % full".into(), ..state(1, CRITICAL, false).alert };
+        let now = Alert {
+            sentence: "97 % full".into(),
+            ..state(1, CRITICAL, false).alert
+        };
         receiver.standing.open = vec![now];
         receiver.elapsed += FIRST_PAUSE;
         assert_eq!(receiver.take()[0].states[0].alert.sentence, "97 % full");
@@ -519,7 +615,11 @@ mod tests {
     fn silences_hold_all_alerts_of_their_volumes_and_quiet_hours_hold_warnings() {
         let mut receiver = Receiver::new();
         let until = receiver.now().1 + HOUR;
-        let silence = Silence { volumes: "vg0/*".parse().unwrap(), until, note: String::new() };
+        let silence = Silence {
+            volumes: "vg0/*".parse().unwrap(),
+            until,
+            note: String::new(),
+        };
         receiver.standing.silences = vec![silence];
         receiver.put(1, CRITICAL, false);
         receiver.put(2, WARNING, false);

@@ -54,7 +54,13 @@ impl Task {
         standing: watch::Receiver<Arc<Standing>>,
         report: mpsc::UnboundedSender<Delivery>,
     ) -> Self {
-        Self { host: host.into(), prepared: None, outbox, standing, report }
+        Self {
+            host: host.into(),
+            prepared: None,
+            outbox,
+            standing,
+            report,
+        }
     }
 
     /// Until the queue is closed, and deliveries in progress have ended.
@@ -89,7 +95,8 @@ impl Task {
         match item {
             Item::State(state) => self.outbox.put(*state, Instant::now()),
             Item::Settings(receiver, open) => {
-                open.into_iter().for_each(|state| self.outbox.offer(state, Instant::now()));
+                open.into_iter()
+                    .for_each(|state| self.outbox.offer(state, Instant::now()));
                 self.prepare(*receiver, preparing);
             }
         }
@@ -102,8 +109,14 @@ impl Task {
         *preparing = JoinSet::new();
         preparing.spawn_blocking(move || {
             let channel = Arc::new(Channel::new(&receiver.channel, &host));
-            let zone = receiver.quiet_hours.map_or(TimeZone::UTC, |_| TimeZone::system());
-            Prepared { receiver, channel, zone }
+            let zone = receiver
+                .quiet_hours
+                .map_or(TimeZone::UTC, |_| TimeZone::system());
+            Prepared {
+                receiver,
+                channel,
+                zone,
+            }
         });
     }
 
@@ -113,14 +126,20 @@ impl Task {
         deliveries: &mut JoinSet<(Letter, Result<String, Failed>)>,
     ) -> Option<Instant> {
         let standing = Arc::clone(&self.standing.borrow_and_update());
-        let Prepared { receiver, channel, zone } = self.prepared.as_ref()?;
+        let Prepared {
+            receiver,
+            channel,
+            zone,
+        } = self.prepared.as_ref()?;
         let now = Instant::now();
         let at = clock::now();
         let local = zone.to_datetime(at).time();
         let mut manners = Manners {
             at,
             standing: &standing,
-            is_quiet: receiver.quiet_hours.is_some_and(|hours| hours.contains(local)),
+            is_quiet: receiver
+                .quiet_hours
+                .is_some_and(|hours| hours.contains(local)),
             repeat: receiver.repeat,
             is_split: receiver.channel.is_split(),
             only_critical: false,
@@ -128,20 +147,31 @@ impl Task {
         while deliveries.len() < AT_ONCE {
             // The last place is for critical alerts.
             manners.only_critical = deliveries.len() + 1 == AT_ONCE;
-            let Some(letter) = self.outbox.take_due(now, &manners) else { break };
+            let Some(letter) = self.outbox.take_due(now, &manners) else {
+                break;
+            };
             deliveries.spawn(attempt(Arc::clone(channel), self.host.clone(), letter));
         }
         if self.outbox.is_empty() {
             return None;
         }
-        let due = self.outbox.next_due(&manners).filter(|_| deliveries.len() < AT_ONCE);
+        let due = self
+            .outbox
+            .next_due(&manners)
+            .filter(|_| deliveries.len() < AT_ONCE);
         Some(due.map_or(now + LOOK_EVERY, |due| due.min(now + LOOK_EVERY)))
     }
 
     fn settle(&mut self, letter: &Letter, result: &Result<String, Failed>) {
-        let name = self.prepared.as_ref().map_or("", |prepared| &prepared.receiver.name);
+        let name = self
+            .prepared
+            .as_ref()
+            .map_or("", |prepared| &prepared.receiver.name);
         log(name, letter, result);
-        for record in self.outbox.settle(name, letter, result, (Instant::now(), clock::now())) {
+        for record in self
+            .outbox
+            .settle(name, letter, result, (Instant::now(), clock::now()))
+        {
             // The notifier may be gone while the program stops.
             let _ = self.report.send(record);
         }
@@ -153,14 +183,16 @@ async fn attempt(
     host: String,
     letter: Letter,
 ) -> (Letter, Result<String, Failed>) {
-    let Some(message) = Message::of(&host, letter.states.clone()) else { return (letter, Ok(String::new())) };
+    let Some(message) = Message::of(&host, letter.states.clone()) else {
+        return (letter, Ok(String::new()));
+    };
     let result = match &*channel {
         // A panic must not leave the alert on its way for ever.
         Ok(channel) => {
             let delivery = std::panic::AssertUnwindSafe(channel.deliver(&message)).catch_unwind();
-            delivery
-                .await
-                .unwrap_or_else(|_| Err(Failed::unsure("cowbell failed; its log says where".into())))
+            delivery.await.unwrap_or_else(|_| {
+                Err(Failed::unsure("cowbell failed; its log says where".into()))
+            })
         }
         Err(sentence) => Err(Failed::refused(sentence.clone())),
     };
@@ -176,7 +208,11 @@ async fn until(due: Option<Instant>) {
 
 fn log(name: &str, letter: &Letter, result: &Result<String, Failed>) {
     let tries = letter.tries;
-    let ids: Vec<String> = letter.states.iter().map(|state| state.alert.id.to_string()).collect();
+    let ids: Vec<String> = letter
+        .states
+        .iter()
+        .map(|state| state.alert.id.to_string())
+        .collect();
     let ids = ids.join(", ");
     match result {
         Ok(_) if tries > 0 => {

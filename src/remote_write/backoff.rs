@@ -26,7 +26,9 @@ impl Backoff {
 
     /// Returns the pause. The receiver may have asked for one.
     pub fn fail(&mut self, now: Instant, wanted: Option<Duration>) -> Duration {
-        let usual = FIRST.saturating_mul(1 << self.failures.min(10)).min(LONGEST);
+        let usual = FIRST
+            .saturating_mul(1 << self.failures.min(10))
+            .min(LONGEST);
         let pause = wanted.unwrap_or(usual).max(FIRST);
         self.failures = self.failures.saturating_add(1);
         self.until = self.until.max(Some(now + pause));
@@ -56,7 +58,11 @@ mod tests {
         let (mut backoff, now) = (Backoff::default(), Instant::now());
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         assert_eq!(Some(backoff.fail(now, seconds(120))), seconds(120));
-        assert_eq!(Some(backoff.fail(now, seconds(0))), seconds(1), "none at all would be a busy loop");
+        assert_eq!(
+            Some(backoff.fail(now, seconds(0))),
+            seconds(1),
+            "none at all would be a busy loop"
+        );
         assert!(!backoff.allows_live(now + Duration::from_secs(119)));
         assert!(backoff.allows_live(now + Duration::from_secs(120)));
     }

@@ -48,7 +48,9 @@ impl RemoteWrite {
         store: StoreReader,
         runtime: &Handle,
     ) -> Result<Option<Self>, String> {
-        let Some(url) = settings.url() else { return Ok(None) };
+        let Some(url) = settings.url() else {
+            return Ok(None);
+        };
         let (progresses, progress) = watch::channel(None);
         let (states, state) = watch::channel(RemoteWriteState::default());
         let receiver = {
@@ -56,8 +58,17 @@ impl RemoteWrite {
             Receiver::new(url, settings)?
         };
         let mut tasks = JoinSet::new();
-        tasks.spawn_on(Task::new(receiver, labels, store, progresses, states).serve(), runtime);
-        Ok(Some(Self { progress, state, stored: None, store_at: Instant::now(), _task: tasks }))
+        tasks.spawn_on(
+            Task::new(receiver, labels, store, progresses, states).serve(),
+            runtime,
+        );
+        Ok(Some(Self {
+            progress,
+            state,
+            stored: None,
+            store_at: Instant::now(),
+            _task: tasks,
+        }))
     }
 
     /// Waits until there is something new to store, at most as often as `STORE_EVERY` says.
@@ -91,7 +102,11 @@ impl RemoteWrite {
 
 /// Fails if nothing could be sent with these settings.
 pub fn check(settings: &config::RemoteWrite) -> Result<(), ConfigError> {
-    let Some(url) = settings.url() else { return Ok(()) };
+    let Some(url) = settings.url() else {
+        return Ok(());
+    };
     let receiver = Receiver::new(url, settings);
-    receiver.map(drop).map_err(|why| ConfigError::option("[remote_write]", &why))
+    receiver
+        .map(drop)
+        .map_err(|why| ConfigError::option("[remote_write]", &why))
 }

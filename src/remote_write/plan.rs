@@ -15,12 +15,18 @@ const MOST_ISLANDS: usize = 50;
 
 /// Everything up to a tick is settled, and nothing after it.
 pub fn begun_at(done: Position) -> Progress {
-    Progress { done, islands: Vec::new() }
+    Progress {
+        done,
+        islands: Vec::new(),
+    }
 }
 
 /// The last tick that is settled.
 pub fn end(progress: &Progress) -> Position {
-    progress.islands.last().map_or(progress.done, |island| island.to)
+    progress
+        .islands
+        .last()
+        .map_or(progress.done, |island| island.to)
 }
 
 /// The next live request. `before` is the last tick that ended at least [`LIVE_EVERY_MS`] before the newest.
@@ -31,13 +37,21 @@ pub fn live(progress: &Progress, newest: Position, before: Option<Position>) -> 
         return None;
     }
     let is_late = |before: &Position| *before > end && before.at_ms.abs_diff(end.at_ms) > SKIP_MS;
-    let skipped_to = before.filter(is_late).filter(|_| progress.islands.len() < MOST_ISLANDS);
-    Some(Span { after: skipped_to.unwrap_or(end), to: newest })
+    let skipped_to = before
+        .filter(is_late)
+        .filter(|_| progress.islands.len() < MOST_ISLANDS);
+    Some(Span {
+        after: skipped_to.unwrap_or(end),
+        to: newest,
+    })
 }
 
 /// The oldest hole.
 pub fn backlog(progress: &Progress) -> Option<Span> {
-    progress.islands.first().map(|island| Span { after: progress.done, to: island.after })
+    progress.islands.first().map(|island| Span {
+        after: progress.done,
+        to: island.after,
+    })
 }
 
 /// Notes that the ticks of a span are settled.
@@ -61,16 +75,26 @@ mod tests {
     use super::*;
 
     fn at(second: i64) -> Position {
-        Position { segment: 1 + second / 600, at_ms: second * 1000 }
+        Position {
+            segment: 1 + second / 600,
+            at_ms: second * 1000,
+        }
     }
 
     fn span(after: i64, to: i64) -> Span {
-        Span { after: at(after), to: at(to) }
+        Span {
+            after: at(after),
+            to: at(to),
+        }
     }
 
     /// The next live request at a tick each second.
     fn check_live(progress: &Progress, newest: i64, expected: Option<Span>) {
-        assert_eq!(live(progress, at(newest), Some(at(newest - 5))), expected, "{progress:?}");
+        assert_eq!(
+            live(progress, at(newest), Some(at(newest - 5))),
+            expected,
+            "{progress:?}"
+        );
     }
 
     #[test]
@@ -88,7 +112,10 @@ mod tests {
     #[test]
     fn rare_ticks_are_sent_one_by_one() {
         let progress = begun_at(at(100));
-        assert_eq!(live(&progress, at(160), Some(at(100))), Some(span(100, 160)));
+        assert_eq!(
+            live(&progress, at(160), Some(at(100))),
+            Some(span(100, 160))
+        );
         assert_eq!(live(&progress, at(160), None), Some(span(100, 160)));
     }
 
@@ -96,7 +123,10 @@ mod tests {
     #[test]
     fn after_a_restart_ticks_go_on_in_order() {
         let progress = begun_at(at(100));
-        assert_eq!(live(&progress, at(3_700), Some(at(104))), Some(span(100, 3_700)));
+        assert_eq!(
+            live(&progress, at(3_700), Some(at(104))),
+            Some(span(100, 3_700))
+        );
     }
 
     #[test]
@@ -107,7 +137,10 @@ mod tests {
         assert_eq!(backlog(&progress), Some(span(100, 695)));
         settle(&mut progress, span(100, 300));
         settle(&mut progress, span(700, 705));
-        assert_eq!((backlog(&progress), end(&progress)), (Some(span(300, 695)), at(705)));
+        assert_eq!(
+            (backlog(&progress), end(&progress)),
+            (Some(span(300, 695)), at(705))
+        );
         settle(&mut progress, span(300, 695));
         assert_eq!((backlog(&progress), progress), (None, begun_at(at(705))));
     }
@@ -120,7 +153,10 @@ mod tests {
         settle(&mut progress, span(895, 900));
         assert_eq!(backlog(&progress), Some(span(100, 695)));
         settle(&mut progress, span(100, 695));
-        assert_eq!((backlog(&progress), progress.done), (Some(span(700, 895)), at(700)));
+        assert_eq!(
+            (backlog(&progress), progress.done),
+            (Some(span(700, 895)), at(700))
+        );
     }
 
     #[test]
@@ -136,9 +172,18 @@ mod tests {
 
     #[test]
     fn a_clock_that_went_back_stops_nothing() {
-        let newest = Position { segment: 2, at_ms: 40_000 };
-        let expected = Span { after: at(100), to: newest };
-        assert_eq!(live(&begun_at(at(100)), newest, Some(at(100))), Some(expected));
+        let newest = Position {
+            segment: 2,
+            at_ms: 40_000,
+        };
+        let expected = Span {
+            after: at(100),
+            to: newest,
+        };
+        assert_eq!(
+            live(&begun_at(at(100)), newest, Some(at(100))),
+            Some(expected)
+        );
     }
 
     /// However requests end: each tick is settled once, unless its request was not acknowledged, and the oldest hole first.
@@ -146,7 +191,9 @@ mod tests {
     fn every_tick_is_sent_once_in_any_course() {
         let mut random = 1u64;
         let mut next = move |below: u64| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
             (random >> 33) % below
         };
         let (mut progress, mut sent) = (begun_at(at(0)), vec![0; 5_001]);
@@ -156,12 +203,25 @@ mod tests {
                 down_until = now + i64::try_from(next(300)).unwrap();
             }
             let is_last = now == 5_000;
-            let planned = [live(&progress, at(now), Some(at(now - 5))), backlog(&progress)];
-            for span in planned.into_iter().flatten().filter(|_| now >= down_until || is_last) {
+            let planned = [
+                live(&progress, at(now), Some(at(now - 5))),
+                backlog(&progress),
+            ];
+            for span in planned
+                .into_iter()
+                .flatten()
+                .filter(|_| now >= down_until || is_last)
+            {
                 let from = span.after.at_ms / 1000 + 1;
                 let to = (span.to.at_ms / 1000).min(from + 6);
                 (from..=to).for_each(|tick| sent[usize::try_from(tick).unwrap()] += 1);
-                settle(&mut progress, Span { after: span.after, to: at(to) });
+                settle(
+                    &mut progress,
+                    Span {
+                        after: span.after,
+                        to: at(to),
+                    },
+                );
             }
         }
         while let Some(hole) = backlog(&progress) {
@@ -170,6 +230,9 @@ mod tests {
             settle(&mut progress, hole);
         }
         let end = usize::try_from(progress.done.at_ms / 1000).unwrap();
-        assert!(end > 4_990 && sent[1..=end].iter().all(|count| *count == 1), "{sent:?}");
+        assert!(
+            end > 4_990 && sent[1..=end].iter().all(|count| *count == 1),
+            "{sent:?}"
+        );
     }
 }

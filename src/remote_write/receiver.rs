@@ -6,7 +6,9 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT,
+};
 use reqwest::{Client, Response, StatusCode, Url};
 
 use super::encoding::Version;
@@ -52,7 +54,9 @@ pub struct Failure {
 impl Failure {
     /// Whether the same request would be refused again.
     pub fn is_final(&self) -> bool {
-        let status = self.status.and_then(|status| StatusCode::from_u16(status).ok());
+        let status = self
+            .status
+            .and_then(|status| StatusCode::from_u16(status).ok());
         status.is_some_and(is_refusal)
     }
 }
@@ -65,17 +69,36 @@ impl Receiver {
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
         headers.extend(http::headers(&settings.headers)?);
         let client = http::client(url)?;
-        let request = client.post(url).build().map_err(|_| "`url` is no address".to_string())?;
+        let request = client
+            .post(url)
+            .build()
+            .map_err(|_| "`url` is no address".to_string())?;
         // User and password of the URL are a header, which a receiver may quote.
-        let login = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let secrets = Secrets::of_request(url, settings.headers.values().chain(&login.map(String::from)));
+        let login = request
+            .headers()
+            .get(AUTHORIZATION)
+            .and_then(|value| value.to_str().ok());
+        let secrets = Secrets::of_request(
+            url,
+            settings.headers.values().chain(&login.map(String::from)),
+        );
         let url = url.parse().map_err(|_| "`url` is no address".to_string())?;
-        Ok(Self { client, url, headers, secrets, is_version_1: AtomicBool::new(false) })
+        Ok(Self {
+            client,
+            url,
+            headers,
+            secrets,
+            is_version_1: AtomicBool::new(false),
+        })
     }
 
     /// The version of the next request.
     pub fn version(&self) -> Version {
-        if self.is_version_1.load(Relaxed) { Version::One } else { Version::Two }
+        if self.is_version_1.load(Relaxed) {
+            Version::One
+        } else {
+            Version::Two
+        }
     }
 
     /// Any answer of success will do, whatever its body.
@@ -83,7 +106,10 @@ impl Receiver {
         match tokio::time::timeout(TIME_LIMIT, self.post(version, body)).await {
             Ok(Answer::Failed(failure)) => {
                 let sentence = shortened(&self.secrets.hide(&failure.sentence));
-                Answer::Failed(Failure { sentence, ..failure })
+                Answer::Failed(Failure {
+                    sentence,
+                    ..failure
+                })
             }
             Ok(answer) => answer,
             Err(_) => Answer::without_status(format!("it did not answer within {TIME_LIMIT:?}")),
@@ -93,10 +119,22 @@ impl Receiver {
     async fn post(&self, version: Version, body: Vec<u8>) -> Answer {
         let (kind, number) = match version {
             Version::One => ("application/x-protobuf", "0.1.0"),
-            Version::Two => ("application/x-protobuf;proto=io.prometheus.write.v2.Request", "2.0.0"),
+            Version::Two => (
+                "application/x-protobuf;proto=io.prometheus.write.v2.Request",
+                "2.0.0",
+            ),
         };
-        let request = self.client.post(self.url.clone()).header(CONTENT_TYPE, kind).header(VERSION, number);
-        match request.headers(self.headers.clone()).body(body).send().await {
+        let request = self
+            .client
+            .post(self.url.clone())
+            .header(CONTENT_TYPE, kind)
+            .header(VERSION, number);
+        match request
+            .headers(self.headers.clone())
+            .body(body)
+            .send()
+            .await
+        {
             Ok(answer) => self.understood(version, answer).await,
             Err(error) => Answer::without_status(http::broken(&error).sentence),
         }
@@ -104,7 +142,10 @@ impl Receiver {
 
     async fn understood(&self, version: Version, answer: Response) -> Answer {
         let (status, written) = (answer.status(), written(&answer));
-        if version == Version::Two && written.is_none() && (status.is_success() || is_refusal(status)) {
+        if version == Version::Two
+            && written.is_none()
+            && (status.is_success() || is_refusal(status))
+        {
             self.is_version_1.store(true, Relaxed);
             return Answer::WrongVersion;
         }
@@ -122,13 +163,24 @@ impl Receiver {
 
 impl Answer {
     fn without_status(sentence: String) -> Self {
-        Self::Failed(Failure { status: None, sentence, pause: None })
+        Self::Failed(Failure {
+            status: None,
+            sentence,
+            pause: None,
+        })
     }
 }
 
 /// How many samples the receiver says that it has written.
 fn written(answer: &Response) -> Option<u64> {
-    answer.headers().get(WRITTEN)?.to_str().ok()?.trim().parse().ok()
+    answer
+        .headers()
+        .get(WRITTEN)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
 }
 
 fn is_refusal(status: StatusCode) -> bool {
@@ -141,11 +193,26 @@ mod tests {
 
     #[test]
     fn only_refusals_are_final() {
-        let is_final = |status| Failure { status, sentence: String::new(), pause: None }.is_final();
+        let is_final = |status| {
+            Failure {
+                status,
+                sentence: String::new(),
+                pause: None,
+            }
+            .is_final()
+        };
         for status in [400, 401, 404, 413] {
             assert!(is_final(Some(status)), "{status}");
         }
-        for status in [Some(429), Some(500), Some(503), Some(507), Some(301), Some(999), None] {
+        for status in [
+            Some(429),
+            Some(500),
+            Some(503),
+            Some(507),
+            Some(301),
+            Some(999),
+            None,
+        ] {
             assert!(!is_final(status), "{status:?}");
         }
     }

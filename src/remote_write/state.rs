@@ -27,14 +27,21 @@ impl RemoteWriteState {
     /// Such as "12 s behind, 3 requests refused".
     pub fn text(&self) -> String {
         let (figure, remark) = self.texts();
-        if remark.is_empty() { figure } else { format!("{figure}, {remark}") }
+        if remark.is_empty() {
+            figure
+        } else {
+            format!("{figure}, {remark}")
+        }
     }
 
     /// How far it is behind, and what is wrong.
     pub fn texts(&self) -> (String, String) {
         let behind = |ms: i64| format!("{} behind", duration_text(ms as f64 / 1000.0));
         let figure = self.behind_ms.map_or_else(|| "not begun".into(), behind);
-        let refused = format!("{} refused", count_text(self.refused_requests, "request", "requests"));
+        let refused = format!(
+            "{} refused",
+            count_text(self.refused_requests, "request", "requests")
+        );
         let refused = (self.refused_requests > 0).then_some(refused);
         let remark: Vec<String> = refused.into_iter().chain(self.failure.clone()).collect();
         (figure, remark.join("; "))
@@ -54,6 +61,9 @@ mod tests {
         state.refused_requests = 3;
         assert_eq!(state.text(), "12 s behind, 3 requests refused");
         state.failure = Some("it answers 503".into());
-        assert_eq!(state.text(), "12 s behind, 3 requests refused; it answers 503");
+        assert_eq!(
+            state.text(),
+            "12 s behind, 3 requests refused; it answers 503"
+        );
     }
 }

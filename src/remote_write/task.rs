@@ -84,7 +84,11 @@ impl Task {
         states: watch::Sender<RemoteWriteState>,
     ) -> Self {
         Self {
-            sending: Arc::new(Sending { receiver, labels, store }),
+            sending: Arc::new(Sending {
+                receiver,
+                labels,
+                store,
+            }),
             progress: None,
             state: RemoteWriteState::default(),
             backoff: Backoff::default(),
@@ -121,7 +125,9 @@ impl Task {
         }
         match self.sending.store.progress().await {
             // After a power cut, the store may lack ticks that were sent.
-            Ok(Some(stored)) if plan::end(&stored) > newest => self.progress = Some(plan::begun_at(newest)),
+            Ok(Some(stored)) if plan::end(&stored) > newest => {
+                self.progress = Some(plan::begun_at(newest))
+            }
             Ok(Some(stored)) => {
                 self.progress = Some(stored);
                 // It needs not be stored again.
@@ -131,15 +137,26 @@ impl Task {
                 });
             }
             Ok(None) => {
-                let before_newest = Position { at_ms: newest.at_ms - 1, ..newest };
+                let before_newest = Position {
+                    at_ms: newest.at_ms - 1,
+                    ..newest
+                };
                 self.progress = Some(plan::begun_at(before_newest));
             }
             Err(error) => self.state.failure = Some(in_words(&error)),
         }
     }
 
-    fn start(&self, live: &mut Lane, backlog: &mut Lane, newest: Position, before: Option<Position>) {
-        let (Some(progress), now) = (&self.progress, Instant::now()) else { return };
+    fn start(
+        &self,
+        live: &mut Lane,
+        backlog: &mut Lane,
+        newest: Position,
+        before: Option<Position>,
+    ) {
+        let (Some(progress), now) = (&self.progress, Instant::now()) else {
+            return;
+        };
         if self.backoff.allows_live(now) && live.is_free(now) {
             live.start(plan::live(progress, newest, before), &self.sending);
         }
@@ -155,7 +172,11 @@ impl Task {
             return;
         };
         lane.segment = outcome.segment;
-        let Sent { span, samples, written } = match outcome.result {
+        let Sent {
+            span,
+            samples,
+            written,
+        } = match outcome.result {
             Ok(sent) => sent,
             Err(sentence) => {
                 lane.paused_until = Some(Instant::now() + STORE_PAUSE);
@@ -197,7 +218,9 @@ impl Task {
         self.logged.insert(failure.status, now);
         match failure.is_final() {
             true => {
-                tracing::error!("the receiver of [remote_write] refuses ticks, which are dropped: {sentence}")
+                tracing::error!(
+                    "the receiver of [remote_write] refuses ticks, which are dropped: {sentence}"
+                )
             }
             false => tracing::warn!(
                 "cannot send ticks to the receiver of [remote_write], trying again: {sentence}"
@@ -211,8 +234,10 @@ impl Task {
             self.state.behind_ms = behind(progress.done);
             self.state.newest_behind_ms = behind(plan::end(progress));
         }
-        self.states.send_if_modified(|state| replace(state, &self.state));
-        self.progresses.send_if_modified(|progress| replace(progress, &self.progress));
+        self.states
+            .send_if_modified(|state| replace(state, &self.state));
+        self.progresses
+            .send_if_modified(|progress| replace(progress, &self.progress));
     }
 }
 
@@ -235,7 +260,10 @@ impl Lane {
         let Some(span) = span else { return };
         let sending = Arc::clone(sending);
         self.request.spawn(async move {
-            let result = sending.send(span, &mut segment).await.map_err(|error| in_words(&error));
+            let result = sending
+                .send(span, &mut segment)
+                .await
+                .map_err(|error| in_words(&error));
             Outcome { segment, result }
         });
     }
@@ -248,34 +276,73 @@ impl Sending {
             let held = segment.take().filter(|held| held.continues(span.after));
             let mut encoded = self.encoded(span, held).await?;
             if encoded.is_none() {
-                encoded = self.encoded(span, self.store.samples_after(span.after).await?).await?;
+                encoded = self
+                    .encoded(span, self.store.samples_after(span.after).await?)
+                    .await?;
             }
-            let Some(Encoded { segment: held, batch, version, body }) = encoded else {
+            let Some(Encoded {
+                segment: held,
+                batch,
+                version,
+                body,
+            }) = encoded
+            else {
                 // Ticks that retention has deleted, or none at all.
-                return Ok(Sent { span, samples: 0, written: Ok(0) });
+                return Ok(Sent {
+                    span,
+                    samples: 0,
+                    written: Ok(0),
+                });
             };
             *segment = Some(held);
-            let (span, samples) = (Span { after: span.after, to: batch.to }, batch.samples as u64);
+            let (span, samples) = (
+                Span {
+                    after: span.after,
+                    to: batch.to,
+                },
+                batch.samples as u64,
+            );
             if samples == 0 {
-                return Ok(Sent { span, samples, written: Ok(0) });
+                return Ok(Sent {
+                    span,
+                    samples,
+                    written: Ok(0),
+                });
             }
             let written = match self.receiver.send(version, body).await {
                 Answer::Taken(written) => Ok(written.unwrap_or(samples).min(samples)),
                 Answer::Failed(failure) => Err(failure),
                 Answer::WrongVersion => continue,
             };
-            return Ok(Sent { span, samples, written });
+            return Ok(Sent {
+                span,
+                samples,
+                written,
+            });
         }
     }
 
     /// `None` if the segment has no tick of the span.
-    async fn encoded(&self, span: Span, segment: Option<SegmentSamples>) -> anyhow::Result<Option<Encoded>> {
-        let Some(segment) = segment else { return Ok(None) };
+    async fn encoded(
+        &self,
+        span: Span,
+        segment: Option<SegmentSamples>,
+    ) -> anyhow::Result<Option<Encoded>> {
+        let Some(segment) = segment else {
+            return Ok(None);
+        };
         let (labels, version) = (self.labels.clone(), self.receiver.version());
         let work = on_a_thread(move || {
-            let Some(batch) = segment.batch(span, MOST_SAMPLES) else { return Ok(None) };
+            let Some(batch) = segment.batch(span, MOST_SAMPLES) else {
+                return Ok(None);
+            };
             let body = encoded(version, &batch.series, &labels)?;
-            Ok(Some(Encoded { segment, batch, version, body }))
+            Ok(Some(Encoded {
+                segment,
+                batch,
+                version,
+                body,
+            }))
         });
         work.await?
     }

@@ -73,35 +73,54 @@ fn heading(job: &Job, style: &AccountStyle) -> String {
     let what = match (job.kind, &job.vg, &job.lv, &job.origin) {
         _ if job.made_no_snapshot() => without_snapshot(job),
         (JobKind::Snapshot, Some(vg), Some(lv), Some(origin)) => {
-            format!("Snapshot {vg}/{lv} of {vg}/{origin}{}", if job.is_backup() { "" } else { ", no backup" })
+            format!(
+                "Snapshot {vg}/{lv} of {vg}/{origin}{}",
+                if job.is_backup() { "" } else { ", no backup" }
+            )
         }
         (JobKind::Snapshot, Some(vg), Some(lv), None) => format!("Snapshot {vg}/{lv}"),
         (JobKind::Snapshot, ..) => "Run of mylvmbackup whose snapshot was not seen".to_string(),
         (JobKind::Mark, ..) => "Marked span".to_string(),
         _ => "Command".to_string(),
     };
-    let until = job.ended_at.map_or_else(String::new, |at| format!(" to {}", (style.time)(at)));
-    let host = job.imported_from().map_or_else(String::new, |host| format!("From {host} · "));
-    format!("{host}{what} · {}{until} {}", (style.time)(job.started_at), style.zone)
+    let until = job
+        .ended_at
+        .map_or_else(String::new, |at| format!(" to {}", (style.time)(at)));
+    let host = job
+        .imported_from()
+        .map_or_else(String::new, |host| format!("From {host} · "));
+    format!(
+        "{host}{what} · {}{until} {}",
+        (style.time)(job.started_at),
+        style.zone
+    )
 }
 
 fn without_snapshot(job: &Job) -> String {
-    let lv = job.volume_name().map_or_else(String::new, |lv| format!(" {lv}"));
-    let of = job.origin_name().map_or_else(String::new, |origin| format!(" of {origin}"));
+    let lv = job
+        .volume_name()
+        .map_or_else(String::new, |lv| format!(" {lv}"));
+    let of = job
+        .origin_name()
+        .map_or_else(String::new, |origin| format!(" of {origin}"));
     format!("Run of mylvmbackup that made no snapshot{lv}{of}")
 }
 
 fn basis(job: &Job, style: &AccountStyle) -> String {
     let text = match (job.outcome, job.exit_status, job.died_at) {
         (None, ..) => "",
-        (Some(Outcome::Unknown), ..) if job.report().is_some() => "success was reported, but not confirmed",
+        (Some(Outcome::Unknown), ..) if job.report().is_some() => {
+            "success was reported, but not confirmed"
+        }
         (Some(Outcome::Unknown), ..) if !job.is_backup() => "no backup",
         (Some(Outcome::Unknown), ..) => "not reported",
         (Some(Outcome::Incomplete), ..) => "success was reported, but only a part was read",
         (Some(Outcome::Succeeded), ..) if job.accepted_at.is_some() => "accepted by a person",
         (Some(Outcome::Overflowed), _, Some(at)) => return format!("at {}", style.zoned(at)),
         (Some(Outcome::Overflowed), ..) => "observed by cowbell",
-        (Some(Outcome::Untrustworthy), ..) if job.harm().is_none() && job.damaged_archive().is_some() => {
+        (Some(Outcome::Untrustworthy), ..)
+            if job.harm().is_none() && job.damaged_archive().is_some() =>
+        {
             "its archive is damaged"
         }
         (Some(Outcome::Untrustworthy), ..) if matches!(job.harm(), Some((Harm::Reader, _))) => {
@@ -128,7 +147,10 @@ fn warning(job: &Job, style: &AccountStyle) -> Option<String> {
             job.harm_detail(harm)
         ),
         (None, Some(at), Some(Outcome::Succeeded)) => {
-            format!("{}, after the backup had finished.", died(job, &style.zoned(at)))
+            format!(
+                "{}, after the backup had finished.",
+                died(job, &style.zoned(at))
+            )
         }
         (None, Some(at), _) => {
             format!(
@@ -151,7 +173,9 @@ fn warning(job: &Job, style: &AccountStyle) -> Option<String> {
 
 /// Why a reported success is not believed, and what to do.
 fn unconfirmed(job: &Job) -> Option<String> {
-    let Some(outcome @ (Outcome::Unknown | Outcome::Incomplete)) = job.outcome else { return None };
+    let Some(outcome @ (Outcome::Unknown | Outcome::Incomplete)) = job.outcome else {
+        return None;
+    };
     job.report().filter(|report| report.succeeded)?;
     let what = match outcome {
         Outcome::Incomplete => "Do not rely on it: a part of the data is missing",
@@ -165,7 +189,9 @@ fn unconfirmed(job: &Job) -> Option<String> {
 
 fn removed(job: &Job, style: &AccountStyle) -> Option<String> {
     let at = style.zoned(job.removed_at?);
-    Some(format!("Another process removed the snapshot at {at}, while the backup ran."))
+    Some(format!(
+        "Another process removed the snapshot at {at}, while the backup ran."
+    ))
 }
 
 fn died(job: &Job, at: &str) -> String {
@@ -193,16 +219,24 @@ fn abandoned(job: &Job) -> String {
 /// The snapshot that a backup left behind, and how to remove it.
 fn left(job: &Job) -> String {
     match job.volume_name().filter(|_| job.left_snapshot) {
-        Some(name) => format!(" It left its snapshot: unmount it, and remove it with `lvremove {name}`."),
+        Some(name) => {
+            format!(" It left its snapshot: unmount it, and remove it with `lvremove {name}`.")
+        }
         None => String::new(),
     }
 }
 
 /// Explains why the directory was suddenly empty, which the backup's own log does not.
 pub fn unmounted_at_its_death(job: &Job, style: &AccountStyle) -> Option<String> {
-    let (at, folder) =
-        job.unmounted_at.zip(job.mounted_on.as_ref()).filter(|_| job.was_unmounted_at_its_death())?;
-    let by = if style.is_monitored { ", as LVM's dmeventd does with invalid snapshots" } else { "" };
+    let (at, folder) = job
+        .unmounted_at
+        .zip(job.mounted_on.as_ref())
+        .filter(|_| job.was_unmounted_at_its_death())?;
+    let by = if style.is_monitored {
+        ", as LVM's dmeventd does with invalid snapshots"
+    } else {
+        ""
+    };
     Some(format!(
         "The snapshot was unmounted from {folder} at {}{by}. A backup may then report missing files, or no error at all.",
         (style.time)(at)
@@ -211,8 +245,13 @@ pub fn unmounted_at_its_death(job: &Job, style: &AccountStyle) -> Option<String>
 
 fn labelled(job: &Job) -> Option<String> {
     let label = job.label.as_ref()?;
-    let variant = label.variant.as_ref().map_or_else(String::new, |variant| format!(", variant {variant}"));
-    let repeat = label.repeat.map_or_else(String::new, |repeat| format!(", run {repeat}"));
+    let variant = label
+        .variant
+        .as_ref()
+        .map_or_else(String::new, |variant| format!(", variant {variant}"));
+    let repeat = label
+        .repeat
+        .map_or_else(String::new, |repeat| format!(", run {repeat}"));
     Some(format!("Set {}{variant}{repeat}.", label.set))
 }
 
@@ -227,10 +266,16 @@ fn made_by(job: &Job) -> Option<String> {
 
 /// What a good backup read.
 fn read(job: &Job) -> Option<String> {
-    let completeness = job.completeness.as_ref().filter(|_| job.outcome == Some(Outcome::Succeeded));
-    let changes =
-        job.is_incremental().then_some("It copies only changes, so the amount that it read was not checked.");
-    completeness.map(|found| format!("{}.", found.text())).or(changes.map(String::from))
+    let completeness = job
+        .completeness
+        .as_ref()
+        .filter(|_| job.outcome == Some(Outcome::Succeeded));
+    let changes = job
+        .is_incremental()
+        .then_some("It copies only changes, so the amount that it read was not checked.");
+    completeness
+        .map(|found| format!("{}.", found.text()))
+        .or(changes.map(String::from))
 }
 
 fn kept(job: &Job) -> Option<String> {
@@ -252,7 +297,11 @@ fn locked(job: &Job, style: &AccountStyle) -> Option<String> {
     let range = job.backup_run.as_ref()?.lock_range()?;
     let seconds = range.seconds();
     // Rounds up, since this is a maximum.
-    let most = if seconds < 9.0 { (seconds * 100.0).ceil() / 100.0 } else { seconds.ceil() };
+    let most = if seconds < 9.0 {
+        (seconds * 100.0).ceil() / 100.0
+    } else {
+        seconds.ceil()
+    };
     Some(format!(
         "The database's global read lock was held for {} at most, from {} to {}.",
         took_text(most),
@@ -264,11 +313,23 @@ fn locked(job: &Job, style: &AccountStyle) -> Option<String> {
 /// What was found when its archive was read through.
 fn archive(job: &Job, style: &AccountStyle) -> Option<String> {
     let found = job.certificate.as_ref()?;
-    let (path, at, verdict) = (&found.archive, style.zoned(found.checked_at), found.verdict.text());
-    let (files, size) = (count_text(found.files, "file", "files"), size_text(found.bytes));
-    let finding = found.finding.as_ref().map_or_else(String::new, |finding| format!(" {finding}"));
-    let certificate =
-        found.certificate.as_ref().map_or_else(String::new, |path| format!(" Certificate: {path}"));
+    let (path, at, verdict) = (
+        &found.archive,
+        style.zoned(found.checked_at),
+        found.verdict.text(),
+    );
+    let (files, size) = (
+        count_text(found.files, "file", "files"),
+        size_text(found.bytes),
+    );
+    let finding = found
+        .finding
+        .as_ref()
+        .map_or_else(String::new, |finding| format!(" {finding}"));
+    let certificate = found
+        .certificate
+        .as_ref()
+        .map_or_else(String::new, |path| format!(" Certificate: {path}"));
     Some(format!(
         "Archive {path} was read through at {at}: {verdict}, {files}, {size}.{finding}{certificate}"
     ))
@@ -284,12 +345,17 @@ mod tests {
         let at = |ms: i64| Timestamp::from_millisecond(1_772_330_400_000 + ms).unwrap();
         let mut job = Job::new(1, JobKind::Snapshot, "key", "data_snapshot", at(0));
         let (from, until) = (Some(at(100)), Some(at(400)));
-        job.backup_run =
-            Some(BackupRun { locked_from: from, locked_until: until, ..BackupRun::new(7, at(0)) });
-        let style =
-            AccountStyle { time: &|at| at.strftime("%T%.1f").to_string(), zone: "UTC", is_monitored: false };
-        let expected =
-            "The database's global read lock was held for 0.30 s at most, from 02:00:00.1 to 02:00:00.4 UTC.";
+        job.backup_run = Some(BackupRun {
+            locked_from: from,
+            locked_until: until,
+            ..BackupRun::new(7, at(0))
+        });
+        let style = AccountStyle {
+            time: &|at| at.strftime("%T%.1f").to_string(),
+            zone: "UTC",
+            is_monitored: false,
+        };
+        let expected = "The database's global read lock was held for 0.30 s at most, from 02:00:00.1 to 02:00:00.4 UTC.";
         assert_eq!(locked(&job, &style).as_deref(), Some(expected));
     }
 
@@ -299,16 +365,18 @@ mod tests {
         let mut job = Job::new(7, JobKind::Snapshot, "uuid", "data_snapshot", at(100));
         (job.mounted_on, job.died_at) = (Some("/mnt/snap".into()), Some(at(160)));
         let remarks = |job: &Job| {
-            let style =
-                AccountStyle { time: &|at| at.as_second().to_string(), zone: "UTC", is_monitored: true };
+            let style = AccountStyle {
+                time: &|at| at.as_second().to_string(),
+                zone: "UTC",
+                is_monitored: true,
+            };
             Account::of(job, &style).remarks.concat()
         };
         assert_eq!(remarks(&job), "Mounted on /mnt/snap.");
         job.unmounted_at = Some(at(161));
-        assert!(
-            remarks(&job)
-                .starts_with("The snapshot was unmounted from /mnt/snap at 161, as LVM's dmeventd does")
-        );
+        assert!(remarks(&job).starts_with(
+            "The snapshot was unmounted from /mnt/snap at 161, as LVM's dmeventd does"
+        ));
         job.unmounted_at = Some(at(3_000));
         assert_eq!(remarks(&job), "Was mounted on /mnt/snap until 3000 UTC.");
     }

@@ -109,7 +109,11 @@ pub enum Oddity {
 
 impl Run {
     pub fn new(name: &str, of: &Figures, facts: Vec<Fact>) -> Self {
-        Self { name: name.into(), figures: figures(of), facts }
+        Self {
+            name: name.into(),
+            figures: figures(of),
+            facts,
+        }
     }
 
     /// Adds the figures of these phases.
@@ -119,14 +123,20 @@ impl Run {
     }
 
     fn figure(&self, name: &str) -> Option<f64> {
-        self.figures.iter().find(|figure| figure.name == name)?.value
+        self.figures
+            .iter()
+            .find(|figure| figure.name == name)?
+            .value
     }
 }
 
 impl Set {
     /// The runs with a figure, and its values.
     fn known(&self, figure: &str) -> (Vec<&Run>, Vec<f64>) {
-        self.runs.iter().filter_map(|run| Some((run, run.figure(figure)?))).unzip()
+        self.runs
+            .iter()
+            .filter_map(|run| Some((run, run.figure(figure)?)))
+            .unzip()
     }
 
     fn facts(&self) -> Vec<&Fact> {
@@ -161,8 +171,11 @@ impl Comparison {
 impl Row {
     /// Whether the figure is zero in every run of every set.
     fn is_zero(&self) -> bool {
-        let is_zero = |moments: Moments| moments.mean == 0.0 && moments.sd.unwrap_or_default() == 0.0;
-        self.cells.iter().all(|cell| cell.moments.is_some_and(is_zero))
+        let is_zero =
+            |moments: Moments| moments.mean == 0.0 && moments.sd.unwrap_or_default() == 0.0;
+        self.cells
+            .iter()
+            .all(|cell| cell.moments.is_some_and(is_zero))
     }
 }
 
@@ -179,10 +192,16 @@ impl Difference {
 
 /// Compares every figure of every set with the first set.
 pub fn compare(sets: &[Set]) -> Comparison {
-    let bodies = sets.iter().map(|set| SetBody { name: set.name.clone(), runs: set.runs.len() });
+    let bodies = sets.iter().map(|set| SetBody {
+        name: set.name.clone(),
+        runs: set.runs.len(),
+    });
     Comparison {
         sets: bodies.collect(),
-        rows: names(sets).into_iter().map(|(figure, unit)| row(sets, figure, unit)).collect(),
+        rows: names(sets)
+            .into_iter()
+            .map(|(figure, unit)| row(sets, figure, unit))
+            .collect(),
         remarks: sets.iter().flat_map(remarks).collect(),
         besides: context_diffs(&sets.iter().map(Set::facts).collect::<Vec<_>>()),
     }
@@ -191,7 +210,10 @@ pub fn compare(sets: &[Set]) -> Comparison {
 /// The figures that any run has.
 fn names(sets: &[Set]) -> Vec<(&str, Unit)> {
     let mut names: Vec<(&str, Unit)> = Vec::new();
-    let all = sets.iter().flat_map(|set| &set.runs).flat_map(|run| &run.figures);
+    let all = sets
+        .iter()
+        .flat_map(|set| &set.runs)
+        .flat_map(|run| &run.figures);
     for figure in all.filter(|figure| figure.value.is_some()) {
         if !names.iter().any(|(name, _)| *name == figure.name) {
             names.push((&figure.name, figure.unit));
@@ -206,26 +228,43 @@ fn row(sets: &[Set], figure: &str, unit: Unit) -> Row {
         moments: Moments::of(these),
         ratio: (place > 0).then(|| ratio(these, &values[0])).flatten(),
     };
-    Row { figure: figure.into(), unit, cells: values.iter().enumerate().map(cell).collect() }
+    Row {
+        figure: figure.into(),
+        unit,
+        cells: values.iter().enumerate().map(cell).collect(),
+    }
 }
 
 fn ratio(these: &[f64], first: &[f64]) -> Option<Ratio> {
     let is_scale = |numbers: &[f64]| numbers.iter().all(|number| *number >= 0.0);
-    let (ratio, bounds) = (is_scale(these) && is_scale(first)).then(|| ratio_of_means(these, first))??;
-    Some(Ratio { ratio, bounds, difference: Difference::of(bounds) })
+    let (ratio, bounds) =
+        (is_scale(these) && is_scale(first)).then(|| ratio_of_means(these, first))??;
+    Some(Ratio {
+        ratio,
+        bounds,
+        difference: Difference::of(bounds),
+    })
 }
 
 fn remarks(set: &Set) -> Vec<Remark> {
-    JUDGED.into_iter().flat_map(|(figure, is_slower)| odd_runs(set, figure, is_slower)).collect()
+    JUDGED
+        .into_iter()
+        .flat_map(|(figure, is_slower)| odd_runs(set, figure, is_slower))
+        .collect()
 }
 
 fn odd_runs(set: &Set, figure: &str, is_slower: IsSlower) -> Vec<Remark> {
     let (runs, values) = set.known(figure);
     // Without the first run's value, there is no first.
-    let is_cold =
-        set.runs.first().is_some_and(|run| run.figure(figure).is_some()) && is_cold_first(&values, is_slower);
-    let mut odd: Vec<(usize, Oddity)> =
-        outliers(&values).into_iter().map(|place| (place, Oddity::Outlier)).collect();
+    let is_cold = set
+        .runs
+        .first()
+        .is_some_and(|run| run.figure(figure).is_some())
+        && is_cold_first(&values, is_slower);
+    let mut odd: Vec<(usize, Oddity)> = outliers(&values)
+        .into_iter()
+        .map(|place| (place, Oddity::Outlier))
+        .collect();
     if is_cold {
         odd.retain(|(place, _)| *place != 0);
         odd.insert(0, (0, Oddity::ColdFirst));
@@ -242,20 +281,26 @@ fn odd_runs(set: &Set, figure: &str, is_slower: IsSlower) -> Vec<Remark> {
 /// The indices of numbers that are far from the others.
 fn outliers(numbers: &[f64]) -> Vec<usize> {
     (0..numbers.len())
-        .filter(|place| numbers.len() >= LEAST_RUNS && is_far(*place, numbers, numbers, LEAST_DEVIATION))
+        .filter(|place| {
+            numbers.len() >= LEAST_RUNS && is_far(*place, numbers, numbers, LEAST_DEVIATION)
+        })
         .collect()
 }
 
 /// Whether the first run was much slower than all others, while the others agree.
 fn is_cold_first(numbers: &[f64], is_slower: fn(&f64, &f64) -> bool) -> bool {
-    let [first, others @ ..] = numbers else { return false };
+    let [first, others @ ..] = numbers else {
+        return false;
+    };
     let is_slow = others.iter().all(|other| is_slower(first, other));
     numbers.len() >= LEAST_RUNS && is_slow && is_far(0, numbers, others, COLD)
 }
 
 /// Whether a number is far from the median of others, and by more than a share of it.
 fn is_far(place: usize, numbers: &[f64], others: &[f64], share: f64) -> bool {
-    let Some(sorted) = Sorted::new(others.iter().copied()) else { return false };
+    let Some(sorted) = Sorted::new(others.iter().copied()) else {
+        return false;
+    };
     let off = (numbers[place] - sorted.median()).abs();
     off > share * sorted.median().abs() && off > FAR * deviation(&sorted)
 }
@@ -267,7 +312,11 @@ fn deviation(sorted: &Sorted) -> f64 {
     match sorted.median_deviation() {
         typical if typical > 0.0 => typical / NORMAL_MEDIAN_DEVIATION,
         _ => {
-            let offs: Vec<f64> = sorted.numbers().iter().map(|number| (number - median).abs()).collect();
+            let offs: Vec<f64> = sorted
+                .numbers()
+                .iter()
+                .map(|number| (number - median).abs())
+                .collect();
             mean(&offs).unwrap_or_default() / NORMAL_MEAN_DEVIATION
         }
     }

@@ -34,7 +34,10 @@ const OF_PV: [(PvMeasure, DeviceQuantity); 5] = [
     (PvMeasure::Written, DeviceQuantity::WrittenBytes),
     (PvMeasure::Utilisation, DeviceQuantity::Utilisation),
     (PvMeasure::ReadAwaitMs, DeviceQuantity::ReadAwaitMs),
-    (PvMeasure::ReadRequestBytes, DeviceQuantity::ReadRequestBytes),
+    (
+        PvMeasure::ReadRequestBytes,
+        DeviceQuantity::ReadRequestBytes,
+    ),
 ];
 
 /// The series of a job's course.
@@ -72,12 +75,20 @@ impl Times {
         let around_ms = (job.seconds(now).min(MOST_AROUND_S) * 1000.0) as i64;
         let start_ms = job.started_at.as_millisecond();
         let end_ms = job.ended_at.unwrap_or(now).as_millisecond().max(start_ms);
-        Self { start_ms, end_ms, around_ms, has_ended: job.ended_at.is_some() }
+        Self {
+            start_ms,
+            end_ms,
+            around_ms,
+            has_ended: job.ended_at.is_some(),
+        }
     }
 
     pub fn range(self) -> Range {
         let at = |ms: i64| Timestamp::from_millisecond(ms).unwrap_or_default();
-        Range { from: at(self.start_ms - self.around_ms), to: at(self.end_ms + self.around_ms) }
+        Range {
+            from: at(self.start_ms - self.around_ms),
+            to: at(self.end_ms + self.around_ms),
+        }
     }
 
     /// Whether the time after the job is over.
@@ -94,9 +105,16 @@ impl Sources {
         pvs: &[(String, Subject)],
         identity: impl Fn(&str) -> Option<String>,
     ) -> Self {
-        let mut sources = Self { is_alone: setup.snapshots == Some(1), ..Self::default() };
+        let mut sources = Self {
+            is_alone: setup.snapshots == Some(1),
+            ..Self::default()
+        };
         for (measure, quantity) in OF_HOST {
-            sources.add(Slot::Measure(measure), &Subject::Host, Quantity::Host(quantity));
+            sources.add(
+                Slot::Measure(measure),
+                &Subject::Host,
+                Quantity::Host(quantity),
+            );
         }
         for (name, subject) in pvs.iter().take(MOST_PVS) {
             for (measure, quantity) in OF_PV {
@@ -120,7 +138,11 @@ impl Sources {
 
     fn snapshot(&mut self, job: &Job, setup: &Setup, identity: impl Fn(&str) -> Option<String>) {
         let snapshot = Subject::Volume(job.key.clone());
-        self.device(Slot::Measure(Measure::SnapshotRead), &snapshot, DeviceQuantity::ReadBytes);
+        self.device(
+            Slot::Measure(Measure::SnapshotRead),
+            &snapshot,
+            DeviceQuantity::ReadBytes,
+        );
         let origin = job.origin_name();
         if let Some(origin) = &origin {
             let subject = Subject::Volume(origin.clone());
@@ -151,7 +173,10 @@ impl Sources {
 
     fn add(&mut self, slot: Slot, subject: &Subject, quantity: Quantity) {
         self.slots.push(slot);
-        self.wanted.push(SeriesKey { subject: subject.clone(), quantity });
+        self.wanted.push(SeriesKey {
+            subject: subject.clone(),
+            quantity,
+        });
     }
 
     /// The course of a job, from the stored [`Self::wanted`].
@@ -164,14 +189,28 @@ impl Sources {
         Ok(Course {
             before: around(span(&|tick| tick.end_s <= 0.0)?),
             during: span(&|tick| tick.end_s > 0.0 && (0.0..length_s).contains(&middle(tick)))?,
-            after: around(span(&|tick| times.has_ended && tick.end_s - tick.seconds >= length_s)?),
+            after: around(span(&|tick| {
+                times.has_ended && tick.end_s - tick.seconds >= length_s
+            })?),
             took_s: times.has_ended.then_some(length_s),
         })
     }
 
-    fn span(&self, every: &TickTable, ticks: &[Tick], is_in: &dyn Fn(&Tick) -> bool) -> anyhow::Result<Span> {
-        let places: Vec<usize> = (0..ticks.len()).filter(|place| is_in(&ticks[*place])).collect();
-        let here = |column: &[Option<f64>]| places.iter().map(|place| column[*place]).collect::<Vec<_>>();
+    fn span(
+        &self,
+        every: &TickTable,
+        ticks: &[Tick],
+        is_in: &dyn Fn(&Tick) -> bool,
+    ) -> anyhow::Result<Span> {
+        let places: Vec<usize> = (0..ticks.len())
+            .filter(|place| is_in(&ticks[*place]))
+            .collect();
+        let here = |column: &[Option<f64>]| {
+            places
+                .iter()
+                .map(|place| column[*place])
+                .collect::<Vec<_>>()
+        };
         let mut span = Span::new(places.iter().map(|place| ticks[*place]).collect())?;
         for (slot, column) in self.slots.iter().zip(&every.columns) {
             let Some(column) = column else { continue };
@@ -192,8 +231,10 @@ impl Sources {
 
     /// Writes to the COW area, without those to the snapshot itself.
     fn cow_written(&self, every: &TickTable) -> Option<Vec<Option<f64>>> {
-        let (written, into) =
-            (self.column(every, &Slot::CowWritten)?, self.column(every, &Slot::IntoSnapshot)?);
+        let (written, into) = (
+            self.column(every, &Slot::CowWritten)?,
+            self.column(every, &Slot::IntoSnapshot)?,
+        );
         Some(above_zero(every, |row| Some(written[row]? - into[row]?)))
     }
 
@@ -203,7 +244,9 @@ impl Sources {
         let origin = self.column(every, &Slot::Measure(Measure::OriginRead))?;
         let snapshot = self.column(every, &Slot::Measure(Measure::SnapshotRead))?;
         let cow = self.column(every, &Slot::CowRead)?;
-        Some(above_zero(every, |row| Some(real[row]? - origin[row]? - (snapshot[row]? - cow[row]?))))
+        Some(above_zero(every, |row| {
+            Some(real[row]? - origin[row]? - (snapshot[row]? - cow[row]?))
+        }))
     }
 
     fn column<'a>(&self, every: &'a TickTable, slot: &Slot) -> Option<&'a [Option<f64>]> {
@@ -217,7 +260,12 @@ fn ticks(every: &TickTable, start_ms: i64) -> Vec<Tick> {
         end_s: (end_ms - start_ms) as f64 / 1000.0,
         seconds: *elapsed_us as f64 / 1e6,
     };
-    every.ends_ms.iter().zip(&every.elapsed_us).map(tick).collect()
+    every
+        .ends_ms
+        .iter()
+        .zip(&every.elapsed_us)
+        .map(tick)
+        .collect()
 }
 
 /// A rate for each row. Layers count a request at different instants, so a rate may be slightly negative and the next too

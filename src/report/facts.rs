@@ -30,31 +30,58 @@ pub fn facts(job: &Job, setup: &Setup) -> Vec<Fact> {
     let kib = |kib: Option<u64>| size(kib.map(|kib| kib.saturating_mul(1024)));
     let layout = |layout: &Option<Layout>| layout.as_ref().map(Layout::text);
     let names = |names: &Option<Vec<String>>| names.as_ref().map(|names| names.join(", "));
-    let disks =
-        |value: fn(&Disk) -> Option<String>| of_disks(setup.disks.as_deref().unwrap_or_default(), value);
+    let disks = |value: fn(&Disk) -> Option<String>| {
+        of_disks(setup.disks.as_deref().unwrap_or_default(), value)
+    };
     let list = [
-        ("how it ended", Some(job.outcome.map_or("it runs", Outcome::text).to_string())),
+        (
+            "how it ended",
+            Some(job.outcome.map_or("it runs", Outcome::text).to_string()),
+        ),
         ("host", setup.host.clone()),
         ("kernel", setup.kernel.clone()),
         ("snapshot of", job.origin_name()),
         ("made by", job.program.clone()),
         ("kind of snapshot", setup.kind.map(kind_text)),
-        ("snapshots of the origin", setup.snapshots.map(|count| count.to_string())),
+        (
+            "snapshots of the origin",
+            setup.snapshots.map(|count| count.to_string()),
+        ),
         ("chunk size", size(setup.chunk_bytes)),
         ("size of the COW area", size(setup.cow_bytes)),
         ("size of the origin", size(setup.origin_bytes)),
-        ("layout of the COW area or the pool", layout(&setup.cow_layout)),
+        (
+            "layout of the COW area or the pool",
+            layout(&setup.cow_layout),
+        ),
         ("layout of the origin", layout(&setup.origin_layout)),
         ("PVs of the COW area", names(&setup.cow_pvs)),
         ("PVs of the origin", names(&setup.origin_pvs)),
         ("read-ahead of the snapshot", kib(setup.read_ahead_kib)),
         ("models of the disks", disks(|disk| disk.model.clone())),
-        ("disks turn", disks(|disk| disk.rotational.map(|turns| if turns { "yes" } else { "no" }.into()))),
-        ("scheduler of the disks", disks(|disk| disk.scheduler.clone())),
-        ("read-ahead of the disks", disks(|disk| disk.read_ahead_kib.map(|kib| format!("{kib} KiB")))),
-        ("processors", setup.processors.map(|count| count.to_string())),
+        (
+            "disks turn",
+            disks(|disk| {
+                disk.rotational
+                    .map(|turns| if turns { "yes" } else { "no" }.into())
+            }),
+        ),
+        (
+            "scheduler of the disks",
+            disks(|disk| disk.scheduler.clone()),
+        ),
+        (
+            "read-ahead of the disks",
+            disks(|disk| disk.read_ahead_kib.map(|kib| format!("{kib} KiB"))),
+        ),
+        (
+            "processors",
+            setup.processors.map(|count| count.to_string()),
+        ),
     ];
-    list.into_iter().map(|(name, value)| Fact { name, value }).collect()
+    list.into_iter()
+        .map(|(name, value)| Fact { name, value })
+        .collect()
 }
 
 /// Facts with two different known values in these sets.
@@ -62,10 +89,16 @@ pub fn context_diffs(sets: &[Vec<&Fact>]) -> Vec<ContextDiff> {
     let mut found: Vec<ContextDiff> = Vec::new();
     for (place, set) in sets.iter().enumerate() {
         for fact in set {
-            let index = found.iter().position(|other| other.fact == fact.name).unwrap_or_else(|| {
-                found.push(ContextDiff { fact: fact.name.into(), values: vec![Vec::new(); sets.len()] });
-                found.len() - 1
-            });
+            let index = found
+                .iter()
+                .position(|other| other.fact == fact.name)
+                .unwrap_or_else(|| {
+                    found.push(ContextDiff {
+                        fact: fact.name.into(),
+                        values: vec![Vec::new(); sets.len()],
+                    });
+                    found.len() - 1
+                });
             let values = &mut found[index].values[place];
             if let Some(value) = fact.value.as_ref().filter(|value| !values.contains(value)) {
                 values.push(value.clone());
@@ -74,7 +107,9 @@ pub fn context_diffs(sets: &[Vec<&Fact>]) -> Vec<ContextDiff> {
     }
     let differs = |diff: &ContextDiff| {
         let mut known = diff.values.iter().flatten();
-        known.next().is_some_and(|first| known.any(|other| other != first))
+        known
+            .next()
+            .is_some_and(|first| known.any(|other| other != first))
     };
     found.retain(differs);
     found
@@ -101,10 +136,19 @@ mod tests {
 
     /// The values of a fact that differs, by set.
     fn differing(sets: &[&[Option<&str>]]) -> Vec<Vec<String>> {
-        let fact = |value: &Option<&str>| Fact { name: "chunk size", value: value.map(String::from) };
-        let sets: Vec<Vec<Fact>> = sets.iter().map(|values| values.iter().map(fact).collect()).collect();
+        let fact = |value: &Option<&str>| Fact {
+            name: "chunk size",
+            value: value.map(String::from),
+        };
+        let sets: Vec<Vec<Fact>> = sets
+            .iter()
+            .map(|values| values.iter().map(fact).collect())
+            .collect();
         let sets: Vec<Vec<&Fact>> = sets.iter().map(|facts| facts.iter().collect()).collect();
-        context_diffs(&sets).pop().map(|diff| diff.values).unwrap_or_default()
+        context_diffs(&sets)
+            .pop()
+            .map(|diff| diff.values)
+            .unwrap_or_default()
     }
 
     #[test]
@@ -115,7 +159,10 @@ mod tests {
 
     #[test]
     fn different_values_within_a_set_are_listed() {
-        assert_eq!(differing(&[&[Some("4 KiB"), Some("64 KiB")]]), [["4 KiB", "64 KiB"]]);
+        assert_eq!(
+            differing(&[&[Some("4 KiB"), Some("64 KiB")]]),
+            [["4 KiB", "64 KiB"]]
+        );
     }
 
     #[test]

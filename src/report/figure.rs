@@ -54,7 +54,9 @@ impl Unit {
 
     pub fn text(self, value: f64, prefix: Prefix) -> String {
         match self {
-            Self::Seconds if value.abs() < MOST_WITH_FIGURES_S => format!("{} s", three_figures(value)),
+            Self::Seconds if value.abs() < MOST_WITH_FIGURES_S => {
+                format!("{} s", three_figures(value))
+            }
             Self::Seconds => duration_text(value),
             Self::Bytes => bytes_text(value, prefix),
             Self::Size => bytes_text(value, Prefix::Binary),
@@ -74,9 +76,11 @@ pub fn figures(of: &Figures) -> Vec<Figure> {
     list.push(DURATION, Unit::Seconds, of.seconds);
     list.reading(of);
     list.filling(of);
-    for (phase, work) in
-        [("before", of.origin.before), ("during", of.origin.during), ("after", of.origin.after)]
-    {
+    for (phase, work) in [
+        ("before", of.origin.before),
+        ("during", of.origin.during),
+        ("after", of.origin.after),
+    ] {
         list.origin(phase, work);
     }
     of.pvs.iter().for_each(|pv| list.pv(pv));
@@ -92,64 +96,164 @@ struct List(Vec<Figure>);
 
 impl List {
     fn push(&mut self, name: &str, unit: Unit, value: Option<f64>) {
-        self.0.push(Figure { name: name.into(), unit, value: value.filter(|value| value.is_finite()) });
+        self.0.push(Figure {
+            name: name.into(),
+            unit,
+            value: value.filter(|value| value.is_finite()),
+        });
     }
 
     fn spread(&mut self, name: &str, unit: Unit, spread: Option<Spread>) {
-        self.push(&format!("{name} mean"), unit, spread.map(|spread| spread.mean));
-        self.push(&format!("{name} median"), unit, spread.map(|spread| spread.median));
-        self.push(&format!("{name} 5th percentile"), unit, spread.map(|spread| spread.p5));
-        self.push(&format!("{name} 95th percentile"), unit, spread.map(|spread| spread.p95));
+        self.push(
+            &format!("{name} mean"),
+            unit,
+            spread.map(|spread| spread.mean),
+        );
+        self.push(
+            &format!("{name} median"),
+            unit,
+            spread.map(|spread| spread.median),
+        );
+        self.push(
+            &format!("{name} 5th percentile"),
+            unit,
+            spread.map(|spread| spread.p5),
+        );
+        self.push(
+            &format!("{name} 95th percentile"),
+            unit,
+            spread.map(|spread| spread.p95),
+        );
     }
 
     fn ends(&mut self, name: &str, unit: Unit, ends: Option<EndMeans>) {
-        self.push(&format!("{name} at the beginning"), unit, ends.map(|ends| ends.first));
-        self.push(&format!("{name} at the end"), unit, ends.map(|ends| ends.last));
+        self.push(
+            &format!("{name} at the beginning"),
+            unit,
+            ends.map(|ends| ends.first),
+        );
+        self.push(
+            &format!("{name} at the end"),
+            unit,
+            ends.map(|ends| ends.last),
+        );
     }
 
     fn relation(&mut self, name: &str, unit: Unit, known: Option<Correlation>) {
-        self.push(&format!("{name} slope"), unit, known.map(|known| known.slope));
-        self.push(&format!("{name} rank correlation"), Unit::Number, known.map(|known| known.rank));
+        self.push(
+            &format!("{name} slope"),
+            unit,
+            known.map(|known| known.slope),
+        );
+        self.push(
+            &format!("{name} rank correlation"),
+            Unit::Number,
+            known.map(|known| known.rank),
+        );
     }
 
     fn reading(&mut self, of: &Figures) {
         self.push("bytes read", Unit::Bytes, of.read.map(|read| read.bytes));
-        self.push("time of reading", Unit::Seconds, of.read.map(|read| read.seconds));
+        self.push(
+            "time of reading",
+            Unit::Seconds,
+            of.read.map(|read| read.seconds),
+        );
         self.spread("read speed", Unit::Rate, of.read.map(|read| read.speed));
         self.ends("read speed", Unit::Rate, of.read.and_then(|read| read.ends));
-        self.push("bytes written", Unit::Bytes, of.written.map(|written| written.bytes));
-        self.spread("write speed", Unit::Rate, of.written.map(|written| written.speed));
-        self.ends("write speed", Unit::Rate, of.written.and_then(|written| written.ends));
+        self.push(
+            "bytes written",
+            Unit::Bytes,
+            of.written.map(|written| written.bytes),
+        );
+        self.spread(
+            "write speed",
+            Unit::Rate,
+            of.written.map(|written| written.speed),
+        );
+        self.ends(
+            "write speed",
+            Unit::Rate,
+            of.written.and_then(|written| written.ends),
+        );
         self.push("bi", Unit::KibPerS, of.bi.map(|bi| bi.mean));
         self.push("bo", Unit::KibPerS, of.bo.map(|bo| bo.mean));
-        self.relation("read speed by fill", Unit::Rate, of.read_by_fill.correlation());
-        self.relation("read speed by first writes", Unit::Number, of.read_by_first_writes.correlation());
+        self.relation(
+            "read speed by fill",
+            Unit::Rate,
+            of.read_by_fill.correlation(),
+        );
+        self.relation(
+            "read speed by first writes",
+            Unit::Number,
+            of.read_by_first_writes.correlation(),
+        );
     }
 
     fn filling(&mut self, of: &Figures) {
-        self.push("peak fill", Unit::Percent, of.fill.map(|fill| fill.peak_percent));
-        self.push("peak fill bytes", Unit::Bytes, of.fill.and_then(|fill| Some(fill.peak_bytes? as f64)));
+        self.push(
+            "peak fill",
+            Unit::Percent,
+            of.fill.map(|fill| fill.peak_percent),
+        );
+        self.push(
+            "peak fill bytes",
+            Unit::Bytes,
+            of.fill.and_then(|fill| Some(fill.peak_bytes? as f64)),
+        );
         self.spread("first writes", Unit::Rate, of.copied.first_writes);
         self.push("chunks copied", Unit::PerS, of.copied.chunks_per_s);
         self.push("written to the COW area", Unit::Bytes, of.copied.cow_bytes);
-        self.push("bytes on disk per byte written", Unit::Number, of.copied.write_cost);
+        self.push(
+            "bytes on disk per byte written",
+            Unit::Number,
+            of.copied.write_cost,
+        );
     }
 
     fn origin(&mut self, phase: &str, work: OriginWork) {
-        self.push(&format!("origin read {phase}"), Unit::Rate, work.read_bytes_per_s);
-        self.push(&format!("origin written {phase}"), Unit::Rate, work.written_bytes_per_s);
-        self.push(&format!("origin writes {phase}"), Unit::PerS, work.writes_per_s);
-        self.push(&format!("origin write request {phase}"), Unit::Size, work.write_request_bytes);
-        self.push(&format!("origin write latency {phase}"), Unit::Ms, work.write_await_ms);
+        self.push(
+            &format!("origin read {phase}"),
+            Unit::Rate,
+            work.read_bytes_per_s,
+        );
+        self.push(
+            &format!("origin written {phase}"),
+            Unit::Rate,
+            work.written_bytes_per_s,
+        );
+        self.push(
+            &format!("origin writes {phase}"),
+            Unit::PerS,
+            work.writes_per_s,
+        );
+        self.push(
+            &format!("origin write request {phase}"),
+            Unit::Size,
+            work.write_request_bytes,
+        );
+        self.push(
+            &format!("origin write latency {phase}"),
+            Unit::Ms,
+            work.write_await_ms,
+        );
     }
 
     fn pv(&mut self, pv: &PvWork) {
         let name = &pv.name;
         self.push(&format!("{name} read"), Unit::Rate, pv.read_bytes_per_s);
-        self.push(&format!("{name} written"), Unit::Rate, pv.written_bytes_per_s);
+        self.push(
+            &format!("{name} written"),
+            Unit::Rate,
+            pv.written_bytes_per_s,
+        );
         self.push(&format!("{name} busy"), Unit::Share, pv.utilisation);
         self.ends(&format!("{name} read latency"), Unit::Ms, pv.read_await_ms);
-        self.ends(&format!("{name} read request"), Unit::Size, pv.read_request_bytes);
+        self.ends(
+            &format!("{name} read request"),
+            Unit::Size,
+            pv.read_request_bytes,
+        );
     }
 }
 
@@ -161,15 +265,30 @@ mod tests {
     use crate::job::tests::example::{MEASURES, PV_MEASURES};
 
     fn course() -> Course {
-        let ticks = (1..=40).map(|second| Tick { end_s: f64::from(second), seconds: 1.0 }).collect();
+        let ticks = (1..=40)
+            .map(|second| Tick {
+                end_s: f64::from(second),
+                seconds: 1.0,
+            })
+            .collect();
         let mut span = Span::new(ticks).unwrap();
         for measure in MEASURES {
-            span = span.with(measure, (0..40).map(|value| Some(f64::from(value) / 40.0)).collect()).unwrap();
+            span = span
+                .with(
+                    measure,
+                    (0..40).map(|value| Some(f64::from(value) / 40.0)).collect(),
+                )
+                .unwrap();
         }
         for measure in PV_MEASURES {
             span = span.with_pv("sda", measure, vec![Some(0.5); 40]).unwrap();
         }
-        Course { before: Some(span.clone()), after: Some(span.clone()), during: span, took_s: None }
+        Course {
+            before: Some(span.clone()),
+            after: Some(span.clone()),
+            during: span,
+            took_s: None,
+        }
     }
 
     #[test]
@@ -181,7 +300,10 @@ mod tests {
             ..Setup::default()
         };
         let list = figures(&Figures::of(&course(), &setup));
-        let unknown: Vec<&Figure> = list.iter().filter(|figure| figure.value.is_none()).collect();
+        let unknown: Vec<&Figure> = list
+            .iter()
+            .filter(|figure| figure.value.is_none())
+            .collect();
         assert!(unknown.is_empty(), "{unknown:?}");
         let mut names: Vec<&str> = list.iter().map(|figure| &*figure.name).collect();
         names.sort_unstable();

@@ -120,7 +120,11 @@ pub fn read(bytes: &[u8], now: Timestamp) -> anyhow::Result<(Job, Course)> {
         check::span(span, took_ms).map_err(implausible)?;
     }
     let job = file.job.clone();
-    Ok((job, file.course().map_err(|why| anyhow!("the file's course does not fit together: {why}"))?))
+    Ok((
+        job,
+        file.course()
+            .map_err(|why| anyhow!("the file's course does not fit together: {why}"))?,
+    ))
 }
 
 /// The course in a file that was checked when it was imported.
@@ -169,7 +173,8 @@ fn count(bytes: &[u8], wanted: u8) -> usize {
 }
 
 fn took_ms(job: &Job) -> Option<i64> {
-    job.ended_at.map(|at| at.as_millisecond() - job.started_at.as_millisecond())
+    job.ended_at
+        .map(|at| at.as_millisecond() - job.started_at.as_millisecond())
 }
 
 impl JobFile {
@@ -185,13 +190,19 @@ impl JobFile {
 
 impl FileSpan {
     fn of(span: &Span) -> Self {
-        let tick =
-            |tick: &Tick| ((tick.end_s * 1e3).round() as i64, (tick.seconds * 1e6).round().max(1.0) as u64);
+        let tick = |tick: &Tick| {
+            (
+                (tick.end_s * 1e3).round() as i64,
+                (tick.seconds * 1e6).round().max(1.0) as u64,
+            )
+        };
         let pvs = span.pvs().iter();
         Self {
             ticks: span.whole().ticks().iter().map(tick).collect(),
             columns: file_columns(span.columns(), Measure::most),
-            pvs: pvs.map(|(pv, columns)| (pv.clone(), file_columns(columns, PvMeasure::most))).collect(),
+            pvs: pvs
+                .map(|(pv, columns)| (pv.clone(), file_columns(columns, PvMeasure::most)))
+                .collect(),
         }
     }
 
@@ -219,16 +230,22 @@ fn file_columns<M: Copy + Ord>(
     columns: &BTreeMap<M, Vec<Option<f64>>>,
     most: fn(M) -> f64,
 ) -> BTreeMap<M, Column> {
-    let known = columns.iter().filter(|(_, column)| column.iter().any(Option::is_some));
+    let known = columns
+        .iter()
+        .filter(|(_, column)| column.iter().any(Option::is_some));
     let numbers = known.map(|(measure, column)| {
-        let number = |value: &Option<f64>| value.map(|value| Number(value.min(most(*measure)) as f32));
+        let number =
+            |value: &Option<f64>| value.map(|value| Number(value.min(most(*measure)) as f32));
         (*measure, column.iter().map(number).collect())
     });
     numbers.collect()
 }
 
 fn numbers(column: Column) -> Vec<Option<f64>> {
-    column.into_iter().map(|value| value.map(|Number(value)| value.into())).collect()
+    column
+        .into_iter()
+        .map(|value| value.map(|Number(value)| value.into()))
+        .collect()
 }
 
 #[cfg(test)]

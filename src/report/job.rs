@@ -23,42 +23,91 @@ pub struct JobReport {
 }
 
 impl JobReport {
-    pub fn new(name: &str, figures: Figures, setup: &Setup, sizing: Option<Sizing>, prefix: Prefix) -> Self {
+    pub fn new(
+        name: &str,
+        figures: Figures,
+        setup: &Setup,
+        sizing: Option<Sizing>,
+        prefix: Prefix,
+    ) -> Self {
         let sentences = diagnosis(&figures, setup, prefix);
         let advice = advice(&figures, setup, prefix);
-        Self { name: name.into(), figures, sentences, advice, sizing, prefix }
+        Self {
+            name: name.into(),
+            figures,
+            sentences,
+            advice,
+            sizing,
+            prefix,
+        }
     }
 
     /// The account, the sentences of a forecast, the findings, the advice, and all known figures.
-    pub fn text(&self, account: &Account, notes: &[Note], forecast: &[String], style: Style) -> String {
+    pub fn text(
+        &self,
+        account: &Account,
+        notes: &[Note],
+        forecast: &[String],
+        style: Style,
+    ) -> String {
         let (title, item, strong) = match style {
             Style::Plain => ("", "", ""),
             Style::Markdown => ("# ", "- ", "**"),
         };
         let line = |text: &str| style.line(text);
         let list = |sentences: Vec<String>| {
-            let items: String = sentences.iter().map(|text| format!("{item}{}\n", line(text))).collect();
-            if items.is_empty() { items } else { format!("\n{items}") }
+            let items: String = sentences
+                .iter()
+                .map(|text| format!("{item}{}\n", line(text)))
+                .collect();
+            if items.is_empty() {
+                items
+            } else {
+                format!("\n{items}")
+            }
         };
         let heading = format!("{}: {}", self.name, account.ended());
         let mut text = format!("{title}{}\n\n{}\n", line(&heading), line(&account.heading));
-        text +=
-            &account.warning.iter().map(|it| format!("\n{strong}{}{strong}\n", line(it))).collect::<String>();
-        let notes =
-            notes.iter().map(|note| format!("Noted at {} UTC: {}", note.at.strftime("%F %T"), note.text));
+        text += &account
+            .warning
+            .iter()
+            .map(|it| format!("\n{strong}{}{strong}\n", line(it)))
+            .collect::<String>();
+        let notes = notes
+            .iter()
+            .map(|note| format!("Noted at {} UTC: {}", note.at.strftime("%F %T"), note.text));
         text += &list(account.remarks.iter().cloned().chain(notes).collect());
         text += &list(forecast.to_vec());
-        text += &list(self.sentences.iter().map(|sentence| sentence.text.clone()).collect());
+        text += &list(
+            self.sentences
+                .iter()
+                .map(|sentence| sentence.text.clone())
+                .collect(),
+        );
         for advice in &self.advice {
-            text += &format!("\n{strong}{}{strong} {}\n", line(&advice.text), line(&advice.reason));
-            text += &advice.setting.as_deref().map(setting_text).unwrap_or_default();
+            text += &format!(
+                "\n{strong}{}{strong} {}\n",
+                line(&advice.text),
+                line(&advice.reason)
+            );
+            text += &advice
+                .setting
+                .as_deref()
+                .map(setting_text)
+                .unwrap_or_default();
         }
         if let Some(sizing) = &self.sizing {
-            text += &format!("\n{}\n{}", line(&sizing.text), setting_text(&sizing.setting));
+            text += &format!(
+                "\n{}\n{}",
+                line(&sizing.text),
+                setting_text(&sizing.setting)
+            );
         }
         let phases = tables(&self.figures.phases, self.prefix);
         let note = (!phases.is_empty()).then(|| format!("\n{OF_WHOLE_TICKS}\n"));
-        let tables = phases.iter().map(|table| format!("\n{}", table.write(style)));
+        let tables = phases
+            .iter()
+            .map(|table| format!("\n{}", table.write(style)));
         text.extend(tables.chain(note));
         text + "\n" + &self.table().write(style)
     }
@@ -86,12 +135,21 @@ mod tests {
 
     fn empty() -> Figures {
         let during = Span::new(Vec::new()).unwrap();
-        Figures::of(&Course { before: None, during, after: None, took_s: None }, &Setup::default())
+        Figures::of(
+            &Course {
+                before: None,
+                during,
+                after: None,
+                took_s: None,
+            },
+            &Setup::default(),
+        )
     }
 
     fn account() -> Account {
         Account {
-            heading: "Snapshot vg0/s of vg0/data · 2026-11-21 02:00:00 to 2026-11-21 03:00:00 UTC".into(),
+            heading: "Snapshot vg0/s of vg0/data · 2026-11-21 02:00:00 to 2026-11-21 03:00:00 UTC"
+                .into(),
             outcome: "untrustworthy".into(),
             basis: "the snapshot was lost".into(),
             warning: Some("Do not rely on it.".into()),
@@ -101,8 +159,17 @@ mod tests {
 
     #[test]
     fn a_job_without_figures_has_no_findings() {
-        let note = Note { at: jiff::Timestamp::UNIX_EPOCH, text: "tape".into() };
-        let report = JobReport::new("night|ly", empty(), &Setup::default(), None, Prefix::Decimal);
+        let note = Note {
+            at: jiff::Timestamp::UNIX_EPOCH,
+            text: "tape".into(),
+        };
+        let report = JobReport::new(
+            "night|ly",
+            empty(),
+            &Setup::default(),
+            None,
+            Prefix::Decimal,
+        );
         assert_eq!(
             report.text(&account(), &[note], &[], Style::Markdown),
             "# night\\|ly: untrustworthy, the snapshot was lost\n\n\
@@ -114,14 +181,23 @@ mod tests {
 
     #[test]
     fn advice_has_a_reason_and_a_setting() {
-        let setup = Setup { kind: Some(crate::job::setup::SnapshotKind::Thick), ..Setup::default() };
+        let setup = Setup {
+            kind: Some(crate::job::setup::SnapshotKind::Thick),
+            ..Setup::default()
+        };
         let mut figures = empty();
         figures.copied.write_cost = Some(2.9);
-        let peak = Peak { bytes: 15 << 20, overflowed: false };
+        let peak = Peak {
+            bytes: 15 << 20,
+            overflowed: false,
+        };
         let sizing = sizing(&[peak], DEFAULT_MARGIN, Limits::default());
         let report = JobReport::new("nightly", figures, &setup, sizing, Prefix::Decimal);
         let text = report.text(&account(), &[], &[], Style::Markdown);
-        assert!(text.contains("\n**Move the origin to a thin pool and use thin snapshots."), "{text}");
+        assert!(
+            text.contains("\n**Move the origin to a thin pool and use thin snapshots."),
+            "{text}"
+        );
         assert!(text.contains("\n\n    [misc]\n    thin=1\n"), "{text}");
         assert!(
             text.contains(
@@ -129,6 +205,9 @@ mod tests {
             ),
             "{text}"
         );
-        assert!(text.ends_with("| bytes on disk per byte written | 2.90 |\n"), "{text}");
+        assert!(
+            text.ends_with("| bytes on disk per byte written | 2.90 |\n"),
+            "{text}"
+        );
     }
 }

@@ -56,15 +56,38 @@ mod tests {
 
     #[test]
     fn an_outline_is_short_and_keeps_peaks() {
-        let ticks = (1..=2_000).map(|second| Tick { end_s: f64::from(second), seconds: 1.0 }).collect();
+        let ticks = (1..=2_000)
+            .map(|second| Tick {
+                end_s: f64::from(second),
+                seconds: 1.0,
+            })
+            .collect();
         let mut fills = vec![Some(5.0); 2_000];
         fills[777] = Some(90.0);
         fills[..8].fill(None);
-        let during = Span::new(ticks).unwrap().with(Measure::FillPercent, fills).unwrap();
-        let outline = Outline::of(&Course { before: None, during, after: None, took_s: None });
+        let during = Span::new(ticks)
+            .unwrap()
+            .with(Measure::FillPercent, fills)
+            .unwrap();
+        let outline = Outline::of(&Course {
+            before: None,
+            during,
+            after: None,
+            took_s: None,
+        });
         assert_eq!((outline.points.len(), outline.seconds), (250, 2_000.0));
-        assert_eq!(outline.points.iter().filter_map(|point| point.fill_percent).fold(0.0, f64::max), 90.0);
-        assert_eq!((outline.points[0].fill_percent, outline.points[0].read), (None, None));
+        assert_eq!(
+            outline
+                .points
+                .iter()
+                .filter_map(|point| point.fill_percent)
+                .fold(0.0, f64::max),
+            90.0
+        );
+        assert_eq!(
+            (outline.points[0].fill_percent, outline.points[0].read),
+            (None, None)
+        );
         assert!(outline.has(|point| point.fill_percent) && !outline.has(|point| point.written));
     }
 }

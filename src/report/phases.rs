@@ -11,14 +11,22 @@ pub const OF_WHOLE_TICKS: &str =
 /// The figures of these phases, with the phase in their names.
 pub fn figures(phases: &[PhaseWork], of: &[String]) -> Vec<Figure> {
     let named = names(phases).into_iter().zip(phases);
-    named.filter(|(name, _)| of.contains(name)).flat_map(|(name, phase)| figures_of(&name, phase)).collect()
+    named
+        .filter(|(name, _)| of.contains(name))
+        .flat_map(|(name, phase)| figures_of(&name, phase))
+        .collect()
 }
 
 /// The names of the phases that all jobs have, in the order of the first job.
 pub fn shared<'a>(jobs: impl IntoIterator<Item = &'a [PhaseWork]>) -> Vec<String> {
     let mut jobs = jobs.into_iter().map(names);
     let first = jobs.next().unwrap_or_default();
-    jobs.fold(first, |shared, names| shared.into_iter().filter(|name| names.contains(name)).collect())
+    jobs.fold(first, |shared, names| {
+        shared
+            .into_iter()
+            .filter(|name| names.contains(name))
+            .collect()
+    })
 }
 
 /// Unique names: a phase that returns gets a number.
@@ -26,36 +34,62 @@ fn names(phases: &[PhaseWork]) -> Vec<String> {
     let mut names = Vec::with_capacity(phases.len());
     for PhaseWork { name, .. } in phases {
         let numbered = (2_usize..).map(|number| format!("{name} ({number})"));
-        names.extend(std::iter::once(name.clone()).chain(numbered).find(|name| !names.contains(name)));
+        names.extend(
+            std::iter::once(name.clone())
+                .chain(numbered)
+                .find(|name| !names.contains(name)),
+        );
     }
     names
 }
 
 fn figures_of(name: &str, phase: &PhaseWork) -> Vec<Figure> {
-    let figure = |what: &str, unit, value| Figure { name: format!("{name}: {what}"), unit, value };
+    let figure = |what: &str, unit, value| Figure {
+        name: format!("{name}: {what}"),
+        unit,
+        value,
+    };
     let mut list = vec![
         figure("duration", Unit::Seconds, phase.seconds),
         figure("read speed mean", Unit::Rate, phase.read_bytes_per_s),
         figure("write speed mean", Unit::Rate, phase.written_bytes_per_s),
     ];
-    list.extend(phase.pvs.iter().map(|pv| figure(&format!("{} busy", pv.name), Unit::Share, pv.utilisation)));
+    list.extend(
+        phase
+            .pvs
+            .iter()
+            .map(|pv| figure(&format!("{} busy", pv.name), Unit::Share, pv.utilisation)),
+    );
     list
 }
 
 /// Tables of the phases, and of their PVs if any is known; empty for a job without phases.
 pub fn tables(phases: &[PhaseWork], prefix: Prefix) -> Vec<Table> {
     let names = pvs(phases);
-    let numbers = ["Began", "Took", "Read", "Read speed", "Written", "Write speed"].map(Column::number);
+    let numbers = [
+        "Began",
+        "Took",
+        "Read",
+        "Read speed",
+        "Written",
+        "Write speed",
+    ]
+    .map(Column::number);
     let columns = std::iter::once(Column::name("Phase")).chain(numbers);
     let work = Table::new("", columns, phases.iter().map(|phase| work(phase, prefix)));
     let columns = names.iter().map(|name| Column::number(*name));
     let columns = std::iter::once(Column::name("Phase, busy PVs")).chain(columns);
     let row = |phase: &PhaseWork| {
         let cells = names.iter().map(|name| pv(phase.pv(name), prefix));
-        std::iter::once(phase.name.clone().into()).chain(cells).collect()
+        std::iter::once(phase.name.clone().into())
+            .chain(cells)
+            .collect()
     };
     let busy = (!names.is_empty()).then(|| Table::new("", columns, phases.iter().map(row)));
-    std::iter::once(work).chain(busy).filter(|table| !table.is_empty()).collect()
+    std::iter::once(work)
+        .chain(busy)
+        .filter(|table| !table.is_empty())
+        .collect()
 }
 
 /// The PVs with known values in any phase.
@@ -71,7 +105,8 @@ pub fn pvs(phases: &[PhaseWork]) -> Vec<&str> {
 }
 
 fn work(phase: &PhaseWork, prefix: Prefix) -> Vec<Cell> {
-    let text = |unit: Unit, value: Option<f64>| Cell::known(value.map(|value| unit.text(value, prefix)));
+    let text =
+        |unit: Unit, value: Option<f64>| Cell::known(value.map(|value| unit.text(value, prefix)));
     vec![
         phase.name.clone().into(),
         text(Unit::Seconds, Some(phase.began_s)),
@@ -85,8 +120,12 @@ fn work(phase: &PhaseWork, prefix: Prefix) -> Vec<Cell> {
 
 /// `98 %, 5.80 MiB/s`
 fn pv(pv: Option<&PhasePv>, prefix: Prefix) -> Cell {
-    let busy = pv.and_then(|pv| pv.utilisation).map(|share| format!("{:.0} %", share * 100.0));
-    let speed = pv.and_then(PhasePv::bytes_per_s).map(|speed| Unit::Rate.text(speed, prefix));
+    let busy = pv
+        .and_then(|pv| pv.utilisation)
+        .map(|share| format!("{:.0} %", share * 100.0));
+    let speed = pv
+        .and_then(PhasePv::bytes_per_s)
+        .map(|speed| Unit::Rate.text(speed, prefix));
     let known: Vec<String> = busy.into_iter().chain(speed).collect();
     Cell::known((!known.is_empty()).then(|| known.join(", ")))
 }
@@ -120,8 +159,13 @@ mod tests {
 
     #[test]
     fn phases_are_rows_of_tables() {
-        let phases = [phase("writing", 0.5, Some(1.0)), phase("se|ek\u{1b}ing", 3_700.0, None)];
-        let written = tables(&phases, Prefix::Decimal).into_iter().map(|table| table.write(Style::Plain));
+        let phases = [
+            phase("writing", 0.5, Some(1.0)),
+            phase("se|ek\u{1b}ing", 3_700.0, None),
+        ];
+        let written = tables(&phases, Prefix::Decimal)
+            .into_iter()
+            .map(|table| table.write(Style::Plain));
         assert_eq!(
             written.collect::<Vec<_>>(),
             [
@@ -138,12 +182,17 @@ mod tests {
 
     #[test]
     fn figures_have_the_name_of_their_phase() {
-        let phases =
-            [phase("writing", 0.0, Some(0.5)), phase("writing", 8.0, None), phase("idle", 16.0, None)];
+        let phases = [
+            phase("writing", 0.0, Some(0.5)),
+            phase("writing", 8.0, None),
+            phase("idle", 16.0, None),
+        ];
         let of = shared([&phases[..], &phases[..2]]);
         assert_eq!(of, ["writing", "writing (2)"]);
-        let found: Vec<_> =
-            figures(&phases, &of).into_iter().map(|figure| (figure.name, figure.value)).collect();
+        let found: Vec<_> = figures(&phases, &of)
+            .into_iter()
+            .map(|figure| (figure.name, figure.value))
+            .collect();
         let expected = [
             ("writing: duration", Some(8.0)),
             ("writing: read speed mean", Some(0.0)),
@@ -156,7 +205,10 @@ mod tests {
             ("writing (2): sda busy", None),
             ("writing (2): sdb busy", None),
         ];
-        assert_eq!(found, expected.map(|(name, value)| (name.to_string(), value)));
+        assert_eq!(
+            found,
+            expected.map(|(name, value)| (name.to_string(), value))
+        );
     }
 
     #[test]
@@ -167,7 +219,12 @@ mod tests {
 
     #[test]
     fn shared_phases_are_those_of_all_jobs() {
-        let of = |names: &[&str]| names.iter().map(|name| phase(name, 0.0, None)).collect::<Vec<_>>();
+        let of = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| phase(name, 0.0, None))
+                .collect::<Vec<_>>()
+        };
         let (one, other) = (of(&["a", "b", "c"]), of(&["c", "d", "b"]));
         assert_eq!(shared([&one[..], &other[..]]), ["b", "c"]);
         assert!(shared([&one[..], &[][..]]).is_empty() && shared([]).is_empty());

@@ -7,8 +7,18 @@ use crate::table::{Cell, Column, Style, Table};
 use crate::units::{Prefix, count_text, three_figures};
 
 /// The columns of CSV rows, one row for each figure of each set.
-const CSV_COLUMNS: [&str; 10] =
-    ["figure", "unit", "set", "runs", "mean", "sd", "ratio", "ratio_low", "ratio_high", "difference"];
+const CSV_COLUMNS: [&str; 10] = [
+    "figure",
+    "unit",
+    "set",
+    "runs",
+    "mean",
+    "sd",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+    "difference",
+];
 /// Smaller factors are shown as `under`.
 const LEAST_FACTOR: f64 = 0.001;
 /// Larger bounds are shown as `over`: the runs vary too much.
@@ -17,16 +27,28 @@ const MOST_FACTOR: f64 = 1000.0;
 /// The tables, with remarks between them.
 pub fn text(of: &Comparison, prefix: Prefix, style: Style) -> String {
     let sentences = of.remarks.iter().map(sentence).chain(basis(of));
-    let sentences: String = sentences.map(|sentence| format!("\n{}\n", style.line(&sentence))).collect();
+    let sentences: String = sentences
+        .map(|sentence| format!("\n{}\n", style.line(&sentence)))
+        .collect();
     let besides = besides(of);
-    let besides = if besides.is_empty() { String::new() } else { format!("\n{}", besides.write(style)) };
+    let besides = if besides.is_empty() {
+        String::new()
+    } else {
+        format!("\n{}", besides.write(style))
+    };
     format!("{}{sentences}{besides}", figures(of, prefix).write(style))
 }
 
 /// The base and the confidence of the ratios; `None` with one set.
 pub fn basis(of: &Comparison) -> Option<String> {
-    let [first, _, ..] = &of.sets[..] else { return None };
-    let mut ratios = of.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.ratio);
+    let [first, _, ..] = &of.sets[..] else {
+        return None;
+    };
+    let mut ratios = of
+        .rows
+        .iter()
+        .flat_map(|row| &row.cells)
+        .filter_map(|cell| cell.ratio);
     let confidence = match ratios.any(|ratio| ratio.bounds.is_some()) {
         true => ", with 95 % bounds.",
         false => ". A single run has no confidence interval.",
@@ -43,17 +65,28 @@ pub fn figures(of: &Comparison, prefix: Prefix) -> Table {
     let columns = of.sets.iter().enumerate().flat_map(set);
     let cell = |row: &Row, (place, figure): (usize, &Figure)| {
         let text = |value| row.unit.text(value, prefix);
-        let spread = figure.moments.and_then(|moments| moments.sd).map(|sd| format!("± {}", text(sd)));
+        let spread = figure
+            .moments
+            .and_then(|moments| moments.sd)
+            .map(|sd| format!("± {}", text(sd)));
         let mean = Cell::known(figure.moments.map(|moments| text(moments.mean)));
         let ratio = (place > 0).then(|| figure.ratio.map_or_else(Cell::default, ratio));
         std::iter::once(mean.small(spread.unwrap_or_default())).chain(ratio)
     };
     let row = |row: &Row| {
-        let cells = row.cells.iter().enumerate().flat_map(|figure| cell(row, figure));
-        std::iter::once(row.figure.clone().into()).chain(cells).collect()
+        let cells = row
+            .cells
+            .iter()
+            .enumerate()
+            .flat_map(|figure| cell(row, figure));
+        std::iter::once(row.figure.clone().into())
+            .chain(cells)
+            .collect()
     };
     let columns = std::iter::once(Column::name("Figure")).chain(columns);
-    Table::new("Figures", columns, of.rows.iter().map(row)).class("ratios").stacked()
+    Table::new("Figures", columns, of.rows.iter().map(row))
+        .class("ratios")
+        .stacked()
 }
 
 /// The facts that differ.
@@ -61,18 +94,35 @@ pub fn besides(of: &Comparison) -> Table {
     let columns = of.sets.iter().map(|set| Column::text(&set.name));
     let rows = of.besides.iter().map(|besides| {
         let values = besides.values.iter();
-        let values = values.map(|values| Cell::known((!values.is_empty()).then(|| values.join("; "))));
-        std::iter::once(besides.fact.clone().into()).chain(values).collect()
+        let values =
+            values.map(|values| Cell::known((!values.is_empty()).then(|| values.join("; "))));
+        std::iter::once(besides.fact.clone().into())
+            .chain(values)
+            .collect()
     });
-    Table::new("", std::iter::once(Column::name("What differs besides")).chain(columns), rows)
+    Table::new(
+        "",
+        std::iter::once(Column::name("What differs besides")).chain(columns),
+        rows,
+    )
 }
 
 /// A row for each figure of each set, with plain numbers.
 pub fn csv(of: &Comparison) -> Table {
     let columns = CSV_COLUMNS.iter().enumerate();
-    let column =
-        |(place, name): (usize, &&str)| if place < 3 { Column::text(*name) } else { Column::number(*name) };
-    let rows = of.rows.iter().flat_map(|row| row.cells.iter().zip(&of.sets).map(move |of| csv_row(row, of)));
+    let column = |(place, name): (usize, &&str)| {
+        if place < 3 {
+            Column::text(*name)
+        } else {
+            Column::number(*name)
+        }
+    };
+    let rows = of.rows.iter().flat_map(|row| {
+        row.cells
+            .iter()
+            .zip(&of.sets)
+            .map(move |of| csv_row(row, of))
+    });
     Table::new("", columns.map(column), rows)
 }
 
@@ -83,18 +133,30 @@ fn csv_row(row: &Row, (figure, set): (&Figure, &SetBody)) -> Vec<Cell> {
         row.figure.clone().into(),
         row.unit.name().into(),
         set.name.clone().into(),
-        figure.moments.map_or(0, |moments| moments.n).to_string().into(),
+        figure
+            .moments
+            .map_or(0, |moments| moments.n)
+            .to_string()
+            .into(),
         number(figure.moments.map(|moments| moments.mean)),
         number(figure.moments.and_then(|moments| moments.sd)),
         number(figure.ratio.map(|ratio| ratio.ratio)),
         number(bounds.map(|bounds| bounds.low)),
         number(bounds.map(|bounds| bounds.high)),
-        figure.ratio.map(|ratio| variant_name(ratio.difference)).unwrap_or_default().into(),
+        figure
+            .ratio
+            .map(|ratio| variant_name(ratio.difference))
+            .unwrap_or_default()
+            .into(),
     ]
 }
 
 fn set_text(set: &SetBody) -> String {
-    format!("{}, {}", set.name, count_text(set.runs as u64, "run", "runs"))
+    format!(
+        "{}, {}",
+        set.name,
+        count_text(set.runs as u64, "run", "runs")
+    )
 }
 
 fn ratio(ratio: Ratio) -> Cell {
@@ -103,7 +165,9 @@ fn ratio(ratio: Ratio) -> Cell {
         Difference::NotSeen => ("quiet", "not significant"),
         Difference::OneRun => ("quiet", "(one run)"),
     };
-    Cell::class(factor_text(ratio.ratio), class).small(bounds_text(ratio)).small(note)
+    Cell::class(factor_text(ratio.ratio), class)
+        .small(bounds_text(ratio))
+        .small(note)
 }
 
 fn factor_text(factor: f64) -> String {
@@ -126,7 +190,9 @@ fn bounds_text(ratio: Ratio) -> String {
 }
 
 pub fn sentence(remark: &Remark) -> String {
-    let Remark { run, set, figure, .. } = remark;
+    let Remark {
+        run, set, figure, ..
+    } = remark;
     match remark.oddity {
         Oddity::ColdFirst => format!(
             "Run {run}, the first of {set}, was much slower than the others ({figure}): caches may have been cold."
@@ -147,10 +213,17 @@ mod tests {
     fn set(name: &str, speeds_mb: &[f64]) -> Set {
         let run = |mb: &f64| Run {
             name: format!("{name} at {mb}"),
-            figures: vec![Figure { name: "read speed mean".into(), unit: Unit::Rate, value: Some(mb * 1e6) }],
+            figures: vec![Figure {
+                name: "read speed mean".into(),
+                unit: Unit::Rate,
+                value: Some(mb * 1e6),
+            }],
             facts: Vec::new(),
         };
-        Set { name: name.into(), runs: speeds_mb.iter().map(run).collect() }
+        Set {
+            name: name.into(),
+            runs: speeds_mb.iter().map(run).collect(),
+        }
     }
 
     fn markdown(of: &Comparison) -> String {
@@ -163,7 +236,11 @@ mod tests {
 
     #[test]
     fn a_comparison_is_a_table() {
-        let found = compare(&[set("64k", &[100.0, 100.0]), set("16k", &[150.0, 150.0]), set("4k", &[90.0])]);
+        let found = compare(&[
+            set("64k", &[100.0, 100.0]),
+            set("16k", &[150.0, 150.0]),
+            set("4k", &[90.0]),
+        ]);
         assert_eq!(
             markdown(&found),
             "| Figure | 64k, 2 runs | 16k, 2 runs | Ratio | 4k, 1 run | Ratio |\n\
@@ -177,7 +254,10 @@ mod tests {
     fn plain_text_shows_facts_that_differ() {
         let mut sets = [set("a\u{1b}", &[100.0]), set("b", &[50.0])];
         for (set, chunk) in sets.iter_mut().zip(["4 KiB", "64 KiB"]) {
-            set.runs[0].facts = vec![Fact { name: "chunk size", value: Some(chunk.into()) }];
+            set.runs[0].facts = vec![Fact {
+                name: "chunk size",
+                value: Some(chunk.into()),
+            }];
         }
         assert_eq!(
             text(&compare(&sets), Prefix::Decimal, Style::Plain),
@@ -191,7 +271,11 @@ mod tests {
 
     #[test]
     fn csv_has_a_row_for_each_figure_of_each_set() {
-        let found = compare(&[set("a, \"b\"", &[100.0]), set("=cmd()", &[50.0]), set("none", &[])]);
+        let found = compare(&[
+            set("a, \"b\"", &[100.0]),
+            set("=cmd()", &[50.0]),
+            set("none", &[]),
+        ]);
         assert_eq!(
             csv_text(&found),
             "figure,unit,set,runs,mean,sd,ratio,ratio_low,ratio_high,difference\r\n\
@@ -210,7 +294,10 @@ mod tests {
         );
         let wide = Ratio {
             ratio: 0.33,
-            bounds: Some(Bounds { low: 3.3e-27, high: 3.2e25 }),
+            bounds: Some(Bounds {
+                low: 3.3e-27,
+                high: 3.2e25,
+            }),
             difference: Difference::NotSeen,
         };
         let expected = Cell::class("0.33", "quiet").small("(under 0.001 to over 1000)");

@@ -32,9 +32,16 @@ fn process(line: &str) -> Option<BackupProcess> {
         return Some(BackupProcess { pid, running: None });
     }
     let (started, ancestors) = rest.split_once('\t')?;
-    let ancestors: Result<Vec<u32>, _> = ancestors.split_ascii_whitespace().map(str::parse).collect();
-    let running = RunningProcess { started: started.parse().ok()?, ancestors: ancestors.ok()? };
-    Some(BackupProcess { pid, running: Some(running) })
+    let ancestors: Result<Vec<u32>, _> =
+        ancestors.split_ascii_whitespace().map(str::parse).collect();
+    let running = RunningProcess {
+        started: started.parse().ok()?,
+        ancestors: ancestors.ok()?,
+    };
+    Some(BackupProcess {
+        pid,
+        running: Some(running),
+    })
 }
 
 /// A process below a backup that exited with an error or was killed.
@@ -73,7 +80,9 @@ pub fn parse_failed(text: &str) -> (Vec<FailedProcess>, Vec<String>) {
 
 fn failed(line: &str) -> Option<FailedProcess> {
     let columns: Vec<&str> = line.splitn(5, '\t').collect();
-    let [run, at_ms, relation, status, name] = columns[..] else { return None };
+    let [run, at_ms, relation, status, name] = columns[..] else {
+        return None;
+    };
     let status: u32 = status.parse().ok()?;
     let failure = match status & 0x7f {
         0 => ExitFailure::Status(status >> 8 & 0xff),
@@ -95,18 +104,36 @@ mod tests {
     #[test]
     fn a_process_runs_or_has_ended() {
         let (found, unparsed) = parse("7\t4000\t6 5 1\n8\tended\n9\t\t\nx\tended\n7\t1\tx\n");
-        let running = Some(RunningProcess { started: 4000, ancestors: vec![6, 5, 1] });
-        assert_eq!(found, [BackupProcess { pid: 7, running }, BackupProcess { pid: 8, running: None }]);
+        let running = Some(RunningProcess {
+            started: 4000,
+            ancestors: vec![6, 5, 1],
+        });
+        assert_eq!(
+            found,
+            [
+                BackupProcess { pid: 7, running },
+                BackupProcess {
+                    pid: 8,
+                    running: None
+                }
+            ]
+        );
         assert_eq!(unparsed.len(), 3);
     }
 
     #[test]
     fn a_failed_process_was_killed_or_ended_with_a_status() {
-        let (found, unparsed) = parse_failed("7\t5\tdescendant\t9\ttar\n7\t5\tchild\t512\tsh\n7\t5\tchild\n");
-        let told = found.iter().map(|process| (process.is_child, process.failure.text()));
+        let (found, unparsed) =
+            parse_failed("7\t5\tdescendant\t9\ttar\n7\t5\tchild\t512\tsh\n7\t5\tchild\n");
+        let told = found
+            .iter()
+            .map(|process| (process.is_child, process.failure.text()));
         assert_eq!(
             told.collect::<Vec<_>>(),
-            [(false, "was killed by signal 9".to_string()), (true, "ended with status 2".into())]
+            [
+                (false, "was killed by signal 9".to_string()),
+                (true, "ended with status 2".into())
+            ]
         );
         assert_eq!(unparsed.len(), 1);
     }

@@ -18,7 +18,10 @@ impl std::str::FromStr for Number {
     /// Parses `253:3`.
     fn from_str(text: &str) -> Result<Self, ()> {
         let (major, minor) = text.split_once(':').ok_or(())?;
-        Ok(Self { major: major.parse().map_err(|_| ())?, minor: minor.parse().map_err(|_| ())? })
+        Ok(Self {
+            major: major.parse().map_err(|_| ())?,
+            minor: minor.parse().map_err(|_| ())?,
+        })
     }
 }
 
@@ -69,7 +72,10 @@ pub fn queues(text: &str) -> Vec<Queue> {
         in_flight: stat.in_progress,
         completed: stat.reads.wrapping_add(stat.writes),
     };
-    text.lines().filter_map(|line| DiskStat::from_line(line).ok()).map(queue).collect()
+    text.lines()
+        .filter_map(|line| DiskStat::from_line(line).ok())
+        .map(queue)
+        .collect()
 }
 
 /// Parses `/proc/diskstats` of kernels 2.6.25 to today (14, 18 and 20 columns); also returns invalid lines.
@@ -79,7 +85,10 @@ pub fn parse(text: &str) -> (Vec<DeviceLine>, Vec<String>) {
 
 fn device_line(stat: DiskStat) -> Option<DeviceLine> {
     Some(DeviceLine {
-        number: Number { major: stat.major.try_into().ok()?, minor: stat.minor.try_into().ok()? },
+        number: Number {
+            major: stat.major.try_into().ok()?,
+            minor: stat.minor.try_into().ok()?,
+        },
         name: stat.name,
         counters: Counters {
             reads: stat.reads,
@@ -106,7 +115,9 @@ mod tests {
     #[test]
     fn kernels_of_14_18_and_20_columns_are_read() {
         for rest in ["", " 1 2 3 4", " 1 2 3 4 5 6", " 1 2 3 4 5 6 7 8"] {
-            let (devices, unparsed) = parse(&format!(" 254       0 vda 10 1 80 5 20 2 160 6 3 7 11{rest}\n"));
+            let (devices, unparsed) = parse(&format!(
+                " 254       0 vda 10 1 80 5 20 2 160 6 3 7 11{rest}\n"
+            ));
             assert_eq!(unparsed, Vec::<String>::new());
             let device = &devices[0];
             assert_eq!(device.name, "vda");
@@ -118,14 +129,24 @@ mod tests {
     #[test]
     fn queues_are_requests_in_flight() {
         let found = queues("nonsense\n 254       0 vda 10 1 80 5 20 2 160 6 3 7 11 1 2 3 4\n");
-        assert_eq!(found, [Queue { name: "vda".into(), in_flight: 3, completed: 30 }]);
+        assert_eq!(
+            found,
+            [Queue {
+                name: "vda".into(),
+                in_flight: 3,
+                completed: 30
+            }]
+        );
     }
 
     #[test]
     fn an_invalid_line_affects_no_other() {
         let text = "8 0 sda 1 0 8 1 1 0 8 1 0 1 1\nnonsense\n8 1 sda1 x 0 8 1 1 0 8 1 0 1 1\n8 16 sdb 1 0 8 1 1 0 8 1 0 1 1\n";
         let (devices, unparsed) = parse(text);
-        assert_eq!(devices.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["sda", "sdb"]);
+        assert_eq!(
+            devices.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(),
+            ["sda", "sdb"]
+        );
         assert_eq!(unparsed, ["nonsense", "8 1 sda1 x 0 8 1 1 0 8 1 0 1 1"]);
     }
 

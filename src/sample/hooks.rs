@@ -57,15 +57,32 @@ pub fn parse(text: &str) -> Result<HookMessage, String> {
     let expected = || {
         // Keeps arbitrary input out of the log.
         let found: String = text.chars().take(60).collect();
-        format!("expected a hook message such as \"mylvmbackup 4711 presnapshot\", but found {found:?}")
+        format!(
+            "expected a hook message such as \"mylvmbackup 4711 presnapshot\", but found {found:?}"
+        )
     };
     let mut words = text.strip_suffix('\n').unwrap_or(text).split(' ');
-    let (tool, run, step) = (words.next(), words.next(), words.next().and_then(Step::named));
+    let (tool, run, step) = (
+        words.next(),
+        words.next(),
+        words.next().and_then(Step::named),
+    );
     let run = run.filter(|run| run.bytes().all(|byte| byte.is_ascii_digit()));
     let run = run.and_then(|run| run.parse().ok()).filter(|run| *run > 0);
-    let (Some("mylvmbackup"), Some(run), Some(step)) = (tool, run, step) else { return Err(expected()) };
-    let mut message = HookMessage { run, step, snapshot: None, origin: None, is_incremental: false };
-    words.all(|word| message.take(word)).then_some(message).ok_or_else(expected)
+    let (Some("mylvmbackup"), Some(run), Some(step)) = (tool, run, step) else {
+        return Err(expected());
+    };
+    let mut message = HookMessage {
+        run,
+        step,
+        snapshot: None,
+        origin: None,
+        is_incremental: false,
+    };
+    words
+        .all(|word| message.take(word))
+        .then_some(message)
+        .ok_or_else(expected)
 }
 
 impl HookMessage {
@@ -86,9 +103,15 @@ impl HookMessage {
 /// `group/volume` in characters that LVM allows.
 fn is_name(text: &str) -> bool {
     let is_part = |part: &str| {
-        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.+-".contains(&byte))
+        !part.is_empty()
+            && part
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"_.+-".contains(&byte))
     };
-    text.len() <= LONGEST_NAME && text.split_once('/').is_some_and(|(vg, lv)| is_part(vg) && is_part(lv))
+    text.len() <= LONGEST_NAME
+        && text
+            .split_once('/')
+            .is_some_and(|(vg, lv)| is_part(vg) && is_part(lv))
 }
 
 #[cfg(test)]
@@ -111,7 +134,13 @@ mod tests {
         ] {
             assert_eq!(
                 parse(&format!("mylvmbackup 4711 {name}")),
-                Ok(HookMessage { run: 4711, step, snapshot: None, origin: None, is_incremental: false })
+                Ok(HookMessage {
+                    run: 4711,
+                    step,
+                    snapshot: None,
+                    origin: None,
+                    is_incremental: false
+                })
             );
         }
         assert_eq!(
@@ -126,7 +155,10 @@ mod tests {
         let message = parse("mylvmbackup 4711 presnapshot vg0/my-data_snapshot").unwrap();
         assert_eq!(message.snapshot.as_deref(), Some("vg0/my-data_snapshot"));
         let message = parse("mylvmbackup 4711 preconnect origin=vg0/data type=rsnap").unwrap();
-        assert_eq!((message.origin.as_deref(), message.snapshot), (Some("vg0/data"), None));
+        assert_eq!(
+            (message.origin.as_deref(), message.snapshot),
+            (Some("vg0/data"), None)
+        );
         assert!(message.is_incremental);
     }
 
@@ -157,7 +189,10 @@ mod tests {
             "mylvmbackup 1 premount\n\n",
         ] {
             let error = parse(text).expect_err(text);
-            assert!(error.starts_with("expected a hook message such as"), "{error}");
+            assert!(
+                error.starts_with("expected a hook message such as"),
+                "{error}"
+            );
             assert!(!error.contains('\0') && !error.contains('\n'), "{error:?}");
         }
         assert!(parse(&"x".repeat(10_000)).unwrap_err().len() < 200);

@@ -23,12 +23,18 @@ pub struct CpuTimes {
 /// Two lines of `/proc/vmstat`; `pgpgin` and `pgpgout` are in KiB, whatever the page size.
 pub fn parse_vmstat(text: &str) -> Result<Paging, String> {
     let value = |key: &str| {
-        let line = text.lines().find(|line| line.split_ascii_whitespace().next() == Some(key));
+        let line = text
+            .lines()
+            .find(|line| line.split_ascii_whitespace().next() == Some(key));
         let line = line.ok_or_else(|| format!("/proc/vmstat has no line `{key}`"))?;
         let value = line[key.len()..].trim().parse();
-        value.map_err(|_| format!("/proc/vmstat: expected `{key}` and a number, but found `{line}`"))
+        value
+            .map_err(|_| format!("/proc/vmstat: expected `{key}` and a number, but found `{line}`"))
     };
-    Ok(Paging { in_kib: value("pgpgin")?, out_kib: value("pgpgout")? })
+    Ok(Paging {
+        in_kib: value("pgpgin")?,
+        out_kib: value("pgpgout")?,
+    })
 }
 
 /// CPU times and the number of processes blocked on I/O.
@@ -47,18 +53,37 @@ pub fn parse_stat(text: &str) -> Result<(CpuTimes, Option<u32>), String> {
 
 /// User time includes guest time already. As in `vmstat`, system time includes irq and softirq.
 fn cpu_times(cpu: &CpuTime) -> CpuTimes {
-    let sum =
-        |ticks: &[Option<u64>]| ticks.iter().flatten().fold(0, |sum: u64, own| sum.saturating_add(*own));
+    let sum = |ticks: &[Option<u64>]| {
+        ticks
+            .iter()
+            .flatten()
+            .fold(0, |sum: u64, own| sum.saturating_add(*own))
+    };
     let user = sum(&[Some(cpu.user), Some(cpu.nice)]);
     let system = sum(&[Some(cpu.system), cpu.irq, cpu.softirq]);
-    let total = sum(&[Some(user), Some(system), cpu.iowait, Some(cpu.idle), cpu.steal]);
-    CpuTimes { user, system, iowait: cpu.iowait.unwrap_or_default(), total }
+    let total = sum(&[
+        Some(user),
+        Some(system),
+        cpu.iowait,
+        Some(cpu.idle),
+        cpu.steal,
+    ]);
+    CpuTimes {
+        user,
+        system,
+        iowait: cpu.iowait.unwrap_or_default(),
+        total,
+    }
 }
 
 /// Microseconds since boot during which at least one process waited for I/O.
 pub fn parse_pressure(text: &str) -> Result<u64, String> {
     let some = text.lines().find_map(|line| line.strip_prefix("some "));
-    let total = some.and_then(|words| words.split(' ').find_map(|word| word.strip_prefix("total=")));
+    let total = some.and_then(|words| {
+        words
+            .split(' ')
+            .find_map(|word| word.strip_prefix("total="))
+    });
     total.and_then(|total| total.trim().parse().ok()).ok_or_else(|| {
         let line = text.lines().next().unwrap_or_default();
         format!("/proc/pressure/io: expected a line `some … total=` with a number, but found `{line}`")
@@ -85,13 +110,20 @@ mod tests {
 
     #[test]
     fn an_invalid_line_is_quoted() {
-        let check = |text: &str, expected: &str| assert!(parse_vmstat(text).unwrap_err().contains(expected));
+        let check = |text: &str, expected: &str| {
+            assert!(parse_vmstat(text).unwrap_err().contains(expected))
+        };
         check("", "has no line `pgpgin`");
         check("pgpgin many\npgpgout 1", "found `pgpgin many`");
         assert!(parse_stat("cpu x").is_err());
         assert!(parse_pressure("full\u{feff}avg10=0.00 total=1\n").is_err());
-        assert!(parse_pressure("some of it").unwrap_err().contains("found `some of it`"));
-        let both = "full avg10=0.00 total=7\nsome avg10=1.00 avg60=0.00 avg300=0.00 total=5887846\n";
+        assert!(
+            parse_pressure("some of it")
+                .unwrap_err()
+                .contains("found `some of it`")
+        );
+        let both =
+            "full avg10=0.00 total=7\nsome avg10=1.00 avg60=0.00 avg300=0.00 total=5887846\n";
         assert_eq!(parse_pressure(both), Ok(5_887_846));
     }
     proptest::proptest! {

@@ -40,22 +40,52 @@ mod tests {
                 "I/O error, dev sda, sector 123 op 0x0:(READ) flags 0x80700 phys_seg 4 prio class 2",
                 Some("sda"),
             ),
-            ("blk_update_request: I/O error, dev nvme0n1, sector 5 op 0x0:(READ) flags 0x0", Some("nvme0n1")),
+            (
+                "blk_update_request: I/O error, dev nvme0n1, sector 5 op 0x0:(READ) flags 0x0",
+                Some("nvme0n1"),
+            ),
             ("print_req_error: I/O error, dev sdb, sector 5", Some("sdb")),
-            ("blk_update_request: critical medium error, dev sdb, sector 5 op 0x0:(READ)", Some("sdb")),
-            ("critical target error, dev sda, sector 5 op 0x3:(DISCARD) flags 0x800", None),
-            ("I/O error, dev sda, sector 5 op 0x1:(WRITE) flags 0x800", None),
-            ("Buffer I/O error on dev dm-3, logical block 0, async page read", Some("dm-3")),
-            ("Buffer I/O error on dev dm-3, logical block 0, lost async page write", None),
-            ("Buffer I/O error on device dm-3, logical block 7", Some("dm-3")),
-            ("EXT4-fs error (device dm-3): ext4_find_entry:1455: inode #2: reading directory", Some("dm-3")),
-            ("EXT4-fs error (device dm-3) in ext4_free_inode: IO failure", Some("dm-3")),
+            (
+                "blk_update_request: critical medium error, dev sdb, sector 5 op 0x0:(READ)",
+                Some("sdb"),
+            ),
+            (
+                "critical target error, dev sda, sector 5 op 0x3:(DISCARD) flags 0x800",
+                None,
+            ),
+            (
+                "I/O error, dev sda, sector 5 op 0x1:(WRITE) flags 0x800",
+                None,
+            ),
+            (
+                "Buffer I/O error on dev dm-3, logical block 0, async page read",
+                Some("dm-3"),
+            ),
+            (
+                "Buffer I/O error on dev dm-3, logical block 0, lost async page write",
+                None,
+            ),
+            (
+                "Buffer I/O error on device dm-3, logical block 7",
+                Some("dm-3"),
+            ),
+            (
+                "EXT4-fs error (device dm-3): ext4_find_entry:1455: inode #2: reading directory",
+                Some("dm-3"),
+            ),
+            (
+                "EXT4-fs error (device dm-3) in ext4_free_inode: IO failure",
+                Some("dm-3"),
+            ),
             (
                 "XFS (dm-3): metadata I/O error in \"xfs_imap_to_bp\" at daddr 0x40 len 32 error 5",
                 Some("dm-3"),
             ),
             ("XFS (dm-3): Mounting V5 Filesystem", None),
-            ("BTRFS error (device dm-3): parent transid verify failed", Some("dm-3")),
+            (
+                "BTRFS error (device dm-3): parent transid verify failed",
+                Some("dm-3"),
+            ),
             ("usb 1-1: device descriptor read/64, error -71", None),
             ("", None),
         ] {

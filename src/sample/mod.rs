@@ -109,7 +109,11 @@ pub struct Sampler {
 impl Sampler {
     /// Parses one reading. Errors go to [`Sampler::parts`] and, once each, to the log.
     pub fn sample(&mut self, reading: &Reading) -> Sample {
-        let mut sample = Sample { at: reading.at, uptime_us: reading.uptime_us, ..Sample::default() };
+        let mut sample = Sample {
+            at: reading.at,
+            uptime_us: reading.uptime_us,
+            ..Sample::default()
+        };
         for text in &reading.texts {
             let error = match &text.result {
                 ReadResult::Text(content) => self.parse_part(text.part, content, &mut sample).err(),
@@ -133,9 +137,14 @@ impl Sampler {
 
     /// Discards free space from an old report, since it changes.
     fn forget_free_space(&mut self, now_us: u64) {
-        let is_old =
-            self.report_read_us.is_some_and(|at_us| now_us.saturating_sub(at_us) > FREE_SPACE_MAX_AGE_US);
-        let Some(report) = self.slow.report.as_ref().filter(|report| is_old && report.has_free_space())
+        let is_old = self
+            .report_read_us
+            .is_some_and(|at_us| now_us.saturating_sub(at_us) > FREE_SPACE_MAX_AGE_US);
+        let Some(report) = self
+            .slow
+            .report
+            .as_ref()
+            .filter(|report| is_old && report.has_free_space())
         else {
             return;
         };
@@ -143,8 +152,11 @@ impl Sampler {
     }
 
     fn report_has_current_fills(&self, now_us: u64) -> bool {
-        let Some(report_read_us) = self.report_read_us else { return false };
-        self.dm_read_us < self.report_read_us && now_us.saturating_sub(report_read_us) < FILLS_MAX_AGE_US
+        let Some(report_read_us) = self.report_read_us else {
+            return false;
+        };
+        self.dm_read_us < self.report_read_us
+            && now_us.saturating_sub(report_read_us) < FILLS_MAX_AGE_US
     }
 
     pub fn parts(&self) -> &BTreeMap<Part, PartState> {
@@ -236,12 +248,23 @@ impl Sampler {
         let is_there = |usage: &Usage| mounts.contains(&usage.mount);
         let usages = &mut self.slow.usages;
         if !usages.iter().all(is_there) {
-            *usages = Arc::new(usages.iter().filter(|usage| is_there(usage)).cloned().collect());
+            *usages = Arc::new(
+                usages
+                    .iter()
+                    .filter(|usage| is_there(usage))
+                    .cloned()
+                    .collect(),
+            );
         }
     }
 
     fn update_dm_identities(&mut self) {
-        if !self.slow.dm_identities.iter().map(DmDevice::identity).eq(self.dm.iter().map(DmDevice::identity))
+        if !self
+            .slow
+            .dm_identities
+            .iter()
+            .map(DmDevice::identity)
+            .eq(self.dm.iter().map(DmDevice::identity))
         {
             self.slow.dm_identities = Arc::new(self.dm.clone());
         }
@@ -249,13 +272,24 @@ impl Sampler {
 
     /// Whether this error was not logged before.
     fn is_new(&mut self, error: &str) -> bool {
-        self.logged_errors.len() < MAX_LOGGED_ERRORS && self.logged_errors.insert(without_numbers(error))
+        self.logged_errors.len() < MAX_LOGGED_ERRORS
+            && self.logged_errors.insert(without_numbers(error))
     }
 
     fn record_result(&mut self, at: Timestamp, text: &PartReading, error: Option<String>) {
-        let before = self.parts.get(&text.part).and_then(|state| state.last_ok_at);
+        let before = self
+            .parts
+            .get(&text.part)
+            .and_then(|state| state.last_ok_at);
         let last_ok_at = if error.is_none() { Some(at) } else { before };
-        self.parts.insert(text.part, PartState { error, took_us: text.took_us, last_ok_at });
+        self.parts.insert(
+            text.part,
+            PartState {
+                error,
+                took_us: text.took_us,
+                last_ok_at,
+            },
+        );
     }
 }
 
@@ -283,10 +317,13 @@ fn parse_lines<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> (Vec<T>, Vec
 fn require_parsed(lines: &[String]) -> Result<(), String> {
     match lines {
         [] => Ok(()),
-        [line] => Err(format!("1 line could not be parsed and was skipped: {line:?}")),
-        [first, ..] => {
-            Err(format!("{} lines could not be parsed and were skipped; the first is {first:?}", lines.len()))
-        }
+        [line] => Err(format!(
+            "1 line could not be parsed and was skipped: {line:?}"
+        )),
+        [first, ..] => Err(format!(
+            "{} lines could not be parsed and were skipped; the first is {first:?}",
+            lines.len()
+        )),
     }
 }
 

@@ -21,7 +21,10 @@ pub fn parse(text: &str) -> (Vec<Mount>, Vec<String>) {
 fn mount(line: &str) -> Option<Mount> {
     let mut words = line.split(' ');
     let number = words.nth(2)?.parse().ok()?;
-    Some(Mount { number, point: unescaped(words.nth(1)?) })
+    Some(Mount {
+        number,
+        point: unescaped(words.nth(1)?),
+    })
 }
 
 #[cfg(test)]
@@ -33,7 +36,16 @@ mod tests {
         let (mounts, unparsed) = parse(
             "36 35 253:3 / /mnt/my\\040data rw,noatime shared:1 - xfs /dev/mapper/vg0-data rw\n37 35 rubbish\n",
         );
-        assert_eq!(mounts, [Mount { number: Number { major: 253, minor: 3 }, point: "/mnt/my data".into() }]);
+        assert_eq!(
+            mounts,
+            [Mount {
+                number: Number {
+                    major: 253,
+                    minor: 3
+                },
+                point: "/mnt/my data".into()
+            }]
+        );
         assert_eq!(unparsed, ["37 35 rubbish"]);
     }
 

@@ -35,22 +35,41 @@ pub struct BlockDevice {
 pub fn parse(text: &str) -> Vec<BlockDevice> {
     let mut attributes: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
     for line in text.lines() {
-        let Some((path, value)) = line.split_once('\t') else { continue };
-        let Some((name, attribute)) = path.split_once('/') else { continue };
-        attributes.entry(name).or_default().insert(attribute, value.trim());
+        let Some((path, value)) = line.split_once('\t') else {
+            continue;
+        };
+        let Some((name, attribute)) = path.split_once('/') else {
+            continue;
+        };
+        attributes
+            .entry(name)
+            .or_default()
+            .insert(attribute, value.trim());
     }
-    attributes.iter().map(|(name, attributes)| block_device(name, attributes)).collect()
+    attributes
+        .iter()
+        .map(|(name, attributes)| block_device(name, attributes))
+        .collect()
 }
 
 fn block_device(name: &str, attributes: &BTreeMap<&str, &str>) -> BlockDevice {
-    let value = |key: &str| attributes.get(key).copied().filter(|value| !matches!(*value, "" | "(null)"));
+    let value = |key: &str| {
+        attributes
+            .get(key)
+            .copied()
+            .filter(|value| !matches!(*value, "" | "(null)"))
+    };
     let text = |key: &str| value(key).map(String::from);
-    let serial = ["wwid", "device/wwid", "serial", "device/serial", "md/uuid"].into_iter().find_map(text);
+    let serial = ["wwid", "device/wwid", "serial", "device/serial", "md/uuid"]
+        .into_iter()
+        .find_map(text);
     BlockDevice {
         name: name.to_string(),
         inode: value("inode").and_then(|inode| inode.parse().ok()),
         number: value("dev").and_then(|dev| dev.parse().ok()),
-        size: value("size").and_then(|size| size.parse().ok()).map(Sectors),
+        size: value("size")
+            .and_then(|size| size.parse().ok())
+            .map(Sectors),
         partition: text("parent").zip(value("partition").and_then(|number| number.parse().ok())),
         dm_name: text("dm/name"),
         dm_uuid: text("dm/uuid"),
@@ -60,13 +79,19 @@ fn block_device(name: &str, attributes: &BTreeMap<&str, &str>) -> BlockDevice {
         scheduler: value("queue/scheduler").map(chosen),
         read_ahead_kib: value("queue/read_ahead_kb").and_then(|kib| kib.parse().ok()),
         is_hidden: value("hidden") == Some("1"),
-        slaves: value("slaves").unwrap_or_default().split_ascii_whitespace().map(String::from).collect(),
+        slaves: value("slaves")
+            .unwrap_or_default()
+            .split_ascii_whitespace()
+            .map(String::from)
+            .collect(),
     }
 }
 
 /// The bracketed word of `mq-deadline [none]`.
 fn chosen(words: &str) -> String {
-    let inside = words.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    let inside = words
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'));
     inside.map_or(words, |(word, _)| word).to_string()
 }
 
@@ -84,7 +109,10 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].slaves, ["sda1", "sdb"]);
         assert_eq!(found[0].dm_uuid.as_deref(), Some("LVM-x"));
-        assert_eq!((found[1].scheduler.as_deref(), found[1].rotational), (Some("none"), Some(true)));
+        assert_eq!(
+            (found[1].scheduler.as_deref(), found[1].rotational),
+            (Some("none"), Some(true))
+        );
         assert_eq!(found[1].partition, Some(("sda".to_string(), 1)));
     }
     proptest::proptest! {

@@ -52,7 +52,10 @@ impl Region {
 /// Parses the regions; also returns invalid lines. An empty text means that there are no regions any more.
 pub fn parse(text: &str) -> (Vec<Region>, Vec<String>) {
     let (mut regions, mut unparsed) = (Vec::new(), Vec::new());
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty()).peekable();
+    let mut lines = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .peekable();
     while let Some(line) = lines.next() {
         let areas = lines.next_if(|next| next.starts_with('\t') && !line.starts_with('\t'));
         match areas.and_then(|areas| region(line, areas)) {
@@ -65,7 +68,9 @@ pub fn parse(text: &str) -> (Vec<Region>, Vec<String>) {
 
 fn region(line: &str, areas: &str) -> Option<Region> {
     let columns: Vec<&str> = line.split('\t').collect();
-    let [number, dm_uuid, region] = columns[..] else { return None };
+    let [number, dm_uuid, region] = columns[..] else {
+        return None;
+    };
     let words: Vec<&str> = region.split(' ').collect();
     let (id, extent, step, role) = match words[..] {
         [id, extent, step] => (id, extent, step, Role::Whole),
@@ -98,10 +103,19 @@ fn counts<'a>(words: impl Iterator<Item = &'a str>, areas: usize) -> Option<Vec<
     let mut end = 0;
     let count = |word: &str| {
         let numbers: Vec<&str> = word.split(':').collect();
-        let [area, writes, sectors] = numbers[..] else { return None };
-        let area = area.parse().ok().filter(|area| (end..areas).contains(area))?;
+        let [area, writes, sectors] = numbers[..] else {
+            return None;
+        };
+        let area = area
+            .parse()
+            .ok()
+            .filter(|area| (end..areas).contains(area))?;
         end = area + 1;
-        Some(AreaWrites { area, writes: writes.parse().ok()?, sectors: Sectors(sectors.parse().ok()?) })
+        Some(AreaWrites {
+            area,
+            writes: writes.parse().ok()?,
+            sectors: Sectors(sectors.parse().ok()?),
+        })
     };
     words.map(count).collect()
 }
@@ -137,7 +151,10 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::single_range_in_vec_init, reason = "one range of areas is meant")]
+    #[expect(
+        clippy::single_range_in_vec_init,
+        reason = "one range of areas is meant"
+    )]
     fn written_areas_are_ranges() {
         let areas_of = |expected: Option<Vec<Range<usize>>>| Some(expected.map(Written::Areas));
         for (areas, expected) in [
@@ -154,18 +171,33 @@ mod tests {
             ("0-18446744073709551615", None),
             ("-1", None),
         ] {
-            assert_eq!(found("", areas), expected.clone().and_then(areas_of), "{areas}");
-            assert_eq!(found(" 3/32/0.5", areas), expected.and_then(areas_of), "{areas}");
+            assert_eq!(
+                found("", areas),
+                expected.clone().and_then(areas_of),
+                "{areas}"
+            );
+            assert_eq!(
+                found(" 3/32/0.5", areas),
+                expected.and_then(areas_of),
+                "{areas}"
+            );
         }
     }
 
     #[test]
     fn areas_of_a_map_have_their_writes() {
-        let count = |area, writes, sectors| AreaWrites { area, writes, sectors: Sectors(sectors) };
+        let count = |area, writes, sectors| AreaWrites {
+            area,
+            writes,
+            sectors: Sectors(sectors),
+        };
         for (areas, expected) in [
             ("first", Some(None)),
             ("none", Some(Some(vec![]))),
-            ("0:5:40 12:1:8", Some(Some(vec![count(0, 5, 40), count(12, 1, 8)]))),
+            (
+                "0:5:40 12:1:8",
+                Some(Some(vec![count(0, 5, 40), count(12, 1, 8)])),
+            ),
             ("13:1:8", None),
             ("5:1:8 5:1:8", None),
             ("0-5", None),
@@ -173,7 +205,11 @@ mod tests {
             ("1:2:3:4", None),
             ("1:-2:3", None),
         ] {
-            assert_eq!(found(" map/8", areas), expected.map(|counts| counts.map(Written::Counts)), "{areas}");
+            assert_eq!(
+                found(" map/8", areas),
+                expected.map(|counts| counts.map(Written::Counts)),
+                "{areas}"
+            );
         }
     }
 
@@ -184,7 +220,10 @@ mod tests {
         );
         let (regions, unparsed) = parse(&text);
         let first = Region {
-            number: Number { major: 253, minor: 3 },
+            number: Number {
+                major: 253,
+                minor: 3,
+            },
             dm_uuid: UUID.into(),
             id: 0,
             start: Sectors(8),
@@ -194,10 +233,23 @@ mod tests {
             written: None,
         };
         assert_eq!(regions[0], first);
-        assert_eq!(regions[1..].iter().map(|region| region.id).collect::<Vec<_>>(), [7]);
+        assert_eq!(
+            regions[1..]
+                .iter()
+                .map(|region| region.id)
+                .collect::<Vec<_>>(),
+            [7]
+        );
         assert_eq!(
             unparsed,
-            ["rubbish", "\t0-5", "253:4\tLVM-x\t1 0+8 0", "\tnone", "253:5\tLVM-y\t1 0+8 8", "\t1"]
+            [
+                "rubbish",
+                "\t0-5",
+                "253:4\tLVM-x\t1 0+8 0",
+                "\tnone",
+                "253:5\tLVM-y\t1 0+8 8",
+                "\t1"
+            ]
         );
         assert_eq!(parse(""), (Vec::new(), Vec::new()));
     }

@@ -36,11 +36,22 @@ pub fn parse(text: &str) -> Usages {
 
 /// `None` also if free exceeds total.
 fn usage(columns: &[&str]) -> Option<Usage> {
-    let [number, point, numbers @ ..] = columns else { return None };
-    let [blocks, free, size] = numbers else { return None };
-    let [blocks, free, size]: [u64; 3] = [blocks.parse().ok()?, free.parse().ok()?, size.parse().ok()?];
+    let [number, point, numbers @ ..] = columns else {
+        return None;
+    };
+    let [blocks, free, size] = numbers else {
+        return None;
+    };
+    let [blocks, free, size]: [u64; 3] =
+        [blocks.parse().ok()?, free.parse().ok()?, size.parse().ok()?];
     let used_bytes = blocks.checked_sub(free)?.checked_mul(size)?;
-    Some(Usage { mount: Mount { number: number.parse().ok()?, point: unescaped(point) }, used_bytes })
+    Some(Usage {
+        mount: Mount {
+            number: number.parse().ok()?,
+            point: unescaped(point),
+        },
+        used_bytes,
+    })
 }
 
 #[cfg(test)]
@@ -53,8 +64,20 @@ mod tests {
         let found = parse(
             "253:3\t/mnt/my\\040data\t1000\t400\t4096\n253:5\t/b\tPermission denied\nrubbish\n1:1\t/\t1\t2\t3\n",
         );
-        let mount = Mount { number: Number { major: 253, minor: 3 }, point: "/mnt/my data".into() };
-        assert_eq!(found.usages, [Usage { mount, used_bytes: 600 * 4096 }]);
+        let mount = Mount {
+            number: Number {
+                major: 253,
+                minor: 3,
+            },
+            point: "/mnt/my data".into(),
+        };
+        assert_eq!(
+            found.usages,
+            [Usage {
+                mount,
+                used_bytes: 600 * 4096
+            }]
+        );
         assert_eq!(
             found.unknown,
             ["the usage of the file system on /b (device 253:5) is unknown: Permission denied"]

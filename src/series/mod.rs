@@ -44,7 +44,11 @@ pub struct Observation {
 impl Observation {
     /// `None` if `over` is zero, such as a latency without requests.
     pub fn ratio(amount: u64, over: u64, scale: f64) -> Option<Self> {
-        (over > 0).then_some(Self { amount, over, scale })
+        (over > 0).then_some(Self {
+            amount,
+            over,
+            scale,
+        })
     }
 
     /// A rate per second from a count over microseconds.
@@ -53,7 +57,11 @@ impl Observation {
     }
 
     pub fn gauge(amount: u64) -> Self {
-        Self { amount, over: 1, scale: 1.0 }
+        Self {
+            amount,
+            over: 1,
+            scale: 1.0,
+        }
     }
 
     pub fn value(self) -> f64 {
@@ -76,7 +84,11 @@ pub struct Extent {
 
 impl From<Observation> for Extent {
     fn from(all: Observation) -> Self {
-        Self { all, min: all.value(), max: all.value() }
+        Self {
+            all,
+            min: all.value(),
+            max: all.value(),
+        }
     }
 }
 
@@ -118,7 +130,11 @@ struct Bucket {
 
 impl Downsampler {
     pub fn new(range: Range, points: usize) -> Self {
-        Self { range, points: points.clamp(1, MOST_POINTS), buckets: Vec::new() }
+        Self {
+            range,
+            points: points.clamp(1, MOST_POINTS),
+            buckets: Vec::new(),
+        }
     }
 
     /// The width of a point in milliseconds.
@@ -128,14 +144,20 @@ impl Downsampler {
 
     /// Adds one or more ticks that ended at `at_ms` since 1970. Ignores ticks outside the range. Fastest in order of time.
     pub fn push(&mut self, at_ms: i64, value: Option<Extent>) {
-        if let Some(last) = self.buckets.last_mut().filter(|last| last.span_ms.contains(&at_ms)) {
+        if let Some(last) = self
+            .buckets
+            .last_mut()
+            .filter(|last| last.span_ms.contains(&at_ms))
+        {
             return last.add(at_ms, value);
         }
         if !(self.range.from.as_millisecond()..=self.range.to.as_millisecond()).contains(&at_ms) {
             return;
         }
         let span_ms = self.span_of(at_ms);
-        let place = self.buckets.binary_search_by_key(&span_ms.start, |bucket| bucket.span_ms.start);
+        let place = self
+            .buckets
+            .binary_search_by_key(&span_ms.start, |bucket| bucket.span_ms.start);
         let index = place.unwrap_or_else(|index| {
             self.buckets.insert(index, Bucket::empty(span_ms, at_ms));
             index
@@ -144,7 +166,13 @@ impl Downsampler {
     }
 
     pub fn finish(self) -> Series {
-        Series { points: self.buckets.into_iter().map(|bucket| bucket.point()).collect() }
+        Series {
+            points: self
+                .buckets
+                .into_iter()
+                .map(|bucket| bucket.point())
+                .collect(),
+        }
     }
 
     fn length_ms(&self) -> i64 {
@@ -153,8 +181,11 @@ impl Downsampler {
 
     /// The time range of the point that contains this instant.
     fn span_of(&self, at_ms: i64) -> std::ops::Range<i64> {
-        let (from_ms, points, length_ms) =
-            (self.range.from.as_millisecond(), self.points as i64, self.length_ms());
+        let (from_ms, points, length_ms) = (
+            self.range.from.as_millisecond(),
+            self.points as i64,
+            self.length_ms(),
+        );
         // No product overflows: all milliseconds that jiff knows, times MOST_POINTS, are 6.4e18.
         let number = (at_ms - from_ms) * points / length_ms;
         let start_of = |number: i64| from_ms + (number * length_ms + points - 1) / points;
@@ -164,7 +195,14 @@ impl Downsampler {
 
 impl Bucket {
     fn empty(span_ms: std::ops::Range<i64>, last_ms: i64) -> Self {
-        Self { span_ms, last_ms, sum: 0.0, over: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY }
+        Self {
+            span_ms,
+            last_ms,
+            sum: 0.0,
+            over: 0.0,
+            min: f64::INFINITY,
+            max: f64::NEG_INFINITY,
+        }
     }
 
     fn add(&mut self, at_ms: i64, value: Option<Extent>) {

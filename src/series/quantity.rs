@@ -97,7 +97,9 @@ impl VolumeQuantity {
     pub fn observe(self, volume: &VolumeState) -> Option<Observation> {
         Some(match self {
             Self::FillPercent => percent(volume.fill?),
-            Self::UsedBytes => Observation::gauge(volume.fill.filter(|fill| fill.unit > 0)?.used_bytes()),
+            Self::UsedBytes => {
+                Observation::gauge(volume.fill.filter(|fill| fill.unit > 0)?.used_bytes())
+            }
             Self::MetadataPercent => percent(volume.metadata?),
         })
     }
@@ -105,7 +107,11 @@ impl VolumeQuantity {
 
 /// To the hundredth, as in `lvs`.
 fn percent(fill: Fill) -> Observation {
-    Observation { amount: (fill.percent() * 100.0).round() as u64, over: 100, scale: 1.0 }
+    Observation {
+        amount: (fill.percent() * 100.0).round() as u64,
+        over: 100,
+        scale: 1.0,
+    }
 }
 
 impl ShareQuantity {
@@ -189,10 +195,15 @@ mod tests {
             queue_ms: 3_000,
             ..Work::default()
         };
-        let value = |quantity: DeviceQuantity| quantity.observe(&work, 1_000_000).map(Observation::value);
+        let value =
+            |quantity: DeviceQuantity| quantity.observe(&work, 1_000_000).map(Observation::value);
         assert_eq!(value(DeviceQuantity::ReadBytes), Some(10_485_760.0));
         assert_eq!(value(DeviceQuantity::ReadAwaitMs), Some(2.5));
-        assert_eq!(value(DeviceQuantity::WriteAwaitMs), None, "no write was made");
+        assert_eq!(
+            value(DeviceQuantity::WriteAwaitMs),
+            None,
+            "no write was made"
+        );
         assert_eq!(value(DeviceQuantity::Writes), Some(0.0));
         assert_eq!(value(DeviceQuantity::QueueDepth), Some(3.0));
         assert_eq!(value(DeviceQuantity::Utilisation), Some(1.0));

@@ -25,7 +25,10 @@ impl TimeQuery {
     pub fn range(&self, now: Timestamp, default_from: &str) -> Result<Range, InvalidTime> {
         let from = given(self.from.as_deref()).unwrap_or(default_from);
         let to = given(self.to.as_deref()).unwrap_or("now");
-        let range = Range { from: instant("from", from, now)?, to: instant("to", to, now)? };
+        let range = Range {
+            from: instant("from", from, now)?,
+            to: instant("to", to, now)?,
+        };
         if range.from >= range.to {
             return Err(InvalidTime(format!(
                 "`from` must be before `to`, but `{from}` is {} and `{to}` is {}",
@@ -39,7 +42,10 @@ impl TimeQuery {
 /// Extends a range that ends now to include later entries.
 pub fn including_latest(query: &TimeQuery, range: Range) -> Range {
     let is_open = given(query.to.as_deref()).is_none_or(|to| to == "now");
-    Range { to: if is_open { Timestamp::MAX } else { range.to }, ..range }
+    Range {
+        to: if is_open { Timestamp::MAX } else { range.to },
+        ..range
+    }
 }
 
 fn given(text: Option<&str>) -> Option<&str> {
@@ -55,7 +61,13 @@ pub fn instant(key: &str, text: &str, now: Timestamp) -> Result<Timestamp, Inval
             .parse()
             .ok()
             .or_else(|| text.parse::<Zoned>().ok().map(Into::into))
-            .or_else(|| text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok().map(Into::into)),
+            .or_else(|| {
+                text.parse::<DateTime>()
+                    .ok()?
+                    .to_zoned(TimeZone::UTC)
+                    .ok()
+                    .map(Into::into)
+            }),
     };
     found.ok_or_else(|| {
         InvalidTime(format!(
@@ -65,8 +77,13 @@ pub fn instant(key: &str, text: &str, now: Timestamp) -> Result<Timestamp, Inval
 }
 
 fn ago(now: Timestamp, length: &str) -> Option<Timestamp> {
-    let length: jiff::Span = length.parse().ok().filter(|length: &jiff::Span| !length.is_negative())?;
-    let length = length.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    let length: jiff::Span = length
+        .parse()
+        .ok()
+        .filter(|length: &jiff::Span| !length.is_negative())?;
+    let length = length
+        .to_duration(SpanRelativeTo::days_are_24_hours())
+        .ok()?;
     now.checked_sub(length).ok()
 }
 
@@ -76,12 +93,18 @@ mod tests {
 
     fn check(from: &str, to: &str, expected: &str) {
         let now: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
-        let query = TimeQuery { from: Some(from.into()), to: Some(to.into()) };
+        let query = TimeQuery {
+            from: Some(from.into()),
+            to: Some(to.into()),
+        };
         let found = match query.range(now, "-1h") {
             Ok(range) => format!("{} {}", range.from, range.to),
             Err(InvalidTime(sentence)) => sentence,
         };
-        assert!(found.contains(expected), "expected {expected:?}, but found {found:?}");
+        assert!(
+            found.contains(expected),
+            "expected {expected:?}, but found {found:?}"
+        );
     }
 
     #[test]

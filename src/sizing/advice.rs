@@ -109,14 +109,22 @@ impl SizeAdvice {
             Column::number("Chunk"),
             Column::number("Median"),
             Column::number("Largest"),
-            Column::number(if self.is_thin { "Pool grows by" } else { "Suggested" }),
+            Column::number(if self.is_thin {
+                "Pool grows by"
+            } else {
+                "Suggested"
+            }),
             Column::number("Windows"),
         ];
         let row = |row: &SizeRow| {
             let age = duration_text(row.age_s);
             let is_usual = Some(row.age_s) == self.usual_s;
             vec![
-                Cell::from(if is_usual { format!("{age} (usual)") } else { age }),
+                Cell::from(if is_usual {
+                    format!("{age} (usual)")
+                } else {
+                    age
+                }),
                 size_text(row.chunk_bytes).into(),
                 match row.error_percent {
                     Some(error) => format!("{} ±{error:.0} %", size_text(row.median_bytes)).into(),
@@ -130,6 +138,10 @@ impl SizeAdvice {
                 },
             ]
         };
-        Table::new("The size that a snapshot needs", columns, self.rows.iter().map(row))
+        Table::new(
+            "The size that a snapshot needs",
+            columns,
+            self.rows.iter().map(row),
+        )
     }
 }

@@ -15,7 +15,10 @@ const ASKED_S: [f64; 4] = [3600.0, 3.0 * 3600.0, 12.0 * 3600.0, 24.0 * 3600.0];
 /// `None` if nothing is known.
 pub fn advise(question: &Question) -> Option<SizeAdvice> {
     let usual_s = usual(&question.runs);
-    let known: Vec<Known> = chunks(question).into_iter().map(|chunk| Known::of(question, chunk)).collect();
+    let known: Vec<Known> = chunks(question)
+        .into_iter()
+        .map(|chunk| Known::of(question, chunk))
+        .collect();
     let mut ages: Vec<f64> = usual_s.into_iter().chain(ASKED_S).collect();
     ages.sort_by(f64::total_cmp);
     ages.dedup();
@@ -24,7 +27,11 @@ pub fn advise(question: &Question) -> Option<SizeAdvice> {
     let night = usual_s.and_then(|usual_s| Night::of(of_main, question, usual_s));
     let hour = night.as_ref().and_then(Night::hour);
     let hour_at = |age_s: f64| hour.filter(|_| Some(age_s) == usual_s);
-    let rows_at = |age_s: f64| known.iter().filter_map(move |of_chunk| of_chunk.row(age_s, hour_at(age_s)));
+    let rows_at = |age_s: f64| {
+        known
+            .iter()
+            .filter_map(move |of_chunk| of_chunk.row(age_s, hour_at(age_s)))
+    };
     let rows: Vec<SizeRow> = ages.into_iter().flat_map(rows_at).collect();
     let curve = of_main.curve(usual_s, hour);
     if rows.is_empty() && curve.is_empty() {
@@ -35,7 +42,9 @@ pub fn advise(question: &Question) -> Option<SizeAdvice> {
         origin: format!("{}/{}", question.vg, question.lv),
         is_thin: question.is_thin,
         usual_s,
-        planned: night.as_ref().and_then(|night| of_main.planned(&night.row, hour)),
+        planned: night
+            .as_ref()
+            .and_then(|night| of_main.planned(&night.row, hour)),
         basis: text::basis(question),
         limits: text::limits(question),
         room: text::room(question, night.as_ref().map(|night| &night.row)),
@@ -65,7 +74,10 @@ impl Night {
     fn of(known: &Known, question: &Question, usual_s: f64) -> Option<Self> {
         let hours = hours(known, question, usual_s);
         let hour = hours.as_ref().and_then(|hours| hours.of_backups);
-        Some(Self { row: known.row(usual_s, hour)?, hours })
+        Some(Self {
+            row: known.row(usual_s, hour)?,
+            hours,
+        })
     }
 
     fn hour(&self) -> Option<u8> {
@@ -80,8 +92,9 @@ fn usual(runs: &[Run]) -> Option<f64> {
     let median = |is_meant: &dyn Fn(&&Run) -> bool| {
         Some(Sorted::new(runs.iter().filter(is_meant).map(|run| run.seconds))?.median())
     };
-    let found =
-        median(&is_good).or_else(|| median(&is_other)).or_else(|| median(&|run: &&Run| run.overflowed));
+    let found = median(&is_good)
+        .or_else(|| median(&is_other))
+        .or_else(|| median(&|run: &&Run| run.overflowed));
     found.filter(|length| *length > 0.0)
 }
 
@@ -94,7 +107,12 @@ fn main_chunk(question: &Question) -> Option<u64> {
 fn chunks(question: &Question) -> Vec<u64> {
     let measured = question.measured.into_iter().flat_map(Measured::all);
     let measured = measured.flat_map(|curve| curve.chunks.iter().map(|of| of.bytes));
-    let mut chunks: Vec<u64> = question.runs.iter().map(|run| run.chunk).chain(measured).collect();
+    let mut chunks: Vec<u64> = question
+        .runs
+        .iter()
+        .map(|run| run.chunk)
+        .chain(measured)
+        .collect();
     chunks.sort_unstable();
     chunks.dedup();
     chunks

@@ -32,7 +32,14 @@ impl Areas {
     /// Nothing is known before now.
     pub fn new(count: usize, step: u64, is_thin: bool) -> Self {
         let written = vec![0; count];
-        Self { step, is_thin, written, now: 1, measured_min: 0, discarded: 0 }
+        Self {
+            step,
+            is_thin,
+            written,
+            now: 1,
+            measured_min: 0,
+            discarded: 0,
+        }
     }
 
     /// So many minutes have passed, in which these areas were written.
@@ -59,7 +66,9 @@ impl Areas {
     fn renumber(&mut self) {
         let dropped = self.now - LONGEST_MIN - 1;
         let renumbered = |minute: u16| minute.saturating_sub(dropped);
-        self.written.iter_mut().for_each(|minute| *minute = renumbered(*minute));
+        self.written
+            .iter_mut()
+            .for_each(|minute| *minute = renumbered(*minute));
         self.discarded = renumbered(self.discarded);
         self.now -= dropped;
     }
@@ -76,7 +85,11 @@ impl Areas {
         if !sizes.contains(&self.step) {
             sizes.insert(0, self.step);
         }
-        let of_size = |bytes: u64| ChunkCurve { bytes, counts: self.counts(bytes), ..ChunkCurve::default() };
+        let of_size = |bytes: u64| ChunkCurve {
+            bytes,
+            counts: self.counts(bytes),
+            ..ChunkCurve::default()
+        };
         Curve {
             at,
             is_thin: self.is_thin,
@@ -88,7 +101,9 @@ impl Areas {
 
     /// The chunks of so many bytes that were written within each age. A chunk was written if one of its areas was.
     fn counts(&self, bytes: u64) -> Vec<u64> {
-        let areas = usize::try_from(bytes / self.step).unwrap_or(usize::MAX).max(1);
+        let areas = usize::try_from(bytes / self.step)
+            .unwrap_or(usize::MAX)
+            .max(1);
         // By the number of minutes since the last write.
         let mut by_age = [0_u64; LONGEST_MIN as usize];
         for chunk in self.written.chunks(areas) {
@@ -99,7 +114,11 @@ impl Areas {
                 *count += 1;
             }
         }
-        let measured = AGES_MIN.iter().take_while(|age| u32::from(**age) <= self.measured_min);
-        measured.map(|age| by_age[..usize::from(*age)].iter().sum()).collect()
+        let measured = AGES_MIN
+            .iter()
+            .take_while(|age| u32::from(**age) <= self.measured_min);
+        measured
+            .map(|age| by_age[..usize::from(*age)].iter().sum())
+            .collect()
     }
 }

@@ -42,12 +42,24 @@ impl Curve {
 
     /// The same at the upper end of the interval, if it is estimated.
     pub fn most_growth(&self, chunk: u64) -> Option<Growth> {
-        self.growth_of(chunk, |of| if of.most.is_empty() { &of.counts } else { &of.most })
+        self.growth_of(chunk, |of| {
+            if of.most.is_empty() {
+                &of.counts
+            } else {
+                &of.most
+            }
+        })
     }
 
     /// The same at the lower end.
     pub fn least_growth(&self, chunk: u64) -> Option<Growth> {
-        self.growth_of(chunk, |of| if of.least.is_empty() { &of.counts } else { &of.least })
+        self.growth_of(chunk, |of| {
+            if of.least.is_empty() {
+                &of.counts
+            } else {
+                &of.least
+            }
+        })
     }
 
     /// Whether it comes from a part of the volume.
@@ -58,13 +70,21 @@ impl Curve {
     fn growth_of(&self, chunk: u64, counts: fn(&ChunkCurve) -> &Vec<u64>) -> Option<Growth> {
         let of_chunk = self.chunks.iter().find(|of| of.bytes == chunk)?;
         let ages = AGES_MIN.iter().zip(counts(of_chunk));
-        let has_discards = |age: u16| self.discarded_min.is_some_and(|before| before < u32::from(age));
+        let has_discards = |age: u16| {
+            self.discarded_min
+                .is_some_and(|before| before < u32::from(age))
+        };
         let known = ages.take_while(|(age, _)| !has_discards(**age));
-        let point = |(age, count): (&u16, &u64)| (f64::from(*age) * 60.0, self.bytes(*count, chunk) as f64);
+        let point =
+            |(age, count): (&u16, &u64)| (f64::from(*age) * 60.0, self.bytes(*count, chunk) as f64);
         Some(Growth(known.map(point).collect()))
     }
 
     fn bytes(&self, chunks: u64, chunk: u64) -> u64 {
-        if self.is_thin { chunks.saturating_mul(chunk) } else { cow_bytes(chunks, chunk) }
+        if self.is_thin {
+            chunks.saturating_mul(chunk)
+        } else {
+            cow_bytes(chunks, chunk)
+        }
     }
 }

@@ -67,8 +67,14 @@ impl<'a> Known<'a> {
             question,
             chunk,
             windows: curves.filter_map(window).collect(),
-            runs: question.runs.iter().filter(|run| run.chunk == chunk).collect(),
-            most: most.map_or(f64::INFINITY, |origin| never_overflows(origin, Some(chunk)) as f64),
+            runs: question
+                .runs
+                .iter()
+                .filter(|run| run.chunk == chunk)
+                .collect(),
+            most: most.map_or(f64::INFINITY, |origin| {
+                never_overflows(origin, Some(chunk)) as f64
+            }),
         }
     }
 
@@ -93,7 +99,11 @@ impl<'a> Known<'a> {
     }
 
     fn of_runs(&self, age_s: f64, is_meant: impl Fn(&Run) -> bool) -> Vec<f64> {
-        let runs = self.runs.iter().filter(|run| is_meant(run)).filter_map(|run| run.need(age_s));
+        let runs = self
+            .runs
+            .iter()
+            .filter(|run| is_meant(run))
+            .filter_map(|run| run.need(age_s));
         runs.map(|bytes| bytes.min(self.most)).collect()
     }
 
@@ -112,7 +122,9 @@ impl<'a> Known<'a> {
         age_s: f64,
         growth: fn(&Window) -> &Growth,
     ) -> Vec<f64> {
-        windows.filter_map(|window| Some(growth(window).at(age_s)?.min(self.most))).collect()
+        windows
+            .filter_map(|window| Some(growth(window).at(age_s)?.min(self.most)))
+            .collect()
     }
 
     pub fn row(&self, age_s: f64, hour: Option<u8>) -> Option<SizeRow> {
@@ -120,10 +132,14 @@ impl<'a> Known<'a> {
         let all = Sorted::new(windows.iter().chain(&runs).copied())?;
         let most_of_runs = runs.iter().copied().fold(0.0, f64::max);
         let has_discards = |window: &&Window| {
-            window.growth.at(age_s).is_none() && window.discarded_s.is_some_and(|before_s| before_s < age_s)
+            window.growth.at(age_s).is_none()
+                && window.discarded_s.is_some_and(|before_s| before_s < age_s)
         };
         let end = |growth| self.bytes(self.windows(age_s, hour), age_s, growth);
-        let (lower, upper) = (end(|window| &window.least), Sorted::new(end(|window| &window.most)));
+        let (lower, upper) = (
+            end(|window| &window.least),
+            Sorted::new(end(|window| &window.most)),
+        );
         let wished = match upper.as_ref().filter(|_| windows.len() >= LEAST_WINDOWS) {
             // The load of the backup itself is only in the runs.
             Some(measured) => measured.percentile(SHARE).max(most_of_runs) * MARGIN,
@@ -144,7 +160,11 @@ impl<'a> Known<'a> {
     }
 
     pub fn curve(&self, usual_s: Option<f64>, hour: Option<u8>) -> Vec<CurvePoint> {
-        let mut ages: Vec<f64> = AGES_MIN.iter().map(|age| f64::from(*age) * 60.0).chain(usual_s).collect();
+        let mut ages: Vec<f64> = AGES_MIN
+            .iter()
+            .map(|age| f64::from(*age) * 60.0)
+            .chain(usual_s)
+            .collect();
         ages.sort_by(f64::total_cmp);
         ages.dedup();
         // Fewer windows are known of a longer age, but it needs no less.
@@ -155,7 +175,12 @@ impl<'a> Known<'a> {
             least = least.max(all.percentile(0.0));
             median = median.max(all.median());
             largest = largest.max(all.most());
-            Some(CurvePoint { age_s, least_bytes: least, median_bytes: median, largest_bytes: largest })
+            Some(CurvePoint {
+                age_s,
+                least_bytes: least,
+                median_bytes: median,
+                largest_bytes: largest,
+            })
         };
         ages.into_iter().map_while(point).collect()
     }
@@ -171,14 +196,24 @@ impl<'a> Known<'a> {
             .filter(|_| !question.is_thin)?;
         let (windows, runs) = self.needs(row.age_s, hour);
         let cases = windows.len() + runs.len();
-        let more = windows.iter().chain(&runs).filter(|need| **need > bytes as f64).count();
+        let more = windows
+            .iter()
+            .chain(&runs)
+            .filter(|need| **need > bytes as f64)
+            .count();
         let risk = match more {
             0 => Risk::Low,
             more if more * 2 < cases => Risk::Possible,
             _ => Risk::Likely,
         };
         let text = text::planned(question, bytes, row, (more, cases), risk);
-        Some(Planned { bytes, age_s: row.age_s, cases, risk, text })
+        Some(Planned {
+            bytes,
+            age_s: row.age_s,
+            cases,
+            risk,
+            text,
+        })
     }
 }
 

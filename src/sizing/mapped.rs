@@ -74,11 +74,21 @@ struct ProbeAreas {
 impl Mapped {
     /// A map with areas of `step`, of a volume of `length`. Nothing is known before now.
     pub fn new(step: Sectors, length: Sectors, is_thin: bool) -> Self {
-        Self { map: WriteMap::new(step.bytes(), length.bytes()), probes: Vec::new(), is_thin }
+        Self {
+            map: WriteMap::new(step.bytes(), length.bytes()),
+            probes: Vec::new(),
+            is_thin,
+        }
     }
 
     /// So many minutes have passed, with these writes to the map, and these regions on the volume.
-    pub fn advance(&mut self, minutes: u32, written: &[AreaWrites], regions: &[Region], had_discards: bool) {
+    pub fn advance(
+        &mut self,
+        minutes: u32,
+        written: &[AreaWrites],
+        regions: &[Region],
+        had_discards: bool,
+    ) {
         self.map.advance(minutes, written);
         let found: Vec<(&Region, Probe)> = regions
             .iter()
@@ -88,7 +98,10 @@ impl Mapped {
             })
             .collect();
         let is_known = found.len() == self.probes.len()
-            && found.iter().zip(&self.probes).all(|((region, _), known)| region.id == known.id)
+            && found
+                .iter()
+                .zip(&self.probes)
+                .all(|((region, _), known)| region.id == known.id)
             && found.iter().all(|(region, _)| region.written.is_some());
         if !is_known {
             self.begin(&found);
@@ -109,28 +122,55 @@ impl Mapped {
             start: region.start.bytes(),
             length: region.length.bytes(),
             probability: probe.probability,
-            areas: Areas::new(region.areas().min(MOST_OF_PROBE), region.step.bytes(), self.is_thin),
+            areas: Areas::new(
+                region.areas().min(MOST_OF_PROBE),
+                region.step.bytes(),
+                self.is_thin,
+            ),
         };
         self.probes = found.iter().filter(|_| are_complete).map(probe).collect();
     }
 
     /// The curves of all chunk sizes that the probes tell; without probes there is none.
     pub fn curve(&self, at: Timestamp) -> Curve {
-        let Self { map, probes, is_thin } = self;
+        let Self {
+            map,
+            probes,
+            is_thin,
+        } = self;
         let curves: Vec<Curve> = probes.iter().map(|probe| probe.areas.curve(at)).collect();
         let Some(first) = curves.first() else {
-            return Curve { at, is_thin: *is_thin, measured_min: 0, discarded_min: None, chunks: Vec::new() };
+            return Curve {
+                at,
+                is_thin: *is_thin,
+                measured_min: 0,
+                discarded_min: None,
+                chunks: Vec::new(),
+            };
         };
         let fits = |of: &&ChunkCurve| probes.iter().all(|probe| of.bytes <= probe.length);
-        let chunks = first.chunks.iter().filter(fits).map(|of| of_chunk(map, probes, &curves, of));
-        Curve { chunks: chunks.collect(), ..first.clone() }
+        let chunks = first
+            .chunks
+            .iter()
+            .filter(fits)
+            .map(|of| of_chunk(map, probes, &curves, of));
+        Curve {
+            chunks: chunks.collect(),
+            ..first.clone()
+        }
     }
 }
 
 impl WriteMap {
     fn new(step: u64, length: u64) -> Self {
         let count = length.div_ceil(step).min(MAX_AREAS) as usize;
-        Self { step, length, totals: vec![(0, 0); count], hours: [vec![0; count]].into(), minutes: 0 }
+        Self {
+            step,
+            length,
+            totals: vec![(0, 0); count],
+            hours: [vec![0; count]].into(),
+            minutes: 0,
+        }
     }
 
     /// So many minutes have passed, in which these writes were made.
@@ -141,13 +181,24 @@ impl WriteMap {
             self.hours.push_front(vec![0; self.totals.len()]);
             self.hours.truncate(HOURS + 1);
         }
-        let Some(hour) = self.hours.front_mut() else { return };
-        for AreaWrites { area, writes, sectors } in written {
-            let (Some(total), Some(of_hour)) = (self.totals.get_mut(*area), hour.get_mut(*area)) else {
+        let Some(hour) = self.hours.front_mut() else {
+            return;
+        };
+        for AreaWrites {
+            area,
+            writes,
+            sectors,
+        } in written
+        {
+            let (Some(total), Some(of_hour)) = (self.totals.get_mut(*area), hour.get_mut(*area))
+            else {
                 continue;
             };
             let bounded = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-            *total = match (total.0.checked_add(bounded(*writes)), total.1.checked_add(bounded(sectors.0))) {
+            *total = match (
+                total.0.checked_add(bounded(*writes)),
+                total.1.checked_add(bounded(sectors.0)),
+            ) {
                 (Some(count), Some(of_sectors)) => (count, of_sectors),
                 // Only the ratio of the two matters.
                 _ => (total.0 / 2, total.1 / 2),
@@ -160,9 +211,14 @@ impl WriteMap {
     fn writes(&self, area: usize) -> ByAge<(Writes, Writes)> {
         let (count, sectors) = self.totals[area];
         let sectors_of_one = f64::from(sectors) / f64::from(count.max(1));
-        let writes = |count: f64| Writes { count, sectors: count * sectors_of_one };
-        let mut hours =
-            self.hours.iter().zip(std::iter::once(self.minutes).chain(std::iter::repeat(MINUTES)));
+        let writes = |count: f64| Writes {
+            count,
+            sectors: count * sectors_of_one,
+        };
+        let mut hours = self
+            .hours
+            .iter()
+            .zip(std::iter::once(self.minutes).chain(std::iter::repeat(MINUTES)));
         let mut hour = hours.next();
         // What was written in all hours within the age, and their minutes.
         let (mut before, mut begin) = (0.0, 0);
@@ -172,10 +228,15 @@ impl WriteMap {
                 begin += minutes;
                 hour = hours.next();
             }
-            let (of_hour, minutes) =
-                hour.map_or((0.0, 1), |(counts, minutes)| (f64::from(counts[area]), minutes));
+            let (of_hour, minutes) = hour.map_or((0.0, 1), |(counts, minutes)| {
+                (f64::from(counts[area]), minutes)
+            });
             let part = f64::from(age - begin) / f64::from(minutes.max(1));
-            let at_most = if age > begin { before + of_hour } else { before };
+            let at_most = if age > begin {
+                before + of_hour
+            } else {
+                before
+            };
             (writes(before + of_hour * part), writes(at_most))
         })
     }
@@ -187,7 +248,9 @@ impl WriteMap {
     }
 
     fn area_at(&self, start: u64) -> Option<usize> {
-        usize::try_from(start / self.step).ok().filter(|area| *area < self.totals.len())
+        usize::try_from(start / self.step)
+            .ok()
+            .filter(|area| *area < self.totals.len())
     }
 
     /// The size of an area; the last one may be smaller.
@@ -198,10 +261,13 @@ impl WriteMap {
     /// Whether something passed through an area once, from end to end.
     fn is_passed(&self, area: usize) -> bool {
         let is_written = |counts: &Vec<u16>| counts[area] > 0;
-        let (latest, earliest) =
-            (self.hours.iter().position(is_written), self.hours.iter().rposition(is_written));
-        let is_short =
-            latest.zip(earliest).is_some_and(|(latest, earliest)| earliest - latest < HOURS_OF_A_PASS);
+        let (latest, earliest) = (
+            self.hours.iter().position(is_written),
+            self.hours.iter().rposition(is_written),
+        );
+        let is_short = latest
+            .zip(earliest)
+            .is_some_and(|(latest, earliest)| earliest - latest < HOURS_OF_A_PASS);
         let (_, all) = self.writes(area)[AGES_MIN.len() - 1];
         self.hours.len() >= LEAST_HOURS
             && is_short
@@ -221,7 +287,9 @@ impl WriteMap {
                 continue;
             }
             // The mean size of a write is the same at each age.
-            let missed = writes[AGES_MIN.len() - 1].0.missed_by_one(chunks, chunk as f64);
+            let missed = writes[AGES_MIN.len() - 1]
+                .0
+                .missed_by_one(chunks, chunk as f64);
             for (sum, (writes, at_most)) in sums.iter_mut().zip(writes) {
                 sum.at_random += chunks * (1.0 - missed.powf(writes.count));
                 sum.at_most += at_most.most_chunks(chunks);
@@ -231,28 +299,59 @@ impl WriteMap {
     }
 }
 
-fn of_chunk(map: &WriteMap, probes: &[ProbeAreas], curves: &[Curve], of: &ChunkCurve) -> ChunkCurve {
+fn of_chunk(
+    map: &WriteMap,
+    probes: &[ProbeAreas],
+    curves: &[Curve],
+    of: &ChunkCurve,
+) -> ChunkCurve {
     let expected = map.expected(of.bytes);
-    let areas: Vec<_> = probes.iter().filter_map(|probe| map.writes_at(probe.start)).collect();
-    let is_passed = |probe: &ProbeAreas| map.area_at(probe.start).is_some_and(|area| map.is_passed(area));
-    let is_passed: Vec<bool> = probes.iter().map(is_passed).collect();
-    let counts =
-        |curve: &Curve| curve.chunks.iter().find(|other| other.bytes == of.bytes).map(|of| of.counts.clone());
-    let counts: Vec<Vec<u64>> = curves.iter().filter_map(counts).collect();
-    let estimates: Vec<Estimate> = (0..of.counts.len())
-        .map(|age| {
-            let found =
-                probes.iter().zip(&areas).zip(&counts).map(|((probe, (writes, bytes)), counts)| Found {
-                    chunks: counts[age] as f64 * *bytes as f64 / probe.length as f64,
-                    expected: writes[age].0.expected_chunks(bytes.div_ceil(of.bytes) as f64, of.bytes as f64),
-                    probability: probe.probability,
-                });
-            let found = found.zip(&is_passed).filter(|(_, is_passed)| !**is_passed).map(|(found, _)| found);
-            let Expected { at_random, at_most, passed } = expected[age];
-            let found = estimate(&found.collect::<Vec<_>>(), at_random, at_most);
-            Estimate { least: found.least + passed, chunks: found.chunks + passed, most: found.most + passed }
-        })
+    let areas: Vec<_> = probes
+        .iter()
+        .filter_map(|probe| map.writes_at(probe.start))
         .collect();
+    let is_passed = |probe: &ProbeAreas| {
+        map.area_at(probe.start)
+            .is_some_and(|area| map.is_passed(area))
+    };
+    let is_passed: Vec<bool> = probes.iter().map(is_passed).collect();
+    let counts = |curve: &Curve| {
+        curve
+            .chunks
+            .iter()
+            .find(|other| other.bytes == of.bytes)
+            .map(|of| of.counts.clone())
+    };
+    let counts: Vec<Vec<u64>> = curves.iter().filter_map(counts).collect();
+    let estimates: Vec<Estimate> =
+        (0..of.counts.len())
+            .map(|age| {
+                let found = probes.iter().zip(&areas).zip(&counts).map(
+                    |((probe, (writes, bytes)), counts)| Found {
+                        chunks: counts[age] as f64 * *bytes as f64 / probe.length as f64,
+                        expected: writes[age]
+                            .0
+                            .expected_chunks(bytes.div_ceil(of.bytes) as f64, of.bytes as f64),
+                        probability: probe.probability,
+                    },
+                );
+                let found = found
+                    .zip(&is_passed)
+                    .filter(|(_, is_passed)| !**is_passed)
+                    .map(|(found, _)| found);
+                let Expected {
+                    at_random,
+                    at_most,
+                    passed,
+                } = expected[age];
+                let found = estimate(&found.collect::<Vec<_>>(), at_random, at_most);
+                Estimate {
+                    least: found.least + passed,
+                    chunks: found.chunks + passed,
+                    most: found.most + passed,
+                }
+            })
+            .collect();
     // A longer window holds all chunks of a shorter one.
     let rising = |value: fn(&Estimate) -> f64| {
         let mut most = 0.0_f64;

@@ -81,17 +81,26 @@ impl Tracker {
     ) -> Vec<(Arc<str>, Arc<Curve>)> {
         self.now_us += interval.elapsed_us;
         let now_us = self.now_us;
-        let Some(regions) = &interval.touched else { return Vec::new() };
+        let Some(regions) = &interval.touched else {
+            return Vec::new();
+        };
         let known = Arc::make_mut(known);
         let mut due = Vec::new();
         let mut seen: Vec<Arc<str>> = Vec::new();
         for of_volume in regions.chunk_by(|a, b| a.dm_uuid == b.dm_uuid) {
             // Only one region of a volume counts, and a map's probes with it.
             let is_main = |region: &&Region| matches!(region.role, Role::Whole | Role::Map { .. });
-            let Some(region) = of_volume.iter().find(is_main) else { continue };
-            let Some((volume, device)) = volume_of(region, interval) else { continue };
+            let Some(region) = of_volume.iter().find(is_main) else {
+                continue;
+            };
+            let Some((volume, device)) = volume_of(region, interval) else {
+                continue;
+            };
             seen.push(Arc::clone(&volume.uuid));
-            let discarded = interval.devices.get(device).and_then(|device| device.counters);
+            let discarded = interval
+                .devices
+                .get(device)
+                .and_then(|device| device.counters);
             let discarded = discarded.map(|counters| counters.sectors_discarded);
             let tracked = self.tracked(volume, region, interval.at, discarded);
             let is_due = tracked.take(region, of_volume, (now_us, interval.at), discarded);
@@ -126,9 +135,20 @@ impl Tracker {
         let begin = || {
             let counted = Counted::begin(region, volume.pool.is_some());
             let curve = Arc::new(counted.curve(at));
-            Tracked { identity, counted, since: at, read_us, minutes: 0, stored_hours: 0, discarded, curve }
+            Tracked {
+                identity,
+                counted,
+                since: at,
+                read_us,
+                minutes: 0,
+                stored_hours: 0,
+                discarded,
+                curve,
+            }
         };
-        self.volumes.entry(Arc::clone(&volume.uuid)).or_insert_with(begin)
+        self.volumes
+            .entry(Arc::clone(&volume.uuid))
+            .or_insert_with(begin)
     }
 }
 
@@ -136,7 +156,11 @@ impl Counted {
     fn begin(region: &Region, is_thin: bool) -> Self {
         match region.role {
             Role::Map { .. } => Self::Estimated(Mapped::new(region.step, region.length, is_thin)),
-            _ => Self::Whole(Areas::new(region.areas().min(MOST_AREAS), region.step.bytes(), is_thin)),
+            _ => Self::Whole(Areas::new(
+                region.areas().min(MOST_AREAS),
+                region.step.bytes(),
+                is_thin,
+            )),
         }
     }
 
@@ -174,11 +198,14 @@ impl Tracked {
         self.read_us += passed * US_OF_A_MINUTE;
         let passed = u32::try_from(passed).unwrap_or(u32::MAX);
         self.minutes = self.minutes.saturating_add(passed);
-        let had_discards = discarded.zip(self.discarded).is_some_and(|(now, before)| now != before);
+        let had_discards = discarded
+            .zip(self.discarded)
+            .is_some_and(|(now, before)| now != before);
         self.discarded = discarded.or(self.discarded);
         // What was written before the beginning belongs to no window.
         if self.minutes > 0 {
-            self.counted.advance(region, of_volume, passed, had_discards);
+            self.counted
+                .advance(region, of_volume, passed, had_discards);
         }
         let is_due = self.minutes / MINUTES_OF_A_CURVE > self.stored_hours;
         self.stored_hours = self.minutes / MINUTES_OF_A_CURVE;

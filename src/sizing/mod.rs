@@ -16,9 +16,9 @@ mod measured;
 pub mod placement;
 pub mod probes;
 mod question;
-mod text;
 #[cfg(test)]
 mod tests;
+mod text;
 
 pub use advice::{CurvePoint, HourRow, Hours, Planned, Risk, SizeAdvice, SizeRow};
 pub use advise::{advise, next_snapshot};

@@ -19,7 +19,10 @@ pub fn place(
 ) -> Vec<NewRegion> {
     let length_of = |area: usize| map.step.min(map.length - area as u64 * map.step);
     let expected = writes.iter().enumerate().map(|(area, writes)| {
-        writes.expected_chunks(length_of(area).div_ceil(chunk) as f64, (chunk * SECTOR) as f64)
+        writes.expected_chunks(
+            length_of(area).div_ceil(chunk) as f64,
+            (chunk * SECTOR) as f64,
+        )
     });
     let choices = choose(&expected.collect::<Vec<f64>>(), PROBES, random());
     let count = choices.len();
@@ -29,9 +32,17 @@ pub fn place(
         // One of the parts of the area, all as large as the probe.
         let part = (random() * (of_area / length) as f64) as u64;
         let start = choice.area as u64 * map.step + part * length;
-        let probe = Probe { index, count, probability: choice.probability };
+        let probe = Probe {
+            index,
+            count,
+            probability: choice.probability,
+        };
         let label = Label::new(created_ms, Role::Probe(probe));
-        NewRegion { place: Place::Extent { start, length }, step: chunk, label }
+        NewRegion {
+            place: Place::Extent { start, length },
+            step: chunk,
+            label,
+        }
     };
     choices.iter().enumerate().map(region).collect()
 }
@@ -44,19 +55,41 @@ mod tests {
     fn probes_are_in_the_areas_that_are_written_to() {
         // Areas of 4 MiB, the last one of 1 MiB; chunks of 4 KiB.
         let label = Label::parse("1/map/8");
-        let map = RegionEntry { id: 0, start: 0, length: 8192 * 9 + 2048, step: 8192, label };
+        let map = RegionEntry {
+            id: 0,
+            start: 0,
+            length: 8192 * 9 + 2048,
+            step: 8192,
+            label,
+        };
         let mut writes = vec![Writes::default(); 10];
-        writes[2] = Writes { count: 500.0, sectors: 4000.0 };
-        writes[9] = Writes { count: 50.0, sectors: 400.0 };
+        writes[2] = Writes {
+            count: 500.0,
+            sectors: 4000.0,
+        };
+        writes[9] = Writes {
+            count: 50.0,
+            sectors: 400.0,
+        };
         let regions = place(&map, 8, &writes, 7, || 0.999);
-        let has =
-            |start, length| regions.iter().any(|region| region.place == Place::Extent { start, length });
-        assert!(has(8192 * 2 + 4096, 4096) && has(8192 * 9, 2048), "{regions:?}");
+        let has = |start, length| {
+            regions
+                .iter()
+                .any(|region| region.place == Place::Extent { start, length })
+        };
+        assert!(
+            has(8192 * 2 + 4096, 4096) && has(8192 * 9, 2048),
+            "{regions:?}"
+        );
         let is_one_of_all = |region: &NewRegion| match region.label.role {
             Role::Probe(probe) => probe.count == regions.len(),
             _ => false,
         };
-        assert!(regions.iter().all(|region| region.step == 8 && is_one_of_all(region)));
+        assert!(
+            regions
+                .iter()
+                .all(|region| region.step == 8 && is_one_of_all(region))
+        );
         assert!(place(&map, 8, &[Writes::default(); 10], 7, || 0.5).is_empty());
     }
 }

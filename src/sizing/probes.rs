@@ -73,7 +73,10 @@ pub fn choose(expected: &[f64], count: usize, start: f64) -> Vec<Choice> {
         let size = expected + mean;
         sum += size;
         if next < sum {
-            choices.push(Choice { area, probability: (size / step).min(1.0) });
+            choices.push(Choice {
+                area,
+                probability: (size / step).min(1.0),
+            });
         }
         while next < sum {
             next += step;
@@ -102,15 +105,24 @@ pub struct Estimate {
 
 /// The chunks written in the whole volume. `expected` is the sum over all areas, and `most` what cannot be exceeded.
 pub fn estimate(found: &[Found], expected: f64, most: f64) -> Estimate {
-    let weighted =
-        |value: fn(&Found) -> f64| found.iter().map(|one| value(one) / one.probability).sum::<f64>();
+    let weighted = |value: fn(&Found) -> f64| {
+        found
+            .iter()
+            .map(|one| value(one) / one.probability)
+            .sum::<f64>()
+    };
     let (chunks, base) = (weighted(|one| one.chunks), weighted(|one| one.expected));
     if base <= 0.0 {
         // No probe saw a write, so nothing corrects what the writes suggest.
-        return Estimate { least: 0.0, chunks: expected.min(most), most };
+        return Estimate {
+            least: 0.0,
+            chunks: expected.min(most),
+            most,
+        };
     }
     let estimated = chunks / base * expected;
-    let error = (STUDENT * ratio_error(found, chunks, base) * expected).max(LEAST_ERROR * estimated);
+    let error =
+        (STUDENT * ratio_error(found, chunks, base) * expected).max(LEAST_ERROR * estimated);
     // What cannot be exceeded says nothing about how much less it may be.
     Estimate {
         least: (estimated - error).clamp(0.0, most),
@@ -126,10 +138,17 @@ fn ratio_error(found: &[Found], chunks: f64, base: f64) -> f64 {
     let without = |one: &Found| {
         let rest = base - one.expected / one.probability;
         // One that has all of the weight tells nothing about the others.
-        if rest > base * f64::EPSILON { (chunks - one.chunks / one.probability) / rest } else { 0.0 }
+        if rest > base * f64::EPSILON {
+            (chunks - one.chunks / one.probability) / rest
+        } else {
+            0.0
+        }
     };
     let count = found.len() as f64;
-    let squares = found.iter().map(|one| (without(one) - ratio).powi(2)).sum::<f64>();
+    let squares = found
+        .iter()
+        .map(|one| (without(one) - ratio).powi(2))
+        .sum::<f64>();
     (squares * (count - 1.0) / count).sqrt()
 }
 
@@ -138,37 +157,65 @@ mod tests {
     use super::*;
 
     fn blocks(count: f64) -> Writes {
-        Writes { count, sectors: count * SECTORS_OF_BLOCK }
+        Writes {
+            count,
+            sectors: count * SECTORS_OF_BLOCK,
+        }
     }
 
     #[test]
     fn writes_at_random_places_touch_fewer_chunks_than_there_are_writes() {
-        let rounded =
-            |writes: Writes, chunks, chunk| (writes.expected_chunks(chunks, chunk) * 10.0).round() / 10.0;
+        let rounded = |writes: Writes, chunks, chunk| {
+            (writes.expected_chunks(chunks, chunk) * 10.0).round() / 10.0
+        };
         assert_eq!(rounded(blocks(0.0), 256.0, 4096.0), 0.0);
         assert_eq!(rounded(blocks(1.0), 256.0, 4096.0), 1.0);
         // 256 (1 - (255/256)^256)
         assert_eq!(rounded(blocks(256.0), 256.0, 4096.0), 162.0);
         assert_eq!(rounded(blocks(1e6), 256.0, 4096.0), 256.0);
         // 64 KiB each: 16 chunks of 4 KiB, or 1 and 15/16 of 64 KiB.
-        let large = Writes { count: 1.0, sectors: 128.0 };
+        let large = Writes {
+            count: 1.0,
+            sectors: 128.0,
+        };
         assert_eq!(rounded(large, 256.0, 4096.0), 16.0);
         assert_eq!(rounded(large, 16.0, 65536.0), 1.9);
-        assert_eq!(rounded(Writes { count: 3.0, sectors: 3.0 }, 256.0, 4096.0), 3.0);
-        assert_eq!((large.most_chunks(256.0), large.most_chunks(4.0)), (16.0, 4.0));
+        assert_eq!(
+            rounded(
+                Writes {
+                    count: 3.0,
+                    sectors: 3.0
+                },
+                256.0,
+                4096.0
+            ),
+            3.0
+        );
+        assert_eq!(
+            (large.most_chunks(256.0), large.most_chunks(4.0)),
+            (16.0, 4.0)
+        );
     }
 
     #[test]
     fn areas_with_more_writes_are_chosen_more_often() {
-        let expected: Vec<f64> = (0..1000).map(|area| if area < 10 { 100.0 } else { 0.1 }).collect();
+        let expected: Vec<f64> = (0..1000)
+            .map(|area| if area < 10 { 100.0 } else { 0.1 })
+            .collect();
         let mut hot = 0;
         for start in 0..100 {
             let choices = choose(&expected, 32, f64::from(start) / 100.0);
             hot += choices.iter().filter(|choice| choice.area < 10).count();
             let sum: f64 = choices.iter().map(|choice| 1.0 / choice.probability).sum();
-            assert!((300.0..3000.0).contains(&sum), "about as many as there are areas: {sum}");
+            assert!(
+                (300.0..3000.0).contains(&sum),
+                "about as many as there are areas: {sum}"
+            );
         }
-        assert_eq!(hot, 1000, "each of them each time: their share is more than one probe");
+        assert_eq!(
+            hot, 1000,
+            "each of them each time: their share is more than one probe"
+        );
         assert_eq!(choose(&[0.0; 10], 32, 0.5), []);
         assert_eq!(choose(&[], 32, 0.5), []);
     }
@@ -189,20 +236,28 @@ mod tests {
             .collect();
         let found = estimate(&found, sum, f64::INFINITY);
         assert!((found.chunks - sum / 3.0).abs() < 1e-6);
-        assert!((found.most - found.chunks * 1.01).abs() < 1e-6, "at least one percent");
+        assert!(
+            (found.most - found.chunks * 1.01).abs() < 1e-6,
+            "at least one percent"
+        );
     }
 
     #[test]
     fn the_interval_holds_the_truth() {
         let mut seed = 1_u64;
         let mut random = || {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (seed >> 11) as f64 / (1_u64 << 53) as f64
         };
         let mut held = 0;
         for _ in 0..200 {
             let expected: Vec<f64> = (0..1000).map(|_| 256.0 * random().powi(4)).collect();
-            let truth: Vec<f64> = expected.iter().map(|expected| expected * random()).collect();
+            let truth: Vec<f64> = expected
+                .iter()
+                .map(|expected| expected * random())
+                .collect();
             let (sum, whole): (f64, f64) = (expected.iter().sum(), truth.iter().sum());
             let choices = choose(&expected, PROBES, random());
             let of_area = |choice: &Choice| Found {
@@ -210,8 +265,11 @@ mod tests {
                 expected: expected[choice.area],
                 probability: choice.probability,
             };
-            let Estimate { least, most, .. } =
-                estimate(&choices.iter().map(of_area).collect::<Vec<_>>(), sum, f64::INFINITY);
+            let Estimate { least, most, .. } = estimate(
+                &choices.iter().map(of_area).collect::<Vec<_>>(),
+                sum,
+                f64::INFINITY,
+            );
             held += usize::from((least..=most).contains(&whole));
         }
         assert!(held >= 180, "95 % of 200, but {held}");
@@ -219,10 +277,19 @@ mod tests {
 
     #[test]
     fn what_cannot_be_exceeded_does_not_make_the_interval_smaller_below() {
-        let found = |chunks: f64| Found { chunks, expected: 10.0, probability: 0.1 };
-        let probes: Vec<Found> =
-            (0..32).map(|index| found(if index % 2 == 0 { 6.0 } else { 14.0 })).collect();
-        let Estimate { least, chunks, most } = estimate(&probes, 1000.0, 1000.0);
+        let found = |chunks: f64| Found {
+            chunks,
+            expected: 10.0,
+            probability: 0.1,
+        };
+        let probes: Vec<Found> = (0..32)
+            .map(|index| found(if index % 2 == 0 { 6.0 } else { 14.0 }))
+            .collect();
+        let Estimate {
+            least,
+            chunks,
+            most,
+        } = estimate(&probes, 1000.0, 1000.0);
         assert_eq!((chunks, most), (1000.0, 1000.0));
         assert!((840.0..870.0).contains(&least), "{least}");
     }
@@ -231,8 +298,16 @@ mod tests {
     #[test]
     fn a_probe_with_much_weight_widens_the_interval() {
         let found = |index: usize| match index {
-            0 => Found { chunks: 300.0, expected: 150.0, probability: 0.1 },
-            _ => Found { chunks: 10.0, expected: 10.0, probability: 0.1 },
+            0 => Found {
+                chunks: 300.0,
+                expected: 150.0,
+                probability: 0.1,
+            },
+            _ => Found {
+                chunks: 10.0,
+                expected: 10.0,
+                probability: 0.1,
+            },
         };
         let probes: Vec<Found> = (0..32).map(found).collect();
         let Estimate { least, chunks, .. } = estimate(&probes, 1000.0, f64::INFINITY);
@@ -241,8 +316,19 @@ mod tests {
 
     #[test]
     fn without_a_write_in_any_probe_the_writes_alone_tell() {
-        let unseen = Found { chunks: 0.0, expected: 0.0, probability: 0.1 };
-        assert_eq!(estimate(&[unseen], 5.0, 6.0), Estimate { least: 0.0, chunks: 5.0, most: 6.0 });
+        let unseen = Found {
+            chunks: 0.0,
+            expected: 0.0,
+            probability: 0.1,
+        };
+        assert_eq!(
+            estimate(&[unseen], 5.0, 6.0),
+            Estimate {
+                least: 0.0,
+                chunks: 5.0,
+                most: 6.0
+            }
+        );
         assert_eq!(estimate(&[], 0.0, 0.0), Estimate::default());
     }
 }

@@ -36,8 +36,9 @@ impl<'a> Question<'a> {
         if !volume.may_have_snapshots() {
             return None;
         }
-        let is_its =
-            |job: &&Job| job.vg.as_ref() == Some(&volume.vg) && job.origin.as_ref() == Some(&volume.lv);
+        let is_its = |job: &&Job| {
+            job.vg.as_ref() == Some(&volume.vg) && job.origin.as_ref() == Some(&volume.lv)
+        };
         let group = interval.topology.group(&volume.vg);
         let is_thin = volume.pool.is_some();
         let is_alike = |job: &&Job| job.setup.is_thick() != is_thin;
@@ -46,8 +47,14 @@ impl<'a> Question<'a> {
             lv: &volume.lv,
             is_thin,
             origin_bytes: volume.size,
-            extent: group.and_then(|group| group.extent).unwrap_or(DEFAULT_EXTENT),
-            free: if is_thin { free_in_pool(volume, interval) } else { group.and_then(|group| group.free) },
+            extent: group
+                .and_then(|group| group.extent)
+                .unwrap_or(DEFAULT_EXTENT),
+            free: if is_thin {
+                free_in_pool(volume, interval)
+            } else {
+                group.and_then(|group| group.free)
+            },
             runs: ended
                 .filter(is_its)
                 .filter(is_alike)
@@ -69,7 +76,9 @@ fn configured_bytes(volume: &Volume, interval: &Interval) -> Option<u64> {
 
 fn free_in_pool(volume: &Volume, interval: &Interval) -> Option<u64> {
     let pool = interval.topology.pool_of(volume)?;
-    let (_, state) = interval.volumes().find(|(other, _)| other.uuid == pool.uuid)?;
+    let (_, state) = interval
+        .volumes()
+        .find(|(other, _)| other.uuid == pool.uuid)?;
     let fill = state.fill.filter(|fill| fill.unit > 0)?;
     Some(fill.total_bytes().saturating_sub(fill.used_bytes()))
 }

@@ -26,25 +26,49 @@ fn only(areas: Range<usize>) -> Vec<Range<usize>> {
 }
 
 fn counts(areas: &Areas, bytes: u64) -> Vec<u64> {
-    areas.curve(at(0)).chunks.into_iter().find(|of| of.bytes == bytes).unwrap().counts
+    areas
+        .curve(at(0))
+        .chunks
+        .into_iter()
+        .find(|of| of.bytes == bytes)
+        .unwrap()
+        .counts
 }
 
 /// The same as counting the distinct areas of the last minutes, for each age.
 #[test]
 fn all_ages_follow_from_the_last_minute_of_each_area() {
-    let writes = [vec![0..3, 7..8], only(2..5), vec![], vec![9..12, 0..1], only(2..3)];
+    let writes = [
+        vec![0..3, 7..8],
+        only(2..5),
+        vec![],
+        vec![9..12, 0..1],
+        only(2..3),
+    ];
     let mut areas = Areas::new(16, 4096, false);
     for written in &writes {
         areas.advance(1, written, false);
     }
     let distinct = |minutes: usize| {
-        let mut seen: Vec<usize> = writes[5 - minutes..].iter().flatten().cloned().flatten().collect();
+        let mut seen: Vec<usize> = writes[5 - minutes..]
+            .iter()
+            .flatten()
+            .cloned()
+            .flatten()
+            .collect();
         seen.sort_unstable();
         seen.dedup();
         seen.len() as u64
     };
-    assert_eq!(counts(&areas, 4096), [distinct(1), distinct(2), distinct(3), distinct(5)]);
-    assert_eq!(counts(&areas, 16384)[3], 3, "areas 0, 2 and 3 are in the first chunk, and so on");
+    assert_eq!(
+        counts(&areas, 4096),
+        [distinct(1), distinct(2), distinct(3), distinct(5)]
+    );
+    assert_eq!(
+        counts(&areas, 16384)[3],
+        3,
+        "areas 0, 2 and 3 are in the first chunk, and so on"
+    );
 }
 
 #[test]
@@ -53,7 +77,11 @@ fn ages_beyond_the_measured_time_are_unknown() {
     assert_eq!(counts(&areas, 65536), Vec::<u64>::new());
     areas.advance(1, &only(0..1), false);
     assert_eq!(counts(&areas, 65536), [1]);
-    assert_eq!(areas.curve(at(0)).chunks.len(), 3, "smaller chunks than the areas are unknown");
+    assert_eq!(
+        areas.curve(at(0)).chunks.len(),
+        3,
+        "smaller chunks than the areas are unknown"
+    );
 }
 
 #[test]
@@ -89,16 +117,28 @@ fn windows_with_discards_are_left_out() {
     measured.add(Arc::new(areas.curve(at(240))));
     areas.advance(60, &only(0..1), true);
     measured.add(Arc::new(areas.curve(at(300))));
-    let advice = advise(&Question { measured: Some(&measured), ..question(Vec::new()) }).unwrap();
+    let advice = advise(&Question {
+        measured: Some(&measured),
+        ..question(Vec::new())
+    })
+    .unwrap();
     let hour = &advice.rows[0];
     assert_eq!((hour.windows, hour.windows_with_discards), (4, 1));
-    assert!(advice.table().write(Style::Plain).contains("4 (1 left out)"));
+    assert!(
+        advice
+            .table()
+            .write(Style::Plain)
+            .contains("4 (1 left out)")
+    );
 }
 
 #[test]
 fn a_growth_is_known_between_its_points_and_a_little_beyond() {
     let growth = Growth(vec![(60.0, 100.0), (120.0, 150.0)]);
-    assert_eq!([30.0, 60.0, 90.0, 120.0].map(|age| growth.at(age)), [50.0, 100.0, 125.0, 150.0].map(Some));
+    assert_eq!(
+        [30.0, 60.0, 90.0, 120.0].map(|age| growth.at(age)),
+        [50.0, 100.0, 125.0, 150.0].map(Some)
+    );
     assert_eq!((growth.at(144.0), growth.at(151.0)), (Some(180.0), None));
 }
 
@@ -131,9 +171,15 @@ fn question(runs: Vec<Run>) -> Question<'static> {
 #[test]
 fn finished_snapshots_tell_the_size_of_the_next_one() {
     let advice = advise(&question(vec![run(60.0, 20, false), run(60.0, 30, false)])).unwrap();
-    assert_eq!((advice.usual_s, advice.setting.as_deref()), (Some(3600.0), Some("[lvm]\nlvsize=60M")));
+    assert_eq!(
+        (advice.usual_s, advice.setting.as_deref()),
+        (Some(3600.0), Some("[lvm]\nlvsize=60M"))
+    );
     let row = &advice.rows[0];
-    assert_eq!((row.windows, row.median_bytes / MIB, row.largest_bytes / MIB), (2, 25, 30));
+    assert_eq!(
+        (row.windows, row.median_bytes / MIB, row.largest_bytes / MIB),
+        (2, 25, 30)
+    );
     let planned = advice.planned.unwrap();
     assert_eq!(
         (planned.risk, &*planned.text),
@@ -143,8 +189,14 @@ fn finished_snapshots_tell_the_size_of_the_next_one() {
              1 h 00 min is 30.0 MiB."
         )
     );
-    assert_eq!(advice.basis, "Known from 2 finished snapshots of vg0/mysql.");
-    assert_eq!(advice.room.as_deref(), Some("Volume group vg0 has 256 MiB free."));
+    assert_eq!(
+        advice.basis,
+        "Known from 2 finished snapshots of vg0/mysql."
+    );
+    assert_eq!(
+        advice.room.as_deref(),
+        Some("Volume group vg0 has 256 MiB free.")
+    );
 }
 
 #[test]
@@ -159,43 +211,93 @@ fn a_longer_age_needs_no_less_though_fewer_windows_are_known() {
 
 #[test]
 fn a_pool_grows_while_a_snapshot_exists() {
-    let thin = Question { is_thin: true, free: Some(50 * MIB), ..question(vec![run(60.0, 30, false)]) };
+    let thin = Question {
+        is_thin: true,
+        free: Some(50 * MIB),
+        ..question(vec![run(60.0, 30, false)])
+    };
     let advice = advise(&thin).unwrap();
-    assert_eq!((advice.suggested_bytes, advice.setting, advice.planned), (Some(60 * MIB), None, None));
+    assert_eq!(
+        (advice.suggested_bytes, advice.setting, advice.planned),
+        (Some(60 * MIB), None, None)
+    );
     assert_eq!(
         advice.room.as_deref(),
-        Some("Within 1 h 00 min, the pool may grow by 60.0 MiB. It has 50.0 MiB free, which is too little.")
+        Some(
+            "Within 1 h 00 min, the pool may grow by 60.0 MiB. It has 50.0 MiB free, which is too little."
+        )
     );
-    assert!(advice.limits.ends_with("is also that of its other volumes."), "{}", advice.limits);
+    assert!(
+        advice
+            .limits
+            .ends_with("is also that of its other volumes."),
+        "{}",
+        advice.limits
+    );
 }
 
 #[test]
 fn the_size_that_mylvmbackup_will_use_counts_unless_the_client_plans_another() {
     let text = |configured_bytes, planned_bytes| {
         let runs = vec![run(60.0, 30, false)];
-        let question = Question { configured_bytes, planned_bytes, ..question(runs) };
-        next_snapshot(&question).unwrap().text.split(" is ").next().unwrap().to_string()
+        let question = Question {
+            configured_bytes,
+            planned_bytes,
+            ..question(runs)
+        };
+        next_snapshot(&question)
+            .unwrap()
+            .text
+            .split(" is ")
+            .next()
+            .unwrap()
+            .to_string()
     };
     assert_eq!(text(None, None), "64.0 MiB, as the last one had,");
-    assert_eq!(text(Some(50 * MIB), None), "50.0 MiB, as mylvmbackup.conf says,");
-    assert_eq!(text(Some(50 * MIB), Some(40 * MIB)), "40.0 MiB, as planned,");
+    assert_eq!(
+        text(Some(50 * MIB), None),
+        "50.0 MiB, as mylvmbackup.conf says,"
+    );
+    assert_eq!(
+        text(Some(50 * MIB), Some(40 * MIB)),
+        "40.0 MiB, as planned,"
+    );
 }
 
 #[test]
 fn a_size_that_half_of_the_runs_exceed_is_likely_to_overflow() {
     let with = |runs, planned_bytes| {
-        let question = Question { planned_bytes: Some(planned_bytes), ..question(runs) };
+        let question = Question {
+            planned_bytes: Some(planned_bytes),
+            ..question(runs)
+        };
         advise(&question).unwrap().planned.unwrap().risk
     };
-    let runs = vec![run(60.0, 20, false), run(60.0, 30, false), run(60.0, 40, false)];
+    let runs = vec![
+        run(60.0, 20, false),
+        run(60.0, 30, false),
+        run(60.0, 40, false),
+    ];
     assert_eq!(with(runs.clone(), 48 * MIB), Risk::Low);
     assert_eq!(with(runs.clone(), 36 * MIB), Risk::Possible);
     assert_eq!(with(runs, 24 * MIB), Risk::Likely);
     // Full after half an hour, it would have needed 128 MiB.
-    assert_eq!(with(vec![run(60.0, 20, false), run(60.0, 64, true)], 64 * MIB), Risk::Likely);
-    assert_eq!(with(vec![run(60.0, 20, false), run(60.0, 64, true)], 129 * MIB), Risk::Low);
+    assert_eq!(
+        with(vec![run(60.0, 20, false), run(60.0, 64, true)], 64 * MIB),
+        Risk::Likely
+    );
+    assert_eq!(
+        with(vec![run(60.0, 20, false), run(60.0, 64, true)], 129 * MIB),
+        Risk::Low
+    );
     // What it would have needed after its end is not known.
-    assert_eq!(advise(&question(vec![run(60.0, 64, true)])).unwrap().rows.len(), 1);
+    assert_eq!(
+        advise(&question(vec![run(60.0, 64, true)]))
+            .unwrap()
+            .rows
+            .len(),
+        1
+    );
 }
 
 /// Each hour the volume writes another 1,000 areas, and 100 the same in each minute.
@@ -215,24 +317,40 @@ fn measured(hours: u32) -> Measured {
 #[test]
 fn measured_windows_tell_all_ages_and_chunk_sizes() {
     let measured = measured(26);
-    let question = Question { measured: Some(&measured), ..question(vec![run(60.0, 4, false)]) };
+    let question = Question {
+        measured: Some(&measured),
+        ..question(vec![run(60.0, 4, false)])
+    };
     let advice = advise(&question).unwrap();
     let of = |hours: f64, chunk| {
-        advice.rows.iter().find(|row| row.age_s == hours * 3600.0 && row.chunk_bytes == chunk).unwrap()
+        advice
+            .rows
+            .iter()
+            .find(|row| row.age_s == hours * 3600.0 && row.chunk_bytes == chunk)
+            .unwrap()
     };
     let (hour, three) = (of(1.0, 4096), of(3.0, 4096));
     assert_eq!((hour.windows, three.windows), (27, 24));
     assert_eq!(three.median_bytes, cow_bytes(100 + 3 * 60 * 20, 4096));
     // 100 areas are 7 chunks of 64 KiB, and 3600 neighbouring ones 225 or 226.
     let chunks = (three.median_bytes, of(3.0, 65536).median_bytes);
-    assert!((cow_bytes(232, 65536)..=cow_bytes(234, 65536)).contains(&chunks.1), "{chunks:?}");
-    assert_eq!(three.suggested_bytes, 20 * MIB, "1.2 times 15 MiB, in whole extents");
-    assert_eq!(of(24.0, 4096).suggested_bytes, 4 * MIB * 57, "three windows are few: twice 113 MiB");
     assert!(
-        advice
-            .basis
-            .starts_with("Known from 1 finished snapshot of vg0/mysql, and from 26 measured windows since")
+        (cow_bytes(232, 65536)..=cow_bytes(234, 65536)).contains(&chunks.1),
+        "{chunks:?}"
     );
+    assert_eq!(
+        three.suggested_bytes,
+        20 * MIB,
+        "1.2 times 15 MiB, in whole extents"
+    );
+    assert_eq!(
+        of(24.0, 4096).suggested_bytes,
+        4 * MIB * 57,
+        "three windows are few: twice 113 MiB"
+    );
+    assert!(advice.basis.starts_with(
+        "Known from 1 finished snapshot of vg0/mysql, and from 26 measured windows since"
+    ));
 }
 
 /// Probes in areas that are written to more often, of a volume with 64 areas of 1 MiB. In each minute an area gets as many
@@ -247,24 +365,43 @@ fn estimated(minutes: usize) -> (Mapped, Vec<Vec<u64>>) {
         for (area, of_area) in areas.iter_mut().enumerate() {
             for write in 0..area {
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let chunk = if write % 3 == 0 { 7 } else { (seed >> 33) as usize % 256 };
+                let chunk = if write % 3 == 0 {
+                    7
+                } else {
+                    (seed >> 33) as usize % 256
+                };
                 written[area][chunk] = minute as u64;
                 of_area.push(chunk..chunk + 1);
             }
         }
-        let counts =
-            (1..64).map(|area| AreaWrites { area, writes: area as u64, sectors: Sectors(8 * area as u64) });
+        let counts = (1..64).map(|area| AreaWrites {
+            area,
+            writes: area as u64,
+            sectors: Sectors(8 * area as u64),
+        });
         let regions = choices.iter().enumerate().map(|(index, choice)| Region {
-            number: Number { major: 253, minor: 0 },
+            number: Number {
+                major: 253,
+                minor: 0,
+            },
             dm_uuid: "LVM-x".into(),
             id: index as u64,
             start: Sectors(choice.area as u64 * 2048),
             length: Sectors(2048),
             step: Sectors(8),
-            role: Role::Probe(Probe { index, count: choices.len(), probability: choice.probability }),
+            role: Role::Probe(Probe {
+                index,
+                count: choices.len(),
+                probability: choice.probability,
+            }),
             written: (minute > 0).then(|| Written::Areas(areas[choice.area].clone())),
         });
-        mapped.advance(1, &counts.collect::<Vec<_>>(), &regions.collect::<Vec<_>>(), false);
+        mapped.advance(
+            1,
+            &counts.collect::<Vec<_>>(),
+            &regions.collect::<Vec<_>>(),
+            false,
+        );
     }
     (mapped, written)
 }
@@ -273,14 +410,31 @@ fn estimated(minutes: usize) -> (Mapped, Vec<Vec<u64>>) {
 fn a_map_and_its_probes_tell_about_the_whole_volume() {
     let (mapped, written) = estimated(240);
     let curve = mapped.curve(at(0));
-    assert_eq!(curve.chunks.iter().map(|of| of.bytes).collect::<Vec<_>>(), CHUNKS);
+    assert_eq!(
+        curve.chunks.iter().map(|of| of.bytes).collect::<Vec<_>>(),
+        CHUNKS
+    );
     for (age, minutes) in AGES_MIN.iter().enumerate().filter(|(_, age)| **age <= 240) {
         let since = 240 - u64::from(*minutes) + 1;
-        let truth = written.iter().flatten().filter(|minute| **minute >= since).count() as f64;
+        let truth = written
+            .iter()
+            .flatten()
+            .filter(|minute| **minute >= since)
+            .count() as f64;
         let of = &curve.chunks[0];
-        let (least, found, most) = (of.least[age] as f64, of.counts[age] as f64, of.most[age] as f64);
-        assert!((found / truth - 1.0).abs() < 0.06, "{minutes} min: {found} in place of {truth}");
-        assert!((least..=most).contains(&truth), "{minutes} min: {truth}, not {least} to {most}");
+        let (least, found, most) = (
+            of.least[age] as f64,
+            of.counts[age] as f64,
+            of.most[age] as f64,
+        );
+        assert!(
+            (found / truth - 1.0).abs() < 0.06,
+            "{minutes} min: {found} in place of {truth}"
+        );
+        assert!(
+            (least..=most).contains(&truth),
+            "{minutes} min: {truth}, not {least} to {most}"
+        );
     }
 }
 
@@ -290,26 +444,49 @@ fn a_log_that_passes_through_the_volume_is_counted_although_no_probe_sees_it() {
     let mut mapped = Mapped::new(Sectors(2048), Sectors(64 * 2048), false);
     for minute in 0..=8 * 60 {
         let regions = (0..32).map(|index| Region {
-            number: Number { major: 253, minor: 0 },
+            number: Number {
+                major: 253,
+                minor: 0,
+            },
             dm_uuid: "LVM-x".into(),
             id: index as u64,
             start: Sectors(index as u64 * 2048),
             length: Sectors(2048),
             step: Sectors(8),
-            role: Role::Probe(Probe { index, count: 32, probability: 0.5 }),
+            role: Role::Probe(Probe {
+                index,
+                count: 32,
+                probability: 0.5,
+            }),
             written: (minute > 0).then(|| Written::Areas(only(0..10))),
         });
-        let writes = |area, writes| AreaWrites { area, writes, sectors: Sectors(8 * writes) };
+        let writes = |area, writes| AreaWrites {
+            area,
+            writes,
+            sectors: Sectors(8 * writes),
+        };
         let mut counts: Vec<AreaWrites> = (0..32).map(|area| writes(area, 20)).collect();
         if minute > 0 {
             // 256 chunks in 30 minutes.
-            counts.push(writes(32 + (minute - 1) / 30, if minute % 30 == 0 { 24 } else { 8 }));
+            counts.push(writes(
+                32 + (minute - 1) / 30,
+                if minute % 30 == 0 { 24 } else { 8 },
+            ));
         }
-        mapped.advance(u32::from(minute > 0), &counts, &regions.collect::<Vec<_>>(), false);
+        mapped.advance(
+            u32::from(minute > 0),
+            &counts,
+            &regions.collect::<Vec<_>>(),
+            false,
+        );
     }
     let of = &mapped.curve(at(0)).chunks[0];
-    let hours =
-        |hours: u64| of.counts[AGES_MIN.iter().position(|age| u64::from(*age) == 60 * hours).unwrap()];
+    let hours = |hours: u64| {
+        of.counts[AGES_MIN
+            .iter()
+            .position(|age| u64::from(*age) == 60 * hours)
+            .unwrap()]
+    };
     assert_eq!((hours(1), hours(4)), (320 + 2 * 256, 320 + 8 * 256));
 }
 
@@ -321,17 +498,39 @@ fn an_estimate_is_suggested_with_its_error() {
     for _ in 0..LEAST_WINDOWS {
         measured.add(Arc::clone(&curve));
     }
-    let advice =
-        advise(&Question { measured: Some(&measured), extent: 4096, ..question(Vec::new()) }).unwrap();
-    let row = advice.rows.iter().find(|row| row.chunk_bytes == 4096).unwrap();
+    let advice = advise(&Question {
+        measured: Some(&measured),
+        extent: 4096,
+        ..question(Vec::new())
+    })
+    .unwrap();
+    let row = advice
+        .rows
+        .iter()
+        .find(|row| row.chunk_bytes == 4096)
+        .unwrap();
     let most = cow_bytes(curve.chunks[0].most[9], 4096) as f64;
     assert_eq!(row.median_bytes, cow_bytes(curve.chunks[0].counts[9], 4096));
-    let (least, median) = (cow_bytes(curve.chunks[0].least[9], 4096) as f64, row.median_bytes as f64);
+    let (least, median) = (
+        cow_bytes(curve.chunks[0].least[9], 4096) as f64,
+        row.median_bytes as f64,
+    );
     let error = (most / median - 1.0).max(1.0 - least / median) * 100.0;
     assert!((row.error_percent.unwrap() - error).abs() < 1e-9);
     assert!(row.suggested_bytes as f64 >= most * 1.2);
-    assert!(advice.table().write(Style::Plain).contains(&format!("±{:.0} %", row.error_percent.unwrap())));
-    assert!(advice.limits.ends_with("the truth is within in 95 % of cases."), "{}", advice.limits);
+    assert!(
+        advice
+            .table()
+            .write(Style::Plain)
+            .contains(&format!("±{:.0} %", row.error_percent.unwrap()))
+    );
+    assert!(
+        advice
+            .limits
+            .ends_with("the truth is within in 95 % of cases."),
+        "{}",
+        advice.limits
+    );
 }
 
 #[test]
@@ -343,7 +542,11 @@ fn a_map_without_all_of_its_probes_tells_nothing() {
     let mut huge = Mapped::new(Sectors(1), Sectors(u64::MAX), false);
     huge.advance(
         u32::MAX,
-        &[AreaWrites { area: usize::MAX, writes: u64::MAX, sectors: Sectors(u64::MAX) }],
+        &[AreaWrites {
+            area: usize::MAX,
+            writes: u64::MAX,
+            sectors: Sectors(u64::MAX),
+        }],
         &[],
         true,
     );
@@ -353,14 +556,31 @@ fn a_map_without_all_of_its_probes_tells_nothing() {
 #[test]
 fn nothing_known_is_no_advice() {
     assert_eq!(advise(&question(Vec::new())), None);
-    assert_eq!(advise(&Question { measured: Some(&Measured::default()), ..question(Vec::new()) }), None);
+    assert_eq!(
+        advise(&Question {
+            measured: Some(&Measured::default()),
+            ..question(Vec::new())
+        }),
+        None
+    );
 }
 
 #[test]
 fn a_backup_that_failed_at_once_does_not_make_the_usual_one_shorter() {
-    let failed = Run { is_good: false, ..run(0.05, 0, false) };
-    let advice = advise(&question(vec![failed.clone(), failed.clone(), run(60.0, 20, false)])).unwrap();
-    assert_eq!((advice.usual_s, advice.setting.as_deref()), (Some(3600.0), Some("[lvm]\nlvsize=40M")));
+    let failed = Run {
+        is_good: false,
+        ..run(0.05, 0, false)
+    };
+    let advice = advise(&question(vec![
+        failed.clone(),
+        failed.clone(),
+        run(60.0, 20, false),
+    ]))
+    .unwrap();
+    assert_eq!(
+        (advice.usual_s, advice.setting.as_deref()),
+        (Some(3600.0), Some("[lvm]\nlvsize=40M"))
+    );
     assert_eq!(advise(&question(vec![failed])), None);
 }
 
@@ -372,9 +592,15 @@ fn quiet_hours_of_measuring_do_not_make_the_size_of_a_night_smaller() {
         areas.advance(60, &[], false);
         quiet.add(Arc::new(areas.curve(at(hour * 60))));
     }
-    let few = Measured { curves: quiet.curves.iter().take(4).cloned().collect(), now: None };
+    let few = Measured {
+        curves: quiet.curves.iter().take(4).cloned().collect(),
+        now: None,
+    };
     let size = |measured| {
-        let question = Question { measured: Some(measured), ..question(vec![run(60.0, 30, false)]) };
+        let question = Question {
+            measured: Some(measured),
+            ..question(vec![run(60.0, 30, false)])
+        };
         advise(&question).unwrap().rows[0].suggested_bytes / MIB
     };
     assert_eq!((size(&few), size(&quiet)), (60, 36));
@@ -382,10 +608,23 @@ fn quiet_hours_of_measuring_do_not_make_the_size_of_a_night_smaller() {
 
 #[test]
 fn the_size_of_the_next_snapshot_is_that_with_which_the_last_one_was_made() {
-    let extended = Run { made_bytes: Some(16 * MIB), ..run(60.0, 40, false) };
-    assert_eq!(next_snapshot(&question(vec![extended])).unwrap().risk, Risk::Likely);
-    let by_hand = Run { is_backup: false, ..run(60.0, 40, false) };
-    assert_eq!(next_snapshot(&question(vec![by_hand])), None, "no backup is planned");
+    let extended = Run {
+        made_bytes: Some(16 * MIB),
+        ..run(60.0, 40, false)
+    };
+    assert_eq!(
+        next_snapshot(&question(vec![extended])).unwrap().risk,
+        Risk::Likely
+    );
+    let by_hand = Run {
+        is_backup: false,
+        ..run(60.0, 40, false)
+    };
+    assert_eq!(
+        next_snapshot(&question(vec![by_hand])),
+        None,
+        "no backup is planned"
+    );
 }
 
 #[test]
@@ -400,7 +639,10 @@ fn curves_of_other_times_are_forgotten() {
 /// No size beyond that of a full copy is suggested.
 #[test]
 fn a_suggestion_is_at_most_a_full_copy() {
-    let small = Question { origin_bytes: Some(32 * MIB), ..question(vec![run(60.0, 30, false)]) };
+    let small = Question {
+        origin_bytes: Some(32 * MIB),
+        ..question(vec![run(60.0, 30, false)])
+    };
     assert_eq!(advise(&small).unwrap().rows[0].suggested_bytes, 36 * MIB);
 }
 
@@ -421,21 +663,49 @@ fn days(days: usize, written: impl Fn(usize) -> usize) -> Measured {
 fn a_size_is_that_of_the_hour_in_which_backups_begin() {
     let advised = |measured: &Measured| {
         let runs = vec![run(60.0, 8, false)];
-        advise(&Question { measured: Some(measured), ..question(runs) }).unwrap()
+        advise(&Question {
+            measured: Some(measured),
+            ..question(runs)
+        })
+        .unwrap()
     };
-    let busy_days = days(9, |hour| if (9..17).contains(&(hour % 24)) { 2000 } else { 200 });
+    let busy_days = days(9, |hour| {
+        if (9..17).contains(&(hour % 24)) {
+            2000
+        } else {
+            200
+        }
+    });
     let advice = advised(&busy_days);
-    let usual = advice.curve.iter().find(|point| Some(point.age_s) == advice.usual_s).unwrap();
-    assert_eq!(usual.largest_bytes, (8 * MIB) as f64, "the run, which is at night");
+    let usual = advice
+        .curve
+        .iter()
+        .find(|point| Some(point.age_s) == advice.usual_s)
+        .unwrap();
+    assert_eq!(
+        usual.largest_bytes,
+        (8 * MIB) as f64,
+        "the run, which is at night"
+    );
     let hours = advice.hours.unwrap();
     assert_eq!((hours.rows.len(), hours.of_backups), (24, Some(2)));
     let of = |hour: usize| (hours.rows[hour].windows, hours.rows[hour].median_bytes);
     assert_eq!(of(12), (27, cow_bytes(2000, 4096)));
     assert_eq!(of(2), (28, cow_bytes(200, 4096)), "with the run");
-    assert_eq!(advice.suggested_bytes, Some(12 * MIB), "1.2 times the run's 8 MiB");
-    let usual_row =
-        advice.rows.iter().find(|row| Some(row.age_s) == advice.usual_s && row.chunk_bytes == 4096);
-    assert_eq!(usual_row.map(|row| (row.windows, row.suggested_bytes)), Some((28, 12 * MIB)), "of that hour");
+    assert_eq!(
+        advice.suggested_bytes,
+        Some(12 * MIB),
+        "1.2 times the run's 8 MiB"
+    );
+    let usual_row = advice
+        .rows
+        .iter()
+        .find(|row| Some(row.age_s) == advice.usual_s && row.chunk_bytes == 4096);
+    assert_eq!(
+        usual_row.map(|row| (row.windows, row.suggested_bytes)),
+        Some((28, 12 * MIB)),
+        "of that hour"
+    );
     assert_eq!(
         hours.text,
         "The hour matters: within 1 h 00 min, snapshots made about 00:00 UTC need up to 808 KiB, and those made about \
@@ -443,7 +713,10 @@ fn a_size_is_that_of_the_hour_in_which_backups_begin() {
          backups begin."
     );
     let batch_job = days(9, |hour| if hour % 24 == 2 { 2000 } else { 10 });
-    assert_eq!(advised(&batch_job).hours.unwrap().rows[2].suggested_bytes, 12 * MIB);
+    assert_eq!(
+        advised(&batch_job).hours.unwrap().rows[2].suggested_bytes,
+        12 * MIB
+    );
     let one_bad_night = days(9, |hour| if hour == 26 { 2000 } else { 10 });
     assert!(advised(&one_bad_night).hours.is_none());
     let all_alike = days(9, |hour| 1000 + hour % 7 * 100);
@@ -454,46 +727,113 @@ fn a_size_is_that_of_the_hour_in_which_backups_begin() {
 
 #[test]
 fn the_next_snapshot_is_compared_with_its_own_hour() {
-    let busy_days = days(9, |hour| if (6..20).contains(&(hour % 24)) { 2000 } else { 20 });
-    let small = Run { made_bytes: Some(4 * MIB), ..run(60.0, 1, false) };
-    let planned = |runs| next_snapshot(&Question { measured: Some(&busy_days), ..question(runs) }).unwrap();
+    let busy_days = days(9, |hour| {
+        if (6..20).contains(&(hour % 24)) {
+            2000
+        } else {
+            20
+        }
+    });
+    let small = Run {
+        made_bytes: Some(4 * MIB),
+        ..run(60.0, 1, false)
+    };
+    let planned = |runs| {
+        next_snapshot(&Question {
+            measured: Some(&busy_days),
+            ..question(runs)
+        })
+        .unwrap()
+    };
     assert_eq!(planned(vec![small.clone()]).risk, Risk::Low, "at 02:00");
-    assert_eq!(planned(vec![Run { started_at: at(600), ..small }]).risk, Risk::Likely, "at 12:00");
+    assert_eq!(
+        planned(vec![Run {
+            started_at: at(600),
+            ..small
+        }])
+        .risk,
+        Risk::Likely,
+        "at 12:00"
+    );
 }
 
 #[test]
 fn backups_that_moved_to_a_busy_hour_are_not_compared_with_their_old_one() {
-    let busy_days = days(9, |hour| if (6..20).contains(&(hour % 24)) { 2000 } else { 20 });
-    let at_night =
-        |day: i64| Run { started_at: at(day * 24 * 60), made_bytes: Some(4 * MIB), ..run(60.0, 1, false) };
+    let busy_days = days(9, |hour| {
+        if (6..20).contains(&(hour % 24)) {
+            2000
+        } else {
+            20
+        }
+    });
+    let at_night = |day: i64| Run {
+        started_at: at(day * 24 * 60),
+        made_bytes: Some(4 * MIB),
+        ..run(60.0, 1, false)
+    };
     let at_noon = |day: i64| Run {
         started_at: at(day * 24 * 60 + 600),
         made_bytes: Some(4 * MIB),
         ..run(60.0, 4, true)
     };
-    let planned = |runs| next_snapshot(&Question { measured: Some(&busy_days), ..question(runs) }).unwrap();
+    let planned = |runs| {
+        next_snapshot(&Question {
+            measured: Some(&busy_days),
+            ..question(runs)
+        })
+        .unwrap()
+    };
     let nights: Vec<Run> = (0..8).rev().map(at_night).collect();
     let moved = |days: std::ops::RangeInclusive<i64>| {
         let runs = days.rev().map(at_noon).chain(nights.clone()).collect();
         planned(runs).risk
     };
     assert_eq!(planned(nights.clone()).risk, Risk::Low);
-    assert_eq!([moved(8..=8), moved(8..=9), moved(8..=17)], [Risk::Likely; 3]);
+    assert_eq!(
+        [moved(8..=8), moved(8..=9), moved(8..=17)],
+        [Risk::Likely; 3]
+    );
     // One that did not overflow is enough to doubt the hour.
-    let once = Run { overflowed: false, is_good: true, ..at_noon(8) };
-    assert_eq!(planned(std::iter::once(once).chain(nights.clone()).collect()).risk, Risk::Likely);
+    let once = Run {
+        overflowed: false,
+        is_good: true,
+        ..at_noon(8)
+    };
+    assert_eq!(
+        planned(std::iter::once(once).chain(nights.clone()).collect()).risk,
+        Risk::Likely
+    );
     // An overflow at another hour still counts, but not as if all backups began then.
-    let before = [at_night(9), at_night(8), Run { started_at: at(7 * 24 * 60 + 180), ..at_noon(7) }];
+    let before = [
+        at_night(9),
+        at_night(8),
+        Run {
+            started_at: at(7 * 24 * 60 + 180),
+            ..at_noon(7)
+        },
+    ];
     let runs: Vec<Run> = before.into_iter().chain(nights.clone()).collect();
     assert_eq!(planned(runs.clone()).risk, Risk::Possible);
-    let hours = advise(&Question { measured: Some(&busy_days), ..question(runs) }).unwrap().hours.unwrap();
-    assert_eq!((hours.of_backups, hours.rows[0].largest_bytes), (Some(2), cow_bytes(20, 4096)));
+    let hours = advise(&Question {
+        measured: Some(&busy_days),
+        ..question(runs)
+    })
+    .unwrap()
+    .hours
+    .unwrap();
+    assert_eq!(
+        (hours.of_backups, hours.rows[0].largest_bytes),
+        (Some(2), cow_bytes(20, 4096))
+    );
 }
 
 #[test]
 fn a_window_without_a_value_has_discards_only_if_they_were_seen() {
     let measured = measured(36);
-    let long = Question { measured: Some(&measured), ..question(vec![run(31.0 * 60.0, 30, false)]) };
+    let long = Question {
+        measured: Some(&measured),
+        ..question(vec![run(31.0 * 60.0, 30, false)])
+    };
     let rows = advise(&long).unwrap().rows;
     let usual = rows.iter().find(|row| row.age_s == 31.0 * 3600.0).unwrap();
     assert_eq!((usual.windows, usual.windows_with_discards), (1, 0));
@@ -501,7 +841,10 @@ fn a_window_without_a_value_has_discards_only_if_they_were_seen() {
 
 #[test]
 fn a_snapshot_whose_growth_is_unknown_is_not_what_sizes_are_known_from() {
-    let unknown = Run { growth: Growth::default(), ..run(60.0, 30, false) };
+    let unknown = Run {
+        growth: Growth::default(),
+        ..run(60.0, 30, false)
+    };
     let advice = advise(&question(vec![unknown, run(60.0, 30, false)])).unwrap();
     assert_eq!(advice.basis, "Known from 1 finished snapshot of vg0/mysql.");
 }

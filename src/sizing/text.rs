@@ -7,7 +7,11 @@ use crate::units::{count_text, duration_text, size_text};
 
 /// How the sizes are known.
 pub fn basis(question: &Question) -> String {
-    let runs = question.runs.iter().filter(|run| !run.growth.0.is_empty()).count();
+    let runs = question
+        .runs
+        .iter()
+        .filter(|run| !run.growth.0.is_empty())
+        .count();
     let finished = || {
         format!(
             "{} of {}/{}",
@@ -24,14 +28,21 @@ pub fn basis(question: &Question) -> String {
 }
 
 fn measuring(measured: &Measured) -> Option<String> {
-    let is_known = |curve: &Curve, bytes| curve.growth(bytes).is_some_and(|growth| !growth.0.is_empty());
+    let is_known = |curve: &Curve, bytes| {
+        curve
+            .growth(bytes)
+            .is_some_and(|growth| !growth.0.is_empty())
+    };
     let is_usable = |curve: &&Curve| curve.chunks.iter().any(|of| is_known(curve, of.bytes));
     let curves = measured.all().filter(is_usable).count();
     let first = measured.all().find(is_usable)?;
     let windows = count_text(curves, "measured window", "measured windows");
     Some(match &measured.now {
         Some(now) => {
-            format!("{windows}; writes are measured since {}", now.since.strftime("%Y-%m-%d %H:%M UTC"))
+            format!(
+                "{windows}; writes are measured since {}",
+                now.since.strftime("%Y-%m-%d %H:%M UTC")
+            )
         }
         None => format!(
             "{windows} since {}; writes are not measured now",
@@ -58,7 +69,10 @@ pub fn limits(question: &Question) -> String {
             " Sizes with ± are estimated from a part of the volume: the truth is within in 95 % of cases.",
         );
     }
-    let uncovered = question.measured.and_then(|measured| measured.now.as_ref()).zip(question.origin_bytes);
+    let uncovered = question
+        .measured
+        .and_then(|measured| measured.now.as_ref())
+        .zip(question.origin_bytes);
     if let Some((now, bytes)) = uncovered.filter(|(now, bytes)| now.covered < *bytes) {
         text.push_str(&format!(
             " The last {} of the volume is not measured: run `cowbell size {}/{} --watch off`, then `--watch on`.",
@@ -138,6 +152,9 @@ pub fn planned(
             size_text(row.largest_bytes)
         ),
         Risk::Possible => format!("The next snapshot of {origin} may overflow: {}", needed()),
-        Risk::Likely => format!("The next snapshot of {origin} is likely to overflow: {}", needed()),
+        Risk::Likely => format!(
+            "The next snapshot of {origin} is likely to overflow: {}",
+            needed()
+        ),
     }
 }

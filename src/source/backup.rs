@@ -23,7 +23,14 @@ const TIME_LIMIT: Duration = Duration::from_secs(2);
 /// Limit of files to read per directory.
 const MAX_FILES: usize = 10_000;
 /// Root's PATH.
-const PATH: [&str; 6] = ["usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin"];
+const PATH: [&str; 6] = [
+    "usr/local/sbin",
+    "usr/local/bin",
+    "usr/sbin",
+    "usr/bin",
+    "sbin",
+    "bin",
+];
 
 /// The configuration's text; `None` if the file does not exist.
 pub fn configuration(root: &Root) -> Result<Option<String>, String> {
@@ -33,9 +40,14 @@ pub fn configuration(root: &Root) -> Result<Option<String>, String> {
         Err(error) => return Err(error.to_string()),
     };
     let mut bytes = Vec::new();
-    file.take(MAX_CONFIGURATION + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    file.take(MAX_CONFIGURATION + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| error.to_string())?;
     if bytes.len() as u64 > MAX_CONFIGURATION {
-        return Err(format!("it is longer than {} KiB", MAX_CONFIGURATION / 1024));
+        return Err(format!(
+            "it is longer than {} KiB",
+            MAX_CONFIGURATION / 1024
+        ));
     }
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
@@ -43,7 +55,10 @@ pub fn configuration(root: &Root) -> Result<Option<String>, String> {
 /// The next snapshot as a configuration file with nothing else, since the file also holds a password; empty if there is none.
 pub fn next_snapshot(root: &Root) -> Result<String, String> {
     let text = configuration(root).map_err(|why| format!("cannot read {CONFIGURATION}: {why}"))?;
-    Ok(text.and_then(|text| NextSnapshot::parse(&text)).map(|next| next.to_string()).unwrap_or_default())
+    Ok(text
+        .and_then(|text| NextSnapshot::parse(&text))
+        .map(|next| next.to_string())
+        .unwrap_or_default())
 }
 
 /// Whether a program can be executed.
@@ -58,14 +73,20 @@ pub enum ProgramState {
 pub fn program(root: &Root, name: &str) -> ProgramState {
     let places: Vec<PathBuf> = match name.contains('/') {
         true => vec![below(root, name)],
-        false => PATH.iter().map(|folder| root.0.join(folder).join(name)).collect(),
+        false => PATH
+            .iter()
+            .map(|folder| root.0.join(folder).join(name))
+            .collect(),
     };
     let found: Vec<fs::Metadata> = places
         .iter()
         .filter_map(|place| fs::metadata(place).ok())
         .filter(|file| !name.is_empty() && file.is_file())
         .collect();
-    match found.iter().any(|file| file.permissions().mode() & 0o111 != 0) {
+    match found
+        .iter()
+        .any(|file| file.permissions().mode() & 0o111 != 0)
+    {
         true => ProgramState::Executable,
         false if found.is_empty() => ProgramState::Missing,
         false => ProgramState::NotExecutable,
@@ -115,7 +136,10 @@ async fn within_the_limit<T: Send + 'static>(
     match tokio::time::timeout(TIME_LIMIT, receiver).await {
         Ok(Ok(found)) => Ok(found),
         Ok(Err(_)) => Err(format!("cannot read {path}: the thread ended early")),
-        Err(_) => Err(format!("{path} did not answer for {} s", TIME_LIMIT.as_secs())),
+        Err(_) => Err(format!(
+            "{path} did not answer for {} s",
+            TIME_LIMIT.as_secs()
+        )),
     }
 }
 
@@ -133,16 +157,26 @@ fn look(root: &Path, place: &Path) -> Result<Option<Directory>, String> {
     let real = fs::canonicalize(place).map_err(cannot)?;
     let root = fs::canonicalize(root).map_err(cannot)?;
     Ok(Some(Directory {
-        path: real.strip_prefix(root).map_or(real.clone(), |inside| Path::new("/").join(inside)),
-        free: system.as_ref().map(|system| system.f_bavail.saturating_mul(system.f_frsize)),
-        used: system
-            .map(|system| system.f_blocks.saturating_sub(system.f_bfree).saturating_mul(system.f_frsize)),
+        path: real
+            .strip_prefix(root)
+            .map_or(real.clone(), |inside| Path::new("/").join(inside)),
+        free: system
+            .as_ref()
+            .map(|system| system.f_bavail.saturating_mul(system.f_frsize)),
+        used: system.map(|system| {
+            system
+                .f_blocks
+                .saturating_sub(system.f_bfree)
+                .saturating_mul(system.f_frsize)
+        }),
         files: files(place),
     }))
 }
 
 fn files(folder: &Path) -> Vec<FileEntry> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
     let file = |entry: fs::DirEntry| {
         let found = entry.metadata().ok()?;
         let size = found.is_file().then_some(found.len());
@@ -152,7 +186,10 @@ fn files(folder: &Path) -> Vec<FileEntry> {
             changed_at: found.modified().ok()?,
         })
     };
-    entries.take(MAX_FILES).filter_map(|entry| file(entry.ok()?)).collect()
+    entries
+        .take(MAX_FILES)
+        .filter_map(|entry| file(entry.ok()?))
+        .collect()
 }
 
 /// The kind of a script in mylvmbackup's hooks directory.
@@ -168,18 +205,28 @@ pub enum HookScript {
 /// Inspects a hook's script, and whether a Perl hook beside it takes precedence.
 pub async fn hook(root: &Root, folder: &str, name: &str) -> Result<(HookScript, bool), String> {
     let script = below(root, folder).join(name);
-    within_the_limit(folder, move || (script_at(&script), script.with_extension("pm").exists())).await
+    within_the_limit(folder, move || {
+        (script_at(&script), script.with_extension("pm").exists())
+    })
+    .await
 }
 
 fn script_at(script: &Path) -> HookScript {
-    let Ok(found) = fs::metadata(script) else { return HookScript::Missing };
+    let Ok(found) = fs::metadata(script) else {
+        return HookScript::Missing;
+    };
     if found.permissions().mode() & 0o111 == 0 {
         return HookScript::NotExecutable;
     }
     let mut start = Vec::new();
-    let read = fs::File::open(script).and_then(|file| file.take(MAX_CONFIGURATION).read_to_end(&mut start));
+    let read = fs::File::open(script)
+        .and_then(|file| file.take(MAX_CONFIGURATION).read_to_end(&mut start));
     let names_us = String::from_utf8_lossy(&start).contains("cowbell");
-    if read.is_ok() && names_us { HookScript::Ours } else { HookScript::Another }
+    if read.is_ok() && names_us {
+        HookScript::Ours
+    } else {
+        HookScript::Another
+    }
 }
 
 fn below(root: &Root, path: &str) -> PathBuf {

@@ -19,7 +19,10 @@ pub fn now() -> Timestamp {
 /// Microseconds since boot, including suspend.
 pub fn uptime_us() -> u64 {
     let clock = clock_gettime(ClockId::Boottime);
-    micros(Duration::new(clock.tv_sec.unsigned_abs(), clock.tv_nsec as u32))
+    micros(Duration::new(
+        clock.tv_sec.unsigned_abs(),
+        clock.tv_nsec as u32,
+    ))
 }
 
 pub fn micros(duration: Duration) -> u64 {
@@ -39,7 +42,13 @@ impl Ticker {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         let it_interval = Timespec::try_from(interval).map_err(std::io::Error::other)?;
-        let spec = Itimerspec { it_interval, it_value: Timespec { tv_sec: 0, tv_nsec: 1 } };
+        let spec = Itimerspec {
+            it_interval,
+            it_value: Timespec {
+                tv_sec: 0,
+                tv_nsec: 1,
+            },
+        };
         timerfd_settime(&timer, TimerfdTimerFlags::empty(), &spec)?;
         // SAFETY: the descriptor stays open as long as the `AsyncFd` that owns it.
         let timer = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE)? };

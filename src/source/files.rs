@@ -42,7 +42,10 @@ pub struct Root(pub PathBuf);
 impl Root {
     /// A file that is read at every tick and stays open.
     pub fn keep(&self, path: &str) -> OpenFile {
-        OpenFile { path: self.0.join(path), file: None }
+        OpenFile {
+            path: self.0.join(path),
+            file: None,
+        }
     }
 
     /// A number that changes when a device is added, removed or recreated.
@@ -50,9 +53,15 @@ impl Root {
     /// A recreated device has a new symbolic link in sysfs. Its lookup from an open directory takes a microsecond.
     pub fn devices_fingerprint(&self, diskstats: &str) -> u64 {
         let mut hasher = DefaultHasher::new();
-        let folder =
-            rustix::fs::open(self.0.join("sys/class/block"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-        for name in diskstats.lines().filter_map(|line| line.split_ascii_whitespace().nth(2)) {
+        let folder = rustix::fs::open(
+            self.0.join("sys/class/block"),
+            OFlags::PATH | OFlags::CLOEXEC,
+            Mode::empty(),
+        );
+        for name in diskstats
+            .lines()
+            .filter_map(|line| line.split_ascii_whitespace().nth(2))
+        {
             name.hash(&mut hasher);
             if let Ok(folder) = &folder
                 && let Ok(link) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -65,8 +74,14 @@ impl Root {
 
     /// The kernel's name of the block device with the file system of `path`; `None` for file systems without one.
     pub fn device_below(&self, path: &Path) -> Result<Option<String>, String> {
-        let folder = path.ancestors().skip(1).find(|folder| folder.exists()).unwrap_or(Path::new("."));
-        let device = fs::metadata(folder).map_err(|error| format!("{}: {error}", folder.display()))?.dev();
+        let folder = path
+            .ancestors()
+            .skip(1)
+            .find(|folder| folder.exists())
+            .unwrap_or(Path::new("."));
+        let device = fs::metadata(folder)
+            .map_err(|error| format!("{}: {error}", folder.display()))?
+            .dev();
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
         let link = fs::read_link(self.0.join(format!("sys/dev/block/{major}:{minor}"))).ok();
         Ok(link.and_then(|link| Some(link.file_name()?.to_str()?.to_string())))
@@ -75,10 +90,11 @@ impl Root {
     /// Attributes of all block devices in lines of `name/attribute<TAB>value`, sorted by name.
     pub fn read_block_devices(&self) -> Result<String, String> {
         let folder = self.0.join("sys/class/block");
-        let entries =
-            fs::read_dir(&folder).map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
-        let mut names: Vec<String> =
-            entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+        let entries = fs::read_dir(&folder)
+            .map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
         names.sort();
         let mut text = String::new();
         for name in names {
@@ -90,7 +106,9 @@ impl Root {
     /// The name of each process from `/proc/PID/comm`, at most 15 bytes. Empty without `/proc`.
     /// Command lines are not read, since they may contain passwords.
     pub fn process_names(&self) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(self.0.join("proc")) else { return Vec::new() };
+        let Ok(entries) = fs::read_dir(self.0.join("proc")) else {
+            return Vec::new();
+        };
         let names = entries.filter_map(|entry| {
             let entry = entry.ok()?;
             entry.file_name().to_str()?.parse::<u32>().ok()?;
@@ -148,17 +166,33 @@ pub struct Mounts {
 
 impl Mounts {
     pub fn below(root: &Root) -> Self {
-        Self { file: root.keep("proc/self/mountinfo") }
+        Self {
+            file: root.keep("proc/self/mountinfo"),
+        }
     }
 
     /// Mounts of block devices, as in `mountinfo`; `None` if no mount changed.
     pub fn read_if_changed(&mut self) -> Option<Result<String, String>> {
-        if self.file.file.as_ref().is_some_and(|file| !has_changed(file)) {
+        if self
+            .file
+            .file
+            .as_ref()
+            .is_some_and(|file| !has_changed(file))
+        {
             return None;
         }
         // Other file systems, of which container hosts have thousands, have major number 0.
-        let of_a_disk = |line: &&str| line.split(' ').nth(2).is_some_and(|number| !number.starts_with("0:"));
-        let kept = |text: String| text.lines().filter(of_a_disk).map(|line| format!("{line}\n")).collect();
+        let of_a_disk = |line: &&str| {
+            line.split(' ')
+                .nth(2)
+                .is_some_and(|number| !number.starts_with("0:"))
+        };
+        let kept = |text: String| {
+            text.lines()
+                .filter(of_a_disk)
+                .map(|line| format!("{line}\n"))
+                .collect()
+        };
         Some(self.file.read().map(kept))
     }
 }
@@ -177,7 +211,9 @@ pub fn unescaped(text: &str) -> String {
     let mut parts = text.split('\\');
     let mut plain = parts.next().unwrap_or_default().to_string();
     for part in parts {
-        let letter = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        let letter = part
+            .get(..3)
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
         match letter.filter(u8::is_ascii) {
             Some(letter) => plain.extend([char::from(letter).to_string().as_str(), &part[3..]]),
             None => plain.extend(["\\", part]),
@@ -200,7 +236,11 @@ fn describe(folder: &Path, name: &str, text: &mut String) {
         let _ = writeln!(text, "{name}/parent\t{parent}");
     }
     let mut slaves: Vec<String> = fs::read_dir(folder.join("slaves"))
-        .map(|entries| entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
+        .map(|entries| {
+            entries
+                .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+                .collect()
+        })
         .unwrap_or_default();
     slaves.sort();
     let _ = writeln!(text, "{name}/slaves\t{}", slaves.join(" "));

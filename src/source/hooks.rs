@@ -46,7 +46,11 @@ impl HookListener {
         })?;
         let (hear, messages) = mpsc::channel(QUEUE);
         let socket_state = tokio::spawn(listen(socket, hear)).abort_handle();
-        Ok(Self { messages, socket_state, path: path.into() })
+        Ok(Self {
+            messages,
+            socket_state,
+            path: path.into(),
+        })
     }
 
     /// The next message. Cancel-safe.
@@ -68,8 +72,13 @@ impl Drop for HookListener {
 
 /// Removes a stale socket; fails if the path is in use, or is not a socket.
 pub fn remove_stale(path: &Path, is_listening: bool) -> Result<(), String> {
-    if path.symlink_metadata().is_ok_and(|found| !found.file_type().is_socket()) {
-        return Err("a file that is no socket exists there; remove it, or choose another path".into());
+    if path
+        .symlink_metadata()
+        .is_ok_and(|found| !found.file_type().is_socket())
+    {
+        return Err(
+            "a file that is no socket exists there; remove it, or choose another path".into(),
+        );
     }
     if is_listening {
         return Err("another program listens there, perhaps another cowbell".into());
@@ -83,10 +92,13 @@ pub fn remove_stale(path: &Path, is_listening: bool) -> Result<(), String> {
 fn bind(path: &Path) -> Result<UnixDatagram, String> {
     remove_stale(path, socket_state(path) == SocketState::Listening)?;
     let socket = UnixDatagram::bind(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => "its directory does not exist; create it, or choose another path".into(),
+        ErrorKind::NotFound => {
+            "its directory does not exist; create it, or choose another path".into()
+        }
         _ => error.to_string(),
     })?;
-    std::fs::set_permissions(path, PermissionsExt::from_mode(MODE)).map_err(|error| error.to_string())?;
+    std::fs::set_permissions(path, PermissionsExt::from_mode(MODE))
+        .map_err(|error| error.to_string())?;
     Ok(socket)
 }
 
@@ -101,7 +113,8 @@ pub enum SocketState {
 
 /// Checks for a listener without sending anything.
 pub fn socket_state(path: &Path) -> SocketState {
-    let connected = std::os::unix::net::UnixDatagram::unbound().and_then(|socket| socket.connect(path));
+    let connected =
+        std::os::unix::net::UnixDatagram::unbound().and_then(|socket| socket.connect(path));
     match connected.map_err(|error| (error.kind(), error)) {
         Ok(()) => SocketState::Listening,
         Err((ErrorKind::PermissionDenied, error)) => SocketState::Unknown(error.to_string()),
@@ -120,14 +133,17 @@ async fn listen(socket: UnixDatagram, hear: mpsc::Sender<Hook>) {
             Ok(_) if !rate.allows(Instant::now()) => Some("more than hooks can send"),
             Ok(length) => {
                 let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
-                hear.try_send(Hook { at: now(), text }).err().map(|_| "more than the loop could take")
+                hear.try_send(Hook { at: now(), text })
+                    .err()
+                    .map(|_| "more than the loop could take")
             }
             Err(_) => {
                 tokio::time::sleep(PAUSE).await;
                 Some("unreadable")
             }
         };
-        if let Some(why) = refused.filter(|_| logged_at.is_none_or(|at| at.elapsed() >= LOG_PAUSE)) {
+        if let Some(why) = refused.filter(|_| logged_at.is_none_or(|at| at.elapsed() >= LOG_PAUSE))
+        {
             logged_at = Some(Instant::now());
             tracing::warn!("dropped datagrams from hooks: they are {why}");
         }
@@ -157,8 +173,14 @@ mod tests {
         send(&path, &[b'x'; MAX_LENGTH]).unwrap();
         send(&path, b"\xff<b>").unwrap();
         assert_eq!(text(&mut hook_listener).await.as_deref(), Some("one"));
-        assert_eq!(text(&mut hook_listener).await.map(|text| text.len()), Some(MAX_LENGTH));
-        assert_eq!(text(&mut hook_listener).await.as_deref(), Some("\u{fffd}<b>"));
+        assert_eq!(
+            text(&mut hook_listener).await.map(|text| text.len()),
+            Some(MAX_LENGTH)
+        );
+        assert_eq!(
+            text(&mut hook_listener).await.as_deref(),
+            Some("\u{fffd}<b>")
+        );
     }
 
     #[tokio::test]
@@ -166,7 +188,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE_NAME);
         let hook_listener = HookListener::open(&path).unwrap();
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         let error = HookListener::open(&path).err().unwrap();
         assert!(error.contains("another program listens there"), "{error}");
         drop(hook_listener);
@@ -187,7 +212,9 @@ mod tests {
         let error = HookListener::open(&path).err().unwrap();
         assert!(error.contains("no socket"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
-        let error = HookListener::open(&folder.path().join("none/hooks")).err().unwrap();
+        let error = HookListener::open(&folder.path().join("none/hooks"))
+            .err()
+            .unwrap();
         assert!(error.contains("its directory does not exist"), "{error}");
     }
 }

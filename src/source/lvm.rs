@@ -26,14 +26,20 @@ const SETTINGS: &str = "global{wait_for_locks=0 units=\"b\" suffix=0} report{com
     devices{ignore_suspended_devices=1}";
 
 const FIELDS: [(&str, &str); 4] = [
-    ("vg", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_missing_pv_count,vg_tags"),
+    (
+        "vg",
+        "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_missing_pv_count,vg_tags",
+    ),
     ("pv", "pv_name,pv_size,pv_free,pv_major,pv_minor,pv_missing"),
     (
         "lv",
         "lv_name,lv_uuid,lv_attr,lv_size,origin,pool_lv,data_percent,metadata_percent,copy_percent,\
          lv_health_status,lv_time,lv_tags,lv_when_full,lv_parent",
     ),
-    ("seg", "lv_uuid,segtype,seg_start_pe,seg_size_pe,stripes,stripe_size,chunk_size,seg_pe_ranges"),
+    (
+        "seg",
+        "lv_uuid,segtype,seg_start_pe,seg_size_pe,stripes,stripe_size,chunk_size,seg_pe_ranges",
+    ),
 ];
 
 /// LVM's settings for autoextend.
@@ -67,11 +73,17 @@ pub struct LvmError {
 
 impl LvmError {
     fn temporary(sentence: String) -> Self {
-        Self { sentence, is_temporary: true }
+        Self {
+            sentence,
+            is_temporary: true,
+        }
     }
 
     fn permanent(sentence: &str) -> Self {
-        Self { sentence: sentence.into(), is_temporary: false }
+        Self {
+            sentence: sentence.into(),
+            is_temporary: false,
+        }
     }
 }
 
@@ -95,7 +107,12 @@ impl Default for Reporter {
 impl Reporter {
     /// `program` replaces `lvm`, for tests.
     pub fn of(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), running: None, stuck: None, policy_fingerprint: None }
+        Self {
+            program: program.into(),
+            running: None,
+            stuck: None,
+            policy_fingerprint: None,
+        }
     }
 
     /// Starts a query, unless one is running.
@@ -120,10 +137,18 @@ impl Reporter {
 
     /// Waits for the output; forever without a query. Cancel-safe.
     pub async fn answer(&mut self) -> LvmOutput {
-        let Some(running) = &mut self.running else { return std::future::pending().await };
+        let Some(running) = &mut self.running else {
+            return std::future::pending().await;
+        };
         let (output, stuck) = running.await.unwrap_or_else(|error| {
             let why = LvmError::temporary(format!("the LVM query ended early: {error}"));
-            (LvmOutput { report: Err(why), policies: None }, None)
+            (
+                LvmOutput {
+                    report: Err(why),
+                    policies: None,
+                },
+                None,
+            )
         });
         self.running = None;
         self.stuck = stuck;
@@ -135,7 +160,14 @@ impl Reporter {
 }
 
 async fn ask(program: PathBuf, reads_policies: bool) -> (LvmOutput, Option<Child>) {
-    let mut arguments = vec!["fullreport", "-a", "--reportformat", "json", "--config", SETTINGS];
+    let mut arguments = vec![
+        "fullreport",
+        "-a",
+        "--reportformat",
+        "json",
+        "--config",
+        SETTINGS,
+    ];
     for (report, fields) in FIELDS {
         arguments.extend(["--configreport", report, "-o", fields]);
     }
@@ -152,24 +184,40 @@ async fn ask(program: PathBuf, reads_policies: bool) -> (LvmOutput, Option<Child
 
 /// The value of one LVM setting, such as `activation/auto_set_activation_skip`.
 pub async fn setting(key: &str) -> Result<String, String> {
-    let stdout = run(Path::new("lvm"), &["config", "--type", "full", key], &mut None).await;
+    let stdout = run(
+        Path::new("lvm"),
+        &["config", "--type", "full", key],
+        &mut None,
+    )
+    .await;
     let stdout = stdout.map_err(|error| error.sentence)?;
-    let value = stdout.trim().rsplit_once('=').map(|(_, value)| value.to_string());
+    let value = stdout
+        .trim()
+        .rsplit_once('=')
+        .map(|(_, value)| value.to_string());
     value.ok_or_else(|| format!("expected `…=value` from `lvm config`, but found {stdout:?}"))
 }
 
 /// The output of a child. If it cannot be killed, it is put into `stuck`.
-async fn run(program: &Path, arguments: &[&str], stuck: &mut Option<Child>) -> Result<String, LvmError> {
+async fn run(
+    program: &Path,
+    arguments: &[&str],
+    stuck: &mut Option<Child>,
+) -> Result<String, LvmError> {
     if !rustix::process::geteuid().is_root() {
-        return Err(LvmError::permanent("LVM's report needs root; names and throughput do not"));
+        return Err(LvmError::permanent(
+            "LVM's report needs root; names and throughput do not",
+        ));
     }
     let name = format!("lvm {}", arguments[0]);
-    let mut child = command(program, arguments).spawn().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            LvmError::permanent("`lvm` is not installed; install lvm2 if this host uses LVM")
-        }
-        _ => LvmError::temporary(format!("cannot run `{name}`: {error}")),
-    })?;
+    let mut child = command(program, arguments)
+        .spawn()
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                LvmError::permanent("`lvm` is not installed; install lvm2 if this host uses LVM")
+            }
+            _ => LvmError::temporary(format!("cannot run `{name}`: {error}")),
+        })?;
     if let Ok(stdout) = tokio::time::timeout(TIME_LIMIT, collect(&name, &mut child)).await {
         return stdout.map_err(LvmError::temporary);
     }
@@ -201,7 +249,11 @@ fn command(program: &Path, arguments: &[&str]) -> Command {
     command
         .args(arguments)
         .env_clear()
-        .envs([("PATH", "/usr/sbin:/sbin:/usr/bin:/bin"), ("LC_ALL", "C"), ("LVM_SUPPRESS_FD_WARNINGS", "1")])
+        .envs([
+            ("PATH", "/usr/sbin:/sbin:/usr/bin:/bin"),
+            ("LC_ALL", "C"),
+            ("LVM_SUPPRESS_FD_WARNINGS", "1"),
+        ])
         .envs(std::env::var_os("LVM_SYSTEM_DIR").map(|dir| ("LVM_SYSTEM_DIR", dir)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -229,19 +281,30 @@ async fn collect(name: &str, child: &mut Child) -> Result<String, String> {
     let listening = async {
         stderr.read_to_end(&mut errors).await.map_err(cannot_read)?;
         // Discards the rest, so that the child does not block.
-        tokio::io::copy(&mut stderr.into_inner(), &mut tokio::io::sink()).await.map_err(cannot_read)
+        tokio::io::copy(&mut stderr.into_inner(), &mut tokio::io::sink())
+            .await
+            .map_err(cannot_read)
     };
     tokio::try_join!(reading, listening)?;
-    let status = child.wait().await.map_err(|error| format!("cannot wait for `{name}`: {error}"))?;
+    let status = child
+        .wait()
+        .await
+        .map_err(|error| format!("cannot wait for `{name}`: {error}"))?;
     if status.success() {
         return String::from_utf8(report).map_err(|_| format!("`{name}` printed invalid UTF-8"));
     }
     let errors = String::from_utf8_lossy(&errors);
-    Err(format!("`{name}` failed ({status}): {}", errors.trim().replace('\n', "; ")))
+    Err(format!(
+        "`{name}` failed ({status}): {}",
+        errors.trim().replace('\n', "; ")
+    ))
 }
 
 fn signal_group(child: &Child, signal: Signal) {
-    let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    let pid = child
+        .id()
+        .and_then(|id| i32::try_from(id).ok())
+        .and_then(Pid::from_raw);
     if let Some(pid) = pid {
         // The group may have ended.
         let _ = kill_process_group(pid, signal);
@@ -252,9 +315,17 @@ fn signal_group(child: &Child, signal: Signal) {
 type PolicyFingerprint = ([Option<SystemTime>; 2], bool);
 
 fn policy_fingerprint() -> PolicyFingerprint {
-    let folder = std::env::var_os("LVM_SYSTEM_DIR").map_or_else(|| PathBuf::from("/etc/lvm"), PathBuf::from);
-    let changed = |name: &str| std::fs::metadata(folder.join(name)).and_then(|file| file.modified()).ok();
-    ([changed("lvm.conf"), changed("lvmlocal.conf")], dmeventd_runs())
+    let folder =
+        std::env::var_os("LVM_SYSTEM_DIR").map_or_else(|| PathBuf::from("/etc/lvm"), PathBuf::from);
+    let changed = |name: &str| {
+        std::fs::metadata(folder.join(name))
+            .and_then(|file| file.modified())
+            .ok()
+    };
+    (
+        [changed("lvm.conf"), changed("lvmlocal.conf")],
+        dmeventd_runs(),
+    )
 }
 
 /// Checks the process, since the PID file of a killed dmeventd remains.

@@ -8,18 +8,23 @@ use sha2::{Digest, Sha256};
 
 const FILE: &str = "/etc/machine-id";
 /// Random; it stands for cowbell, and never changes.
-const APPLICATION: [u8; 16] =
-    [0x4d, 0x1c, 0x9f, 0x6e, 0x0b, 0x52, 0x47, 0xa8, 0x93, 0xe1, 0x7a, 0x35, 0xc4, 0x60, 0xd2, 0x8b];
+const APPLICATION: [u8; 16] = [
+    0x4d, 0x1c, 0x9f, 0x6e, 0x0b, 0x52, 0x47, 0xa8, 0x93, 0xe1, 0x7a, 0x35, 0xc4, 0x60, 0xd2, 0x8b,
+];
 /// Bytes that SHA-256 takes at once.
 const BLOCK: usize = 64;
 
 /// The hashed ID in 32 hexadecimal digits. The error says why there is none, and what to do.
 pub fn machine_id() -> Result<String, String> {
     let way_out = "run `systemd-machine-id-setup`";
-    let text = std::fs::read_to_string(FILE)
-        .map_err(|error| format!("cannot read the ID of this machine in {FILE}: {error}; {way_out}"))?;
-    let id = u128::from_str_radix(text.trim(), 16).ok().filter(|_| text.trim().len() == 32);
-    let id = id.ok_or_else(|| format!("{FILE} holds no ID: expected 32 hexadecimal digits; {way_out}"))?;
+    let text = std::fs::read_to_string(FILE).map_err(|error| {
+        format!("cannot read the ID of this machine in {FILE}: {error}; {way_out}")
+    })?;
+    let id = u128::from_str_radix(text.trim(), 16)
+        .ok()
+        .filter(|_| text.trim().len() == 32);
+    let id =
+        id.ok_or_else(|| format!("{FILE} holds no ID: expected 32 hexadecimal digits; {way_out}"))?;
     Ok(hashed(id.to_be_bytes(), APPLICATION))
 }
 
@@ -27,7 +32,9 @@ pub fn machine_id() -> Result<String, String> {
 fn hashed(id: [u8; 16], application: [u8; 16]) -> String {
     let keyed = |pad: u8| {
         let mut key = [pad; BLOCK];
-        key.iter_mut().zip(id).for_each(|(byte, of_id)| *byte ^= of_id);
+        key.iter_mut()
+            .zip(id)
+            .for_each(|(byte, of_id)| *byte ^= of_id);
         Sha256::new().chain_update(key)
     };
     let inner = keyed(0x36).chain_update(application).finalize();

@@ -73,7 +73,9 @@ impl From<Result<String, String>> for ReadResult {
 }
 
 /// The parts of a reading.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash, ToSchema)]
+#[derive(
+    Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash, ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
     /// `/proc/diskstats`
@@ -130,7 +132,10 @@ impl Part {
 
 /// The name of a variant without fields, as in JSON.
 pub fn variant_name(variant: impl Serialize) -> String {
-    serde_json::to_value(variant).ok().and_then(|name| Some(name.as_str()?.into())).unwrap_or_default()
+    serde_json::to_value(variant)
+        .ok()
+        .and_then(|name| Some(name.as_str()?.into()))
+        .unwrap_or_default()
 }
 
 /// A message from a hook, verbatim, and when it arrived.
@@ -218,7 +223,11 @@ impl Label {
     pub fn short_text(&self, name: &str) -> String {
         let set = Some(self.set.clone()).filter(|set| set != name);
         let repeat = self.repeat.map(|repeat| format!("#{repeat}"));
-        [set, self.variant.clone(), repeat].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+        [set, self.variant.clone(), repeat]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" · ")
     }
 }
 
@@ -229,13 +238,17 @@ pub const LONGEST_NAME: usize = 200;
 /// those that change the direction of text. The error names `what`.
 pub fn check_letters(what: &str, text: &str, most: usize) -> Result<(), String> {
     let is_invisible = |letter: char| {
-        letter.is_whitespace() || matches!(letter, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
+        letter.is_whitespace()
+            || matches!(letter, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
     };
     let is_invalid = |letter: char| {
         letter.is_control() || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    if text.chars().all(is_invisible) || text.chars().count() > most || text.chars().any(is_invalid) {
-        return Err(format!("expected {what} to be 1 to {most} letters without control characters"));
+    if text.chars().all(is_invisible) || text.chars().count() > most || text.chars().any(is_invalid)
+    {
+        return Err(format!(
+            "expected {what} to be 1 to {most} letters without control characters"
+        ));
     }
     Ok(())
 }

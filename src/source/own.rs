@@ -15,11 +15,15 @@ pub struct OwnCost {
 
 /// Reads three small files; for requests, not for every tick.
 pub fn own_cost() -> OwnCost {
-    let Ok(process) = Process::myself() else { return OwnCost::default() };
+    let Ok(process) = Process::myself() else {
+        return OwnCost::default();
+    };
     let stat = process.stat().ok();
     let ticks_per_second = procfs::ticks_per_second() as f64;
     OwnCost {
-        cpu_seconds: stat.as_ref().map(|stat| (stat.utime + stat.stime) as f64 / ticks_per_second),
+        cpu_seconds: stat
+            .as_ref()
+            .map(|stat| (stat.utime + stat.stime) as f64 / ticks_per_second),
         rss_bytes: stat.map(|stat| stat.rss * procfs::page_size()),
         written_bytes: process.io().ok().map(|io| io.write_bytes),
     }

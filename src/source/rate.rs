@@ -19,7 +19,10 @@ pub struct Rate {
 
 impl Default for Rate {
     fn default() -> Self {
-        Self { left: BURST, refilled_at: Instant::now() }
+        Self {
+            left: BURST,
+            refilled_at: Instant::now(),
+        }
     }
 }
 
@@ -31,7 +34,8 @@ impl Rate {
     }
 
     fn left(&mut self, now: Instant) -> u32 {
-        let pauses = now.saturating_duration_since(self.refilled_at).as_millis() / PAUSE.as_millis();
+        let pauses =
+            now.saturating_duration_since(self.refilled_at).as_millis() / PAUSE.as_millis();
         if pauses > 0 {
             let more = u32::try_from(pauses).unwrap_or(u32::MAX);
             self.left = self.left.saturating_add(more).min(BURST);
@@ -66,7 +70,9 @@ impl<C: Eq + Hash> Rates<C> {
 
     /// Whether `allows` would allow it.
     pub fn would_allow(&self, client: &C) -> bool {
-        self.lock().get_mut(client).is_none_or(|rate| rate.left(Instant::now()) > 0)
+        self.lock()
+            .get_mut(client)
+            .is_none_or(|rate| rate.left(Instant::now()) > 0)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<C, Rate>> {

@@ -62,7 +62,10 @@ pub struct Recorder<W: Write> {
 
 impl<W: Write> Recorder<W> {
     pub fn new(output: W, header: &Header) -> std::io::Result<Self> {
-        let mut recorder = Self { lines: GzEncoder::new(output, Compression::default()), since_flush: 0 };
+        let mut recorder = Self {
+            lines: GzEncoder::new(output, Compression::default()),
+            since_flush: 0,
+        };
         recorder.line(header)?;
         Ok(recorder)
     }
@@ -131,9 +134,10 @@ pub struct Player {
 
 impl Player {
     pub fn open(path: &Path, speed: Speed) -> anyhow::Result<Self> {
-        let file =
-            File::open(path).with_context(|| format!("cannot open the recording {}", path.display()))?;
-        Self::play(BufReader::new(file), speed).with_context(|| format!("cannot play {}", path.display()))
+        let file = File::open(path)
+            .with_context(|| format!("cannot open the recording {}", path.display()))?;
+        Self::play(BufReader::new(file), speed)
+            .with_context(|| format!("cannot play {}", path.display()))
     }
 
     pub fn of_bytes(bytes: &'static [u8], speed: Speed) -> anyhow::Result<Self> {
@@ -142,7 +146,8 @@ impl Player {
 
     fn play(input: impl Read + Send + 'static, speed: Speed) -> anyhow::Result<Self> {
         let mut lines = BufReader::new(MultiGzDecoder::new(input));
-        let line = next_line(&mut lines).context("this is not a recording: expected a gzip file")?;
+        let line =
+            next_line(&mut lines).context("this is not a recording: expected a gzip file")?;
         let header: Header = serde_json::from_str(line.as_deref().unwrap_or_default())
             .context("this is not a recording: its first line is no header")?;
         if header.format != FORMAT || header.version > VERSION {
@@ -152,7 +157,14 @@ impl Player {
                 header.version
             );
         }
-        Ok(Self { header, lines: Box::new(lines), speed, began: None, upcoming: None, error: None })
+        Ok(Self {
+            header,
+            lines: Box::new(lines),
+            speed,
+            began: None,
+            upcoming: None,
+            error: None,
+        })
     }
 
     pub fn header(&self) -> &Header {
@@ -209,7 +221,10 @@ fn next_line(lines: &mut impl BufRead) -> std::io::Result<Option<String>> {
     let mut line = String::new();
     let length = lines.take(MAX_LINE).read_line(&mut line)?;
     if length > 0 && !line.ends_with('\n') {
-        return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "its last line is incomplete"));
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::UnexpectedEof,
+            "its last line is incomplete",
+        ));
     }
     Ok((length > 0).then(|| line.trim_end().to_string()))
 }
@@ -225,7 +240,11 @@ mod tests {
             at: Timestamp::from_second(1_700_000_000 + second).unwrap(),
             uptime_us: 1_000_000 * second as u64,
             took_us: 5,
-            texts: vec![PartReading { part: Part::Diskstats, result, took_us: 3 }],
+            texts: vec![PartReading {
+                part: Part::Diskstats,
+                result,
+                took_us: 3,
+            }],
             commands: Vec::new(),
             hooks: Vec::new(),
         }
@@ -259,13 +278,22 @@ mod tests {
         let mut bytes = recorded(200);
         bytes.truncate(bytes.len() / 2);
         let (readings, error) = played(bytes).await;
-        assert!(!readings.is_empty() && readings.len() < 200, "{}", readings.len());
+        assert!(
+            !readings.is_empty() && readings.len() < 200,
+            "{}",
+            readings.len()
+        );
         assert!(error.unwrap().starts_with("the recording ends early"));
     }
 
     #[test]
     fn other_files_are_rejected() {
-        let error = Player::play(Cursor::new(b"hello".to_vec()), Speed::Unbounded).err().unwrap();
-        assert!(format!("{error:#}").contains("this is not a recording"), "{error:#}");
+        let error = Player::play(Cursor::new(b"hello".to_vec()), Speed::Unbounded)
+            .err()
+            .unwrap();
+        assert!(
+            format!("{error:#}").contains("this is not a recording"),
+            "{error:#}"
+        );
     }
 }

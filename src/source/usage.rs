@@ -98,12 +98,17 @@ impl UsageQuery {
             Err(TryRecvError::Empty) => return None,
             Err(TryRecvError::Disconnected) => {
                 self.pending = None;
-                return Some(reading(Err("the file-system thread has stopped".into()), took));
+                return Some(reading(
+                    Err("the file-system thread has stopped".into()),
+                    took,
+                ));
             }
         };
         self.pending = None;
         // A mount that was replaced during the query is another file system.
-        let still = replies.into_iter().filter(|reply| self.chosen.contains(&reply.mount));
+        let still = replies
+            .into_iter()
+            .filter(|reply| self.chosen.contains(&reply.mount));
         Some(reading(Ok(still.map(|reply| reply.text).collect()), took))
     }
 
@@ -116,19 +121,32 @@ impl UsageQuery {
         let (reply, answer) = channel();
         let (mounts, root) = (self.chosen.clone(), self.root.clone());
         let asking = move || {
-            let tell = |mount: String| UsageReply { text: usage_line(&root, &mount), mount };
+            let tell = |mount: String| UsageReply {
+                text: usage_line(&root, &mount),
+                mount,
+            };
             // The receiver is gone while the program stops.
             let _ = reply.send(mounts.into_iter().map(tell).collect());
         };
         // If no thread can be started, the reply is dropped, which `answer` reports.
-        let _ = std::thread::Builder::new().name("file-systems".into()).spawn(asking);
+        let _ = std::thread::Builder::new()
+            .name("file-systems".into())
+            .spawn(asking);
         self.last_query = Some((self.chosen.clone(), Instant::now()));
-        self.pending = Some(PendingQuery { at: Instant::now(), reply: answer, is_late: false });
+        self.pending = Some(PendingQuery {
+            at: Instant::now(),
+            reply: answer,
+            is_late: false,
+        });
     }
 }
 
 fn reading(text: Result<String, String>, took: Duration) -> PartReading {
-    PartReading { part: Part::Usage, result: text.into(), took_us: micros(took) }
+    PartReading {
+        part: Part::Usage,
+        result: text.into(),
+        took_us: micros(took),
+    }
 }
 
 fn late(took: Duration) -> String {
@@ -146,7 +164,12 @@ fn chosen(mounts: &str, names: &str) -> Vec<String> {
         let number = line.split(' ').nth(2).unwrap_or_default();
         numbers.contains(number) && seen.insert(number.to_string())
     };
-    mounts.lines().filter(is_first).take(MAX_MOUNTS).map(String::from).collect()
+    mounts
+        .lines()
+        .filter(is_first)
+        .take(MAX_MOUNTS)
+        .map(String::from)
+        .collect()
 }
 
 /// Numbers of devices with a `-cow` device of the same UUID, or on a device whose UUID ends with `-tpool`.
@@ -154,25 +177,43 @@ fn snapshot_numbers(names: &str) -> HashSet<&str> {
     let attribute = |wished: &str| -> HashMap<&str, &str> {
         let attributes = names.lines().filter_map(|line| line.split_once('\t'));
         let named = attributes.filter_map(|(path, value)| Some((path.split_once('/')?, value)));
-        named.filter(|((_, name), _)| *name == wished).map(|((device, _), value)| (device, value)).collect()
+        named
+            .filter(|((_, name), _)| *name == wished)
+            .map(|((device, _), value)| (device, value))
+            .collect()
     };
     let (uuids, slaves) = (attribute("dm/uuid"), attribute("slaves"));
     let known: HashSet<&str> = uuids.values().copied().collect();
     let has_cow = |device: &str| {
-        uuids.get(device).is_some_and(|uuid| !uuid.is_empty() && known.contains(&*format!("{uuid}-cow")))
+        uuids
+            .get(device)
+            .is_some_and(|uuid| !uuid.is_empty() && known.contains(&*format!("{uuid}-cow")))
     };
-    let is_pool = |device: &str| uuids.get(device).is_some_and(|uuid| uuid.ends_with("-tpool"));
+    let is_pool = |device: &str| {
+        uuids
+            .get(device)
+            .is_some_and(|uuid| uuid.ends_with("-tpool"))
+    };
     let is_thin = |device: &str| {
-        slaves.get(device).is_some_and(|slaves| slaves.split(' ').any(&is_pool)) && !is_pool(device)
+        slaves
+            .get(device)
+            .is_some_and(|slaves| slaves.split(' ').any(&is_pool))
+            && !is_pool(device)
     };
     let numbers = attribute("dev").into_iter();
-    numbers.filter(|(device, _)| has_cow(device) || is_thin(device)).map(|(_, number)| number).collect()
+    numbers
+        .filter(|(device, _)| has_cow(device) || is_thin(device))
+        .map(|(_, number)| number)
+        .collect()
 }
 
 /// `NUMBER<TAB>MOUNT<TAB>blocks<TAB>free<TAB>block size`, or an error after the mount.
 fn usage_line(root: &Root, mount: &str) -> String {
     let mut words = mount.split(' ');
-    let (number, point) = (words.nth(2).unwrap_or_default(), words.nth(1).unwrap_or_default());
+    let (number, point) = (
+        words.nth(2).unwrap_or_default(),
+        words.nth(1).unwrap_or_default(),
+    );
     let path = root.0.join(unescaped(point).trim_start_matches('/'));
     let mut text = format!("{number}\t{point}\t");
     let _ = match usage(&path, number) {
@@ -184,12 +225,14 @@ fn usage_line(root: &Root, mount: &str) -> String {
 
 /// The result of `statvfs(3)`, if the path is on that device: another file system may hide the mount.
 fn usage(path: &Path, number: &str) -> Result<[u64; 3], String> {
-    let folder =
-        open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(|error| error.to_string())?;
+    let folder = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|error| error.to_string())?;
     let device = fstat(&folder).map_err(|error| error.to_string())?.st_dev;
     let found = format!("{}:{}", major(device), minor(device));
     if found != number {
-        return Err(format!("expected device {number} to be mounted there, but found {found}"));
+        return Err(format!(
+            "expected device {number} to be mounted there, but found {found}"
+        ));
     }
     let usage = fstatvfs(&folder).map_err(|error| error.to_string())?;
     Ok([usage.f_blocks, usage.f_bfree, usage.f_frsize])
@@ -234,8 +277,13 @@ mod tests {
         let text = usage_line(&Root(folder.path().into()), &line(&number, "/my\\040data"));
         let columns: Vec<&str> = text.trim_end().split('\t').collect();
         assert_eq!(columns[..2], [&*number, "/my\\040data"], "{text}");
-        let [blocks, free, size] = columns[2..] else { panic!("{text}") };
-        assert!(blocks.parse::<u64>().unwrap() >= free.parse().unwrap() && size.parse::<u64>().unwrap() > 0);
+        let [blocks, free, size] = columns[2..] else {
+            panic!("{text}")
+        };
+        assert!(
+            blocks.parse::<u64>().unwrap() >= free.parse().unwrap()
+                && size.parse::<u64>().unwrap() > 0
+        );
     }
 
     #[test]
@@ -253,22 +301,42 @@ mod tests {
     #[test]
     fn a_hanging_query_is_the_only_one_and_is_reported_once() {
         let mut usage = UsageQuery::below(&Root("/".into()));
-        assert_eq!(usage.poll().unwrap().result, super::super::ReadResult::Text(String::new()));
+        assert_eq!(
+            usage.poll().unwrap().result,
+            super::super::ReadResult::Text(String::new())
+        );
         let (reply, answer) = channel();
         let at = Instant::now().checked_sub(DEADLINE * 2).unwrap();
         usage.set_names(NAMES);
         usage.set_mounts(&line("253:3", "/mnt/a"));
-        usage.pending = Some(PendingQuery { at, reply: answer, is_late: false });
+        usage.pending = Some(PendingQuery {
+            at,
+            reply: answer,
+            is_late: false,
+        });
         let error = |text: Option<PartReading>| match text?.result {
             super::super::ReadResult::Error(error) => Some(error),
             super::super::ReadResult::Text(_) => None,
         };
-        assert!(error(usage.poll()).unwrap().contains("has not answered for 4.0 s"));
-        assert!(usage.poll().is_none() && usage.last_query.is_none(), "no second query starts");
+        assert!(
+            error(usage.poll())
+                .unwrap()
+                .contains("has not answered for 4.0 s")
+        );
+        assert!(
+            usage.poll().is_none() && usage.last_query.is_none(),
+            "no second query starts"
+        );
         // The answer is about a mount that is gone.
-        let old = UsageReply { mount: "old".into(), text: "253:3\t/mnt/a\t1\t1\t1\n".into() };
+        let old = UsageReply {
+            mount: "old".into(),
+            text: "253:3\t/mnt/a\t1\t1\t1\n".into(),
+        };
         reply.send(vec![old]).unwrap();
-        assert_eq!(usage.poll().unwrap().result, super::super::ReadResult::Text(String::new()));
+        assert_eq!(
+            usage.poll().unwrap().result,
+            super::super::ReadResult::Text(String::new())
+        );
         assert!(usage.pending.is_some(), "the current mounts are queried");
     }
 }

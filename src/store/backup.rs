@@ -59,15 +59,32 @@ pub async fn backup(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
 }
 
 async fn copy(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
-    let named = || format!("cannot copy the database {} to {}", path.display(), file.display());
+    let named = || {
+        format!(
+            "cannot copy the database {} to {}",
+            path.display(),
+            file.display()
+        )
+    };
     // The journal comes first: ticks that leave it meanwhile are in the database by then.
     let mut view = ReadView::of(path).await?;
-    sqlx::query("COMMIT").execute(&mut view.connection).await.with_context(named)?;
+    sqlx::query("COMMIT")
+        .execute(&mut view.connection)
+        .await
+        .with_context(named)?;
     give_rights(path, file).with_context(named)?;
-    let target = file.to_str().with_context(|| format!("the name {} is no text", file.display()))?;
-    sqlx::query("VACUUM INTO ?").bind(target).execute(&mut view.connection).await.with_context(named)?;
+    let target = file
+        .to_str()
+        .with_context(|| format!("the name {} is no text", file.display()))?;
+    sqlx::query("VACUUM INTO ?")
+        .bind(target)
+        .execute(&mut view.connection)
+        .await
+        .with_context(named)?;
     let damage = seal_into(file, view).await.with_context(named)?;
-    File::open(file).and_then(|file| file.sync_all()).with_context(named)?;
+    File::open(file)
+        .and_then(|file| file.sync_all())
+        .with_context(named)?;
     let read_back = inventory(file).await;
     let mut inventory =
         read_back.with_context(|| format!("the copy {} cannot be read back", file.display()))?;
@@ -90,7 +107,11 @@ pub fn give_rights(path: &Path, file: &Path) -> anyhow::Result<()> {
 async fn seal_into(file: &Path, view: ReadView) -> anyhow::Result<Vec<String>> {
     let mut copy = database::to_rewrite(file).await?;
     let sealed = last_segment(&mut copy).await?;
-    for segment in view.journaled.iter().filter(|segment| segment.number > sealed) {
+    for segment in view
+        .journaled
+        .iter()
+        .filter(|segment| segment.number > sealed)
+    {
         seal(&mut copy, segment.number, &segment.ticks).await?;
     }
     copy.close().await?;
@@ -108,63 +129,96 @@ pub async fn compact(path: &Path) -> anyhow::Result<(u64, u64)> {
     let rewritten = rewrite(&mut connection).await.with_context(named);
     // Closed even after a failure, which rolls back.
     let closed = connection.close().await.with_context(named);
-    rewritten.and(closed).map_err(|error| with_way_out(path, error))?;
+    rewritten
+        .and(closed)
+        .map_err(|error| with_way_out(path, error))?;
     Ok((before, bytes(path)))
 }
 
 async fn rewrite(connection: &mut SqliteConnection) -> sqlx::Result<()> {
     sqlx::query("VACUUM").execute(&mut *connection).await?;
-    sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(connection).await?;
+    sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")
+        .execute(connection)
+        .await?;
     Ok(())
 }
 
 /// Reads all content of the database and its journal.
 pub async fn inventory(path: &Path) -> anyhow::Result<Inventory> {
     let mut view = ReadView::of(path).await?;
-    let mut inventory = Inventory { damage: view.damage.clone(), bytes: bytes(path), ..Inventory::default() };
-    match sqlx::query_scalar("PRAGMA integrity_check").fetch_all(&mut view.connection).await {
-        Ok(check) => inventory.damage.extend(check.into_iter().filter(|line: &String| line != "ok")),
-        Err(error) => inventory
+    let mut inventory = Inventory {
+        damage: view.damage.clone(),
+        bytes: bytes(path),
+        ..Inventory::default()
+    };
+    match sqlx::query_scalar("PRAGMA integrity_check")
+        .fetch_all(&mut view.connection)
+        .await
+    {
+        Ok(check) => inventory
             .damage
-            .push(format!("the database cannot be checked to its end: {}", in_words(&error.into()))),
+            .extend(check.into_iter().filter(|line: &String| line != "ok")),
+        Err(error) => inventory.damage.push(format!(
+            "the database cannot be checked to its end: {}",
+            in_words(&error.into())
+        )),
     }
     match damaged_records(&mut view.connection).await {
         Ok(damaged) => inventory.damage.extend(damaged),
         Err(error) => {
-            inventory.damage.push(format!("jobs and alerts cannot be read: {}", in_words(&error)));
+            inventory.damage.push(format!(
+                "jobs and alerts cannot be read: {}",
+                in_words(&error)
+            ));
         }
     }
     // An unreadable page ends the reading; earlier content still counts.
     if let Err(error) = add_segments(&mut view.connection, &mut inventory).await {
-        inventory.damage.push(format!("the segments cannot be read further: {}", in_words(&error)));
+        inventory.damage.push(format!(
+            "the segments cannot be read further: {}",
+            in_words(&error)
+        ));
     }
     add_unknown(&view.catalog, &mut inventory);
     for tick in view.journaled.iter().flat_map(|segment| &segment.ticks) {
         inventory.in_journal += 1;
-        inventory.ticks.push((Timestamp::from_millisecond(tick.at_ms)?, tick.elapsed_us));
+        inventory
+            .ticks
+            .push((Timestamp::from_millisecond(tick.at_ms)?, tick.elapsed_us));
     }
     Ok(inventory)
 }
 
 /// A sentence for each damaged row of a job or an alert.
 async fn damaged_records(connection: &mut SqliteConnection) -> anyhow::Result<Vec<String>> {
-    let jobs = sqlx::query("SELECT * FROM job_record").fetch_all(&mut *connection).await?;
-    let alerts = sqlx::query("SELECT * FROM alert_record").fetch_all(connection).await?;
+    let jobs = sqlx::query("SELECT * FROM job_record")
+        .fetch_all(&mut *connection)
+        .await?;
+    let alerts = sqlx::query("SELECT * FROM alert_record")
+        .fetch_all(connection)
+        .await?;
     Ok([readable::<Job>(&jobs).1, readable::<Alert>(&alerts).1].concat())
 }
 
 /// Devices and volumes without a row: their ticks cannot be found by name.
 fn add_unknown(catalog: &Catalog, inventory: &mut Inventory) {
-    let unknown = inventory.streams.iter().filter_map(|stream| match stream.kind {
-        Kind::Device | Kind::Copying if *stream != Stream::TOTAL => {
-            (!catalog.device_rows.contains_key(&stream.row)).then_some(("device", stream.row))
-        }
-        Kind::Volume => (!catalog.volume_rows.contains_key(&stream.row)).then_some(("volume", stream.row)),
-        _ => None,
-    });
+    let unknown = inventory
+        .streams
+        .iter()
+        .filter_map(|stream| match stream.kind {
+            Kind::Device | Kind::Copying if *stream != Stream::TOTAL => {
+                (!catalog.device_rows.contains_key(&stream.row)).then_some(("device", stream.row))
+            }
+            Kind::Volume => {
+                (!catalog.volume_rows.contains_key(&stream.row)).then_some(("volume", stream.row))
+            }
+            _ => None,
+        });
     let unknown: BTreeSet<(&str, u32)> = unknown.collect();
     inventory.damage.extend(
-        unknown.into_iter().map(|(what, id)| format!("there are ticks of {what} {id}, whose row is missing")),
+        unknown
+            .into_iter()
+            .map(|(what, id)| format!("there are ticks of {what} {id}, whose row is missing")),
     );
 }
 
@@ -176,7 +230,10 @@ fn bytes(path: &Path) -> u64 {
         .sum()
 }
 
-async fn add_segments(connection: &mut SqliteConnection, inventory: &mut Inventory) -> anyhow::Result<()> {
+async fn add_segments(
+    connection: &mut SqliteConnection,
+    inventory: &mut Inventory,
+) -> anyhow::Result<()> {
     let mut after = -1;
     loop {
         let next: Option<(i64, Vec<u8>)> =
@@ -184,20 +241,27 @@ async fn add_segments(connection: &mut SqliteConnection, inventory: &mut Invento
                 .bind(after)
                 .fetch_optional(&mut *connection)
                 .await?;
-        let Some((id, axis)) = next else { return Ok(()) };
+        let Some((id, axis)) = next else {
+            return Ok(());
+        };
         after = id;
         inventory.segments += 1;
         let axis = match Axis::decode(&axis) {
             Ok(axis) => axis,
             Err(damaged) => {
-                inventory.damage.push(format!("segment {id} cannot be read: {damaged}"));
+                inventory
+                    .damage
+                    .push(format!("segment {id} cannot be read: {damaged}"));
                 continue;
             }
         };
-        let (level, _) = Level::of_key(id).with_context(|| format!("segment {id} is of no level"))?;
+        let (level, _) =
+            Level::of_key(id).with_context(|| format!("segment {id} is of no level"))?;
         if level == Level::Ticks {
             for (at_ms, elapsed_us) in axis.at_ms.iter().zip(&axis.elapsed_us) {
-                inventory.ticks.push((Timestamp::from_millisecond(*at_ms)?, *elapsed_us));
+                inventory
+                    .ticks
+                    .push((Timestamp::from_millisecond(*at_ms)?, *elapsed_us));
             }
         }
         let chunks: Vec<(i64, Vec<u8>)> =
@@ -209,12 +273,18 @@ async fn add_segments(connection: &mut SqliteConnection, inventory: &mut Invento
         for (key, data) in chunks {
             inventory.chunks += 1;
             let Some(stream) = stream_of_chunk(key) else {
-                inventory.damage.push(format!("chunk {key} is of no stream"));
+                inventory
+                    .damage
+                    .push(format!("chunk {key} is of no stream"));
                 continue;
             };
             inventory.streams.insert(stream);
-            if let Err(damaged) = decode_stored(columns_at(level, stream.kind), Some(&data), axis.len()) {
-                inventory.damage.push(format!("chunk {key} of segment {id} cannot be read: {damaged}"));
+            if let Err(damaged) =
+                decode_stored(columns_at(level, stream.kind), Some(&data), axis.len())
+            {
+                inventory.damage.push(format!(
+                    "chunk {key} of segment {id} cannot be read: {damaged}"
+                ));
             }
         }
     }

@@ -66,8 +66,10 @@ impl Rows {
 
     /// Adds newer rows, which replace rows of the same number.
     pub fn add(&mut self, newer: Self) {
-        self.devices.retain(|row| newer.devices.iter().all(|other| other.id != row.id));
-        self.volumes.retain(|row| newer.volumes.iter().all(|other| other.id != row.id));
+        self.devices
+            .retain(|row| newer.devices.iter().all(|other| other.id != row.id));
+        self.volumes
+            .retain(|row| newer.volumes.iter().all(|other| other.id != row.id));
         self.devices.extend(newer.devices);
         self.volumes.extend(newer.volumes);
     }
@@ -76,8 +78,16 @@ impl Rows {
 impl Catalog {
     pub fn new(rows: Rows) -> Self {
         Self {
-            devices: rows.devices.iter().map(|row| (Arc::clone(&row.identity), row.id)).collect(),
-            volumes: rows.volumes.iter().map(|row| (Arc::clone(&row.uuid), row.id)).collect(),
+            devices: rows
+                .devices
+                .iter()
+                .map(|row| (Arc::clone(&row.identity), row.id))
+                .collect(),
+            volumes: rows
+                .volumes
+                .iter()
+                .map(|row| (Arc::clone(&row.uuid), row.id))
+                .collect(),
             device_rows: rows.devices.into_iter().map(|row| (row.id, row)).collect(),
             volume_rows: rows.volumes.into_iter().map(|row| (row.id, row)).collect(),
             ..Self::default()
@@ -106,19 +116,30 @@ impl Catalog {
     /// Returns the rows to store, if the topology changed or a day has passed.
     pub fn learn(&mut self, interval: &Interval) -> Option<Rows> {
         let (topology, at_ms) = (&interval.topology, interval.at.as_millisecond());
-        let is_known = self.topology.as_ref().is_some_and(|known| Arc::ptr_eq(known, topology));
+        let is_known = self
+            .topology
+            .as_ref()
+            .is_some_and(|known| Arc::ptr_eq(known, topology));
         if is_known && at_ms.abs_diff(self.learned_ms) < LEARN_AGAIN_MS {
             return None;
         }
         (self.topology, self.learned_ms) = (Some(Arc::clone(topology)), at_ms);
-        let devices = topology.devices.iter().filter_map(|device| self.see_device(device, at_ms)).collect();
+        let devices = topology
+            .devices
+            .iter()
+            .filter_map(|device| self.see_device(device, at_ms))
+            .collect();
         let volumes = topology.volumes.iter();
-        let volumes = volumes.filter_map(|volume| self.see_volume(volume, topology, at_ms)).collect();
+        let volumes = volumes
+            .filter_map(|volume| self.see_volume(volume, topology, at_ms))
+            .collect();
         Some(Rows { devices, volumes })
     }
 
     fn see_device(&mut self, device: &Device, last_seen_ms: i64) -> Option<DeviceRow> {
-        let id = self.device(&device.identity).or_else(|| next_id(&self.device_rows))?;
+        let id = self
+            .device(&device.identity)
+            .or_else(|| next_id(&self.device_rows))?;
         let row = DeviceRow {
             id,
             identity: Arc::clone(&device.identity),
@@ -133,8 +154,15 @@ impl Catalog {
         Some(row)
     }
 
-    fn see_volume(&mut self, volume: &Volume, topology: &Topology, last_seen_ms: i64) -> Option<VolumeRow> {
-        let device = volume.device.map(|index| Arc::clone(&topology.devices[index].identity));
+    fn see_volume(
+        &mut self,
+        volume: &Volume,
+        topology: &Topology,
+        last_seen_ms: i64,
+    ) -> Option<VolumeRow> {
+        let device = volume
+            .device
+            .map(|index| Arc::clone(&topology.devices[index].identity));
         let known = self.volume(&volume.uuid);
         let id = known.or_else(|| next_id(&self.volume_rows))?;
         let before = known.and_then(|id| self.volume_rows.get(&id)?.device_identity.clone());
@@ -156,8 +184,13 @@ impl Catalog {
         if let Some(row) = self.device(name) {
             return Some(row);
         }
-        let had_it = self.device_rows.values().filter(|row| row.name == name || row.label == name);
-        had_it.max_by_key(|row| (row.last_seen_ms, row.name == name)).map(|row| row.id)
+        let had_it = self
+            .device_rows
+            .values()
+            .filter(|row| row.name == name || row.label == name);
+        had_it
+            .max_by_key(|row| (row.last_seen_ms, row.name == name))
+            .map(|row| row.id)
     }
 
     /// A volume by `vg/lv` or UUID: the one that had the name last.
@@ -166,8 +199,13 @@ impl Catalog {
             return Some(row);
         }
         let (vg, lv) = name.split_once('/')?;
-        let had_it = self.volume_rows.values().filter(|row| row.vg == vg && row.lv == lv);
-        had_it.max_by_key(|row| (row.last_seen_ms, row.id)).map(|row| row.id)
+        let had_it = self
+            .volume_rows
+            .values()
+            .filter(|row| row.vg == vg && row.lv == lv);
+        had_it
+            .max_by_key(|row| (row.last_seen_ms, row.id))
+            .map(|row| row.id)
     }
 
     pub fn device_of_volume(&self, volume: u32) -> Option<u32> {

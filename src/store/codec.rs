@@ -46,16 +46,29 @@ pub struct Rows {
 impl Rows {
     /// `count` rows without values.
     pub fn without_values(presence: Presence, count: usize, columns: usize) -> Self {
-        Self { presence: vec![presence; count], columns: vec![vec![0; count]; columns] }
+        Self {
+            presence: vec![presence; count],
+            columns: vec![vec![0; count]; columns],
+        }
     }
 }
 
 /// Encodes any numbers. Fails if columns differ in length or there are more than [`MOST_ROWS`] rows.
 pub fn encode(rows: &Rows) -> anyhow::Result<Vec<u8>> {
     let count = rows.presence.len();
-    ensure!(count <= MOST_ROWS, "expected at most {MOST_ROWS} rows in a segment, but found {count}");
-    ensure!(rows.columns.iter().all(|column| column.len() == count), "expected {count} rows in each column");
-    let mut plain: Vec<u8> = rows.presence.iter().map(|presence| *presence as u8).collect();
+    ensure!(
+        count <= MOST_ROWS,
+        "expected at most {MOST_ROWS} rows in a segment, but found {count}"
+    );
+    ensure!(
+        rows.columns.iter().all(|column| column.len() == count),
+        "expected {count} rows in each column"
+    );
+    let mut plain: Vec<u8> = rows
+        .presence
+        .iter()
+        .map(|presence| *presence as u8)
+        .collect();
     for column in &rows.columns {
         let mut before = 0;
         for number in column {
@@ -79,7 +92,9 @@ pub fn decode(columns: usize, chunk: &[u8]) -> anyhow::Result<Rows> {
     let (count, packed) = checked(chunk)?;
     let longest = count * (1 + columns * LONGEST_VARINT);
     let mut plain = Vec::new();
-    let read = DeflateDecoder::new(packed).take(longest as u64 + 1).read_to_end(&mut plain);
+    let read = DeflateDecoder::new(packed)
+        .take(longest as u64 + 1)
+        .read_to_end(&mut plain);
     read.map_err(|error| anyhow!("expected compressed rows, but found: {error}"))?;
     let (presence, mut left) = plain.split_at_checked(count).context(ENDS)?;
     let presence = presence.iter().map(|byte| {
@@ -95,10 +110,15 @@ pub fn decode(columns: usize, chunk: &[u8]) -> anyhow::Result<Rows> {
 
 /// The rows of a stored chunk, which must be `count`; without a chunk, the stream was absent.
 pub fn decode_stored(columns: usize, chunk: Option<&[u8]>, count: usize) -> anyhow::Result<Rows> {
-    let Some(chunk) = chunk else { return Ok(Rows::without_values(Presence::Absent, count, columns)) };
+    let Some(chunk) = chunk else {
+        return Ok(Rows::without_values(Presence::Absent, count, columns));
+    };
     let rows = decode(columns, chunk)?;
     let found = rows.presence.len();
-    ensure!(found == count, "expected {count} rows as the segment has, but found {found}");
+    ensure!(
+        found == count,
+        "expected {count} rows as the segment has, but found {found}"
+    );
     Ok(rows)
 }
 
@@ -106,12 +126,21 @@ pub fn decode_stored(columns: usize, chunk: Option<&[u8]>, count: usize) -> anyh
 fn checked(chunk: &[u8]) -> anyhow::Result<(usize, &[u8])> {
     let (body, sum) = chunk.split_last_chunk().context(ENDS)?;
     let (expected, found) = (u32::from_le_bytes(*sum), crc32fast::hash(body));
-    ensure!(expected == found, "expected the checksum {expected:08x}, but found {found:08x}");
+    ensure!(
+        expected == found,
+        "expected the checksum {expected:08x}, but found {found:08x}"
+    );
     let (format, body) = body.split_first().context(ENDS)?;
-    ensure!(*format == FORMAT, "expected format {FORMAT}, but found {format}");
+    ensure!(
+        *format == FORMAT,
+        "expected format {FORMAT}, but found {format}"
+    );
     let (count, packed) = body.split_first_chunk().context(ENDS)?;
     let count = u32::from_le_bytes(*count) as usize;
-    ensure!(count <= MOST_ROWS, "expected at most {MOST_ROWS} rows, but found {count}");
+    ensure!(
+        count <= MOST_ROWS,
+        "expected at most {MOST_ROWS} rows, but found {count}"
+    );
     Ok((count, packed))
 }
 

@@ -8,7 +8,11 @@ use sqlx::SqliteConnection;
 use crate::sizing::{Curve, MeasuredVolumes, OLDEST_CURVE};
 
 /// Stores a curve, and deletes those of all volumes that are too old.
-pub async fn write_curve(connection: &mut SqliteConnection, uuid: &str, curve: &Curve) -> anyhow::Result<()> {
+pub async fn write_curve(
+    connection: &mut SqliteConnection,
+    uuid: &str,
+    curve: &Curve,
+) -> anyhow::Result<()> {
     sqlx::query("INSERT INTO size_curve (uuid, at_ms, body) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET body = excluded.body")
         .bind(uuid)
         .bind(curve.at.as_millisecond())
@@ -35,7 +39,9 @@ pub async fn curves(connection: &mut SqliteConnection) -> anyhow::Result<Measure
     for (uuid, body) in rows {
         match serde_json::from_str(&body) {
             Ok(curve) => found.entry(uuid.into()).or_default().add(Arc::new(curve)),
-            Err(error) => tracing::warn!("a curve of volume {uuid} is damaged and left out: {error}"),
+            Err(error) => {
+                tracing::warn!("a curve of volume {uuid} is damaged and left out: {error}")
+            }
         }
     }
     Ok(found)

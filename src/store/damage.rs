@@ -45,18 +45,25 @@ pub async fn of(path: &Path) -> Option<String> {
     let is_small = path.metadata().ok()?.len() <= CHECKED_SIZE;
     match check(path, is_small).await {
         Ok(said) if said == "ok" => None,
-        Ok(said) => Some(said.lines().find(|line| !line.starts_with("***")).unwrap_or_default().to_string()),
+        Ok(said) => Some(
+            said.lines()
+                .find(|line| !line.starts_with("***"))
+                .unwrap_or_default()
+                .to_string(),
+        ),
         Err(error) => said(&error.into()),
     }
 }
 
 /// By its number, or by our journal beside it.
 fn is_ours(path: &Path) -> bool {
-    has_our_number(path) || path.metadata().is_ok_and(|file| file.len() > 0) && journal::lies_beside(path)
+    has_our_number(path)
+        || path.metadata().is_ok_and(|file| file.len() > 0) && journal::lies_beside(path)
 }
 
 fn has_our_number(path: &Path) -> bool {
-    header(path).is_some_and(|header| i64::from(number(&header, APPLICATION_ID_AT)) == APPLICATION_ID)
+    header(path)
+        .is_some_and(|header| i64::from(number(&header, APPLICATION_ID_AT)) == APPLICATION_ID)
 }
 
 /// `None` if the file is shorter.
@@ -68,7 +75,9 @@ fn header(path: &Path) -> Option<[u8; HEADER]> {
 
 /// Checks the numbers that SQLite does not report as damage when they are wrong.
 fn is_sound(header: &[u8; HEADER], has_log: bool) -> bool {
-    let is_readable = header[VERSIONS_AT..][..2].iter().all(|version| (1..=2).contains(version))
+    let is_readable = header[VERSIONS_AT..][..2]
+        .iter()
+        .all(|version| (1..=2).contains(version))
         && number(header, SCHEMA_FORMAT_AT) <= NEWEST_SCHEMA_FORMAT;
     let is_ours = i64::from(number(header, APPLICATION_ID_AT)) == APPLICATION_ID
         && number(header, USER_VERSION_AT) <= TickOrigin::Recording as u32
@@ -85,11 +94,16 @@ fn number(header: &[u8; HEADER], at: usize) -> u32 {
 pub async fn set_foreign_log_aside(path: &Path) -> anyhow::Result<Option<String>> {
     if !has_log(path)
         || !has_our_number(path)
-        || application_id(path).await.is_none_or(|id| id == APPLICATION_ID)
+        || application_id(path)
+            .await
+            .is_none_or(|id| id == APPLICATION_ID)
     {
         return Ok(None);
     }
-    let (log, aside) = (beside(path, "-wal"), free_name(&beside(path, "-wal"), "damaged"));
+    let (log, aside) = (
+        beside(path, "-wal"),
+        free_name(&beside(path, "-wal"), "damaged"),
+    );
     std::fs::rename(&log, &aside)?;
     // SQLite makes it again.
     let _ = std::fs::remove_file(beside(path, "-shm"));
@@ -105,7 +119,10 @@ pub async fn set_foreign_log_aside(path: &Path) -> anyhow::Result<Option<String>
 /// As SQLite reads it, including the log.
 async fn application_id(path: &Path) -> Option<i64> {
     let mut connection = options(path).read_only(true).connect().await.ok()?;
-    let id = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut connection).await.ok();
+    let id = sqlx::query_scalar("PRAGMA application_id")
+        .fetch_one(&mut connection)
+        .await
+        .ok();
     connection.close().await.ok()?;
     id
 }
@@ -115,9 +132,15 @@ async fn check(path: &Path, all: bool) -> sqlx::Result<String> {
     let to_roll_back = beside(path, "-journal").exists();
     let mut connection = options(path).read_only(!to_roll_back).connect().await?;
     let said = match all {
-        true => sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut connection).await?,
+        true => {
+            sqlx::query_scalar("PRAGMA quick_check(1)")
+                .fetch_one(&mut connection)
+                .await?
+        }
         false => {
-            sqlx::query("SELECT * FROM sqlite_schema").fetch_all(&mut connection).await?;
+            sqlx::query("SELECT * FROM sqlite_schema")
+                .fetch_all(&mut connection)
+                .await?;
             "ok".to_string()
         }
     };
@@ -158,7 +181,9 @@ fn said(error: &anyhow::Error) -> Option<String> {
 
 /// Renames the database and its other files. Returns a sentence on what is lost and where it is now.
 pub async fn set_aside(path: &Path, damage: &str) -> anyhow::Result<String> {
-    let held = held(path).await.unwrap_or_else(|| "its content cannot be read".into());
+    let held = held(path)
+        .await
+        .unwrap_or_else(|| "its content cannot be read".into());
     let size = path.metadata().map_or(0, |metadata| metadata.len());
     let aside = free_name(path, "damaged");
     for ending in ENDINGS {
@@ -191,5 +216,8 @@ async fn held(path: &Path) -> Option<String> {
             .ok()?;
     let at = |ms: Option<i64>| Timestamp::from_millisecond(ms?).ok();
     let (from, to) = (at(from_ms)?, at(to_ms)?);
-    Some(format!("it held {} from {from:.0} to {to:.0}", count_text(ticks?, "tick", "ticks")))
+    Some(format!(
+        "it held {} from {from:.0} to {to:.0}",
+        count_text(ticks?, "tick", "ticks")
+    ))
 }

@@ -9,19 +9,43 @@ use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqlSafeStr, SqliteConnection};
 
-use super::paths::{APPLICATION_ID, beside, folder_of, has_content, has_folder, has_log, hindrance, options};
+use super::paths::{
+    APPLICATION_ID, beside, folder_of, has_content, has_folder, has_log, hindrance, options,
+};
 use super::{TickOrigin, damage, journal, paths};
 
 /// `sqlx::migrate!` would do the same, but its macro makes cargo compile SQLite and most of sqlx a second time.
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let migration = |(version, name, sql): (i64, &'static str, &'static str)| {
-        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
+        Migration::new(
+            version,
+            name.into(),
+            MigrationType::Simple,
+            sql.into_sql_str(),
+            false,
+        )
     };
     let migrations = [
-        (1, "schema", include_str!("../../migrations/0001_schema.sql")),
-        (2, "deliveries", include_str!("../../migrations/0002_deliveries.sql")),
-        (3, "remote_write", include_str!("../../migrations/0003_remote_write.sql")),
-        (4, "size_curve", include_str!("../../migrations/0004_size_curve.sql")),
+        (
+            1,
+            "schema",
+            include_str!("../../migrations/0001_schema.sql"),
+        ),
+        (
+            2,
+            "deliveries",
+            include_str!("../../migrations/0002_deliveries.sql"),
+        ),
+        (
+            3,
+            "remote_write",
+            include_str!("../../migrations/0003_remote_write.sql"),
+        ),
+        (
+            4,
+            "size_curve",
+            include_str!("../../migrations/0004_size_curve.sql"),
+        ),
     ];
     Migrator::with_migrations(migrations.map(migration).into())
 });
@@ -41,24 +65,44 @@ pub struct OpenDatabase {
 
 /// The only connection that writes. If our own database is damaged, it is moved aside and a new one is created.
 pub async fn for_writing(path: &Path, holds: TickOrigin) -> anyhow::Result<OpenDatabase> {
-    let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
+    let named = || {
+        format!(
+            "cannot use the database {}{}",
+            path.display(),
+            hindrance(path)
+        )
+    };
     let (mut lock, mut notes) = (paths::lock(path)?, Vec::new());
     if has_content(path).is_ok_and(|has_content| has_content) {
-        notes.extend(damage::set_foreign_log_aside(path).await.with_context(named)?);
+        notes.extend(
+            damage::set_foreign_log_aside(path)
+                .await
+                .with_context(named)?,
+        );
     }
     if let Some(damage) = damage::of(path).await {
         notes.push(damage::set_aside(path, &damage).await.with_context(named)?);
         lock = paths::lock(path)?;
     }
     let connection = match open_and_migrate(path, holds).await {
-        Err(error) if error.is::<OldFormat>() || error.is::<Foreign>() && journal::lies_beside(path) => {
-            notes.push(damage::set_aside(path, &error.to_string()).await.with_context(named)?);
+        Err(error)
+            if error.is::<OldFormat>() || error.is::<Foreign>() && journal::lies_beside(path) =>
+        {
+            notes.push(
+                damage::set_aside(path, &error.to_string())
+                    .await
+                    .with_context(named)?,
+            );
             lock = paths::lock(path)?;
             open_and_migrate(path, holds).await
         }
         opened => opened,
     };
-    Ok(OpenDatabase { connection: connection.with_context(named)?, notes, lock })
+    Ok(OpenDatabase {
+        connection: connection.with_context(named)?,
+        notes,
+        lock,
+    })
 }
 
 /// SQLite reads the header, but it is not cowbell's.
@@ -75,7 +119,9 @@ async fn open_and_migrate(path: &Path, holds: TickOrigin) -> anyhow::Result<Sqli
     roll_back_making(path).await?;
     let is_new = !has_content(path)?;
     if !is_new {
-        refuse_foreign(path, holds).await.map_err(|error| damage::left_alone(path, error))?;
+        refuse_foreign(path, holds)
+            .await
+            .map_err(|error| damage::left_alone(path, error))?;
     }
     let options = options(path)
         .create_if_missing(true)
@@ -89,21 +135,29 @@ async fn open_and_migrate(path: &Path, holds: TickOrigin) -> anyhow::Result<Sqli
         migrated => migrated?,
     }
     if is_new && holds == TickOrigin::Recording {
-        sqlx::query("PRAGMA user_version = 1").execute(&mut connection).await?;
+        sqlx::query("PRAGMA user_version = 1")
+            .execute(&mut connection)
+            .await?;
     }
     if is_new {
         // The file alone then shows that it is cowbell's. The log shows it too, so a failure does no harm.
-        let _ = sqlx::query("PRAGMA wal_checkpoint").execute(&mut connection).await;
+        let _ = sqlx::query("PRAGMA wal_checkpoint")
+            .execute(&mut connection)
+            .await;
     }
     Ok(connection)
 }
 
 /// Rolls back a first page that the program did not finish. Later pages are in the log, which needs no rollback.
 async fn roll_back_making(path: &Path) -> anyhow::Result<()> {
-    let is_first_page = path.metadata().is_ok_and(|metadata| (1..=u64::from(PAGE)).contains(&metadata.len()));
+    let is_first_page = path
+        .metadata()
+        .is_ok_and(|metadata| (1..=u64::from(PAGE)).contains(&metadata.len()));
     if is_first_page && beside(path, "-journal").exists() && has_content(path)? {
         let mut connection = options(path).connect().await?;
-        sqlx::query("SELECT count(*) FROM sqlite_schema").execute(&mut connection).await?;
+        sqlx::query("SELECT count(*) FROM sqlite_schema")
+            .execute(&mut connection)
+            .await?;
         connection.close().await?;
     }
     Ok(())
@@ -112,7 +166,10 @@ async fn roll_back_making(path: &Path) -> anyhow::Result<()> {
 /// One connection that writes, to a database that no other program has open.
 pub async fn to_rewrite(path: &Path) -> anyhow::Result<SqliteConnection> {
     let options = options(path).synchronous(SqliteSynchronous::Full);
-    options.connect().await.with_context(|| format!("cannot open the database {}", path.display()))
+    options
+        .connect()
+        .await
+        .with_context(|| format!("cannot open the database {}", path.display()))
 }
 
 /// One connection that only reads, to a database of this version.
@@ -125,9 +182,10 @@ pub async fn to_look_at(path: &Path) -> anyhow::Result<SqliteConnection> {
     match opened {
         Ok(connection) => Ok(connection),
         // SQLite indexes its log, which fails on a full or read-only disk. An empty log needs no index.
-        Err(error) if !has_log(path) => {
-            reader(options(path).immutable(true)).await.map_err(|_| error).with_context(named)
-        }
+        Err(error) if !has_log(path) => reader(options(path).immutable(true))
+            .await
+            .map_err(|_| error)
+            .with_context(named),
         Err(error) => Err(error).with_context(named),
     }
 }
@@ -135,28 +193,40 @@ pub async fn to_look_at(path: &Path) -> anyhow::Result<SqliteConnection> {
 /// A connection that can read.
 async fn reader(options: SqliteConnectOptions) -> sqlx::Result<SqliteConnection> {
     let mut connection = options.connect().await?;
-    sqlx::query("SELECT count(*) FROM sqlite_schema").fetch_one(&mut connection).await?;
+    sqlx::query("SELECT count(*) FROM sqlite_schema")
+        .fetch_one(&mut connection)
+        .await?;
     Ok(connection)
 }
 
 /// Refuses the database of another program or of a newer cowbell. It is opened read-only.
 async fn refuse_foreign(path: &Path, holds: TickOrigin) -> anyhow::Result<()> {
     let mut connection = options(path).read_only(true).connect().await?;
-    let id: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut connection).await?;
-    let tables: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'table'")
-        .fetch_all(&mut connection)
+    let id: i64 = sqlx::query_scalar("PRAGMA application_id")
+        .fetch_one(&mut connection)
         .await?;
+    let tables: Vec<String> =
+        sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'table'")
+            .fetch_all(&mut connection)
+            .await?;
     // Ours has no number yet if the program ended while it created the first table.
     let is_empty = tables.iter().all(|table| table == MIGRATIONS_TABLE);
     if id != APPLICATION_ID && !(id == 0 && is_empty) {
         return Err(Foreign("it is another program's database".into()).into());
     }
-    let held: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut connection).await?;
+    let held: i64 = sqlx::query_scalar("PRAGMA user_version")
+        .fetch_one(&mut connection)
+        .await?;
     if held != holds as i64 {
         let holder = match held {
             0 => "this machine's own ticks",
             1 => "a recording",
-            _ => return Err(Foreign(format!("its user_version is {held}, which no cowbell gives")).into()),
+            _ => {
+                return Err(Foreign(format!(
+                    "its user_version is {held}, which no cowbell gives"
+                ))
+                .into());
+            }
         };
         bail!("it holds {holder}, and the two are not mixed; name another file with --db");
     }
@@ -183,11 +253,22 @@ pub fn newest_version() -> Option<i64> {
 
 /// Whether `serve` could use the database; nothing is changed or left behind.
 pub async fn try_out(path: &Path, is_named: bool) -> anyhow::Result<()> {
-    let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
+    let named = || {
+        format!(
+            "cannot use the database {}{}",
+            path.display(),
+            hindrance(path)
+        )
+    };
     if has_content(path).with_context(named)? {
         let refused = refuse_foreign(path, TickOrigin::ThisMachine).await;
-        refused.map_err(|error| damage::left_alone(path, error)).with_context(named)?;
-        File::options().append(true).open(path).with_context(named)?;
+        refused
+            .map_err(|error| damage::left_alone(path, error))
+            .with_context(named)?;
+        File::options()
+            .append(true)
+            .open(path)
+            .with_context(named)?;
     }
     if is_named {
         has_folder(path).with_context(named)?;
@@ -196,8 +277,18 @@ pub async fn try_out(path: &Path, is_named: bool) -> anyhow::Result<()> {
         bail!("{}", named());
     }
     // The state directory is created when it is needed.
-    let folder = path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
-    let made = tempfile::Builder::new().prefix(".cowbell-").tempfile_in(folder);
-    made.map(drop)
-        .with_context(|| format!("cannot write in {}; name a database elsewhere with --db", folder.display()))
+    let folder = path
+        .ancestors()
+        .skip(1)
+        .find(|folder| folder.is_dir())
+        .unwrap_or(Path::new("."));
+    let made = tempfile::Builder::new()
+        .prefix(".cowbell-")
+        .tempfile_in(folder);
+    made.map(drop).with_context(|| {
+        format!(
+            "cannot write in {}; name a database elsewhere with --db",
+            folder.display()
+        )
+    })
 }

@@ -12,7 +12,10 @@ use crate::notify::{Delivery, Silence, Unfinished};
 /// Receivers get the end of alerts that were cleared within this time before the start.
 const UNFINISHED_MS: i64 = 7 * 24 * 3600 * 1000;
 
-pub async fn write_delivery(connection: &mut SqliteConnection, delivery: &Delivery) -> anyhow::Result<()> {
+pub async fn write_delivery(
+    connection: &mut SqliteConnection,
+    delivery: &Delivery,
+) -> anyhow::Result<()> {
     sqlx::query(
         "INSERT INTO delivery_record (alert, receiver, body) VALUES (?, ?, ?)
          ON CONFLICT (alert, receiver) DO UPDATE SET body = excluded.body",
@@ -27,7 +30,10 @@ pub async fn write_delivery(connection: &mut SqliteConnection, delivery: &Delive
 }
 
 /// Stores a silence. It replaces one of the same volumes.
-pub async fn write_silence(connection: &mut SqliteConnection, silence: &Silence) -> anyhow::Result<()> {
+pub async fn write_silence(
+    connection: &mut SqliteConnection,
+    silence: &Silence,
+) -> anyhow::Result<()> {
     sqlx::query(
         "INSERT INTO silence (volumes, until_ms, note) VALUES (?, ?, ?)
          ON CONFLICT (volumes) DO UPDATE SET until_ms = excluded.until_ms, note = excluded.note",
@@ -42,7 +48,10 @@ pub async fn write_silence(connection: &mut SqliteConnection, silence: &Silence)
 }
 
 /// Open alerts, those whose end a receiver may not know, and their deliveries.
-pub async fn unfinished(connection: &mut SqliteConnection, open: &[Alert]) -> anyhow::Result<Unfinished> {
+pub async fn unfinished(
+    connection: &mut SqliteConnection,
+    open: &[Alert],
+) -> anyhow::Result<Unfinished> {
     let rows = sqlx::query(
         "SELECT alert_record.* FROM alert_record WHERE cleared_ms > ? AND EXISTS (
              SELECT 1 FROM delivery_record WHERE alert = id AND (body ->> '$.known.status' = 'raised'
@@ -54,11 +63,16 @@ pub async fn unfinished(connection: &mut SqliteConnection, open: &[Alert]) -> an
     let mut alerts: Vec<Alert> = readable_records(&rows);
     alerts.extend(open.iter().cloned());
     let ids: Vec<i64> = alerts.iter().map(|alert| alert.id).collect();
-    let rows = sqlx::query("SELECT * FROM delivery_record WHERE alert IN (SELECT value FROM json_each(?))")
-        .bind(serde_json::to_string(&ids)?)
-        .fetch_all(connection)
-        .await?;
-    Ok(Unfinished { alerts, deliveries: readable_records(&rows) })
+    let rows = sqlx::query(
+        "SELECT * FROM delivery_record WHERE alert IN (SELECT value FROM json_each(?))",
+    )
+    .bind(serde_json::to_string(&ids)?)
+    .fetch_all(connection)
+    .await?;
+    Ok(Unfinished {
+        alerts,
+        deliveries: readable_records(&rows),
+    })
 }
 
 /// Silences that have not ended.
@@ -81,7 +95,9 @@ impl FromRow<'_, SqliteRow> for Silence {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
         let pattern: &str = row.try_get("volumes")?;
         Ok(Self {
-            volumes: pattern.parse().map_err(|error: String| sqlx::Error::Decode(error.into()))?,
+            volumes: pattern
+                .parse()
+                .map_err(|error: String| sqlx::Error::Decode(error.into()))?,
             until: Timestamp::from_millisecond(row.try_get("until_ms")?)
                 .map_err(|error| sqlx::Error::Decode(error.into()))?,
             note: row.try_get("note")?,

@@ -63,7 +63,9 @@ impl Health {
         let busy_for = self.busy_since?.elapsed();
         (busy_for > PATIENCE).then(|| {
             let seconds = busy_for.as_secs();
-            format!("the disk of the database has not responded for {seconds} s: continuing from memory")
+            format!(
+                "the disk of the database has not responded for {seconds} s: continuing from memory"
+            )
         })
     }
 }
@@ -97,7 +99,10 @@ impl StorageUsage {
 impl StoreReader {
     /// Refuses a job with a file of this many bytes if jobs and imported files would exceed their part of `size`.
     pub fn check_room(&self, bytes: u64) -> Result<(), String> {
-        let (stored, most) = (self.health.borrow().stock.jobs_bytes, self.keep.bytes_for_jobs());
+        let (stored, most) = (
+            self.health.borrow().stock.jobs_bytes,
+            self.keep.bytes_for_jobs(),
+        );
         if stored.saturating_add(bytes) <= most {
             return Ok(());
         }
@@ -148,7 +153,10 @@ async fn bytes_per_day(connection: &mut SqliteConnection) -> anyhow::Result<Opti
     .fetch_one(connection)
     .await?;
     let known = bytes.zip(length_ms).filter(|(_, length_ms)| *length_ms > 0);
-    Ok(known.map(|(bytes, length_ms)| (bytes as f64 * OVERHEAD / length_ms as f64 * DAY_MS) as u64))
+    Ok(
+        known
+            .map(|(bytes, length_ms)| (bytes as f64 * OVERHEAD / length_ms as f64 * DAY_MS) as u64),
+    )
 }
 
 /// An upper limit, since jobs that ran at the same time count separately.
@@ -158,7 +166,12 @@ async fn jobs_share(connection: &mut SqliteConnection) -> anyhow::Result<f64> {
     )
     .fetch_one(connection)
     .await?;
-    Ok(ran_ms.zip(length_ms).map_or(0.0, |(ran, length)| ran as f64 / (length as f64).max(DAY_MS)).min(1.0))
+    Ok(ran_ms
+        .zip(length_ms)
+        .map_or(0.0, |(ran, length)| {
+            ran as f64 / (length as f64).max(DAY_MS)
+        })
+        .min(1.0))
 }
 
 async fn gaps(connection: &mut SqliteConnection) -> anyhow::Result<Vec<Gap>> {
@@ -167,7 +180,12 @@ async fn gaps(connection: &mut SqliteConnection) -> anyhow::Result<Vec<Gap>> {
             .bind(GAPS)
             .fetch_all(connection)
             .await?;
-    let gap = |(from_ms, to_ms, ticks, reason)| Gap { from_ms, to_ms, ticks, reason };
+    let gap = |(from_ms, to_ms, ticks, reason)| Gap {
+        from_ms,
+        to_ms,
+        ticks,
+        reason,
+    };
     Ok(rows.into_iter().map(gap).collect())
 }
 
@@ -179,7 +197,10 @@ pub async fn stock_of(path: &Path) -> anyhow::Result<StorageUsage> {
 /// The size that these settings usually need on a host with this many devices. Source: `benches/RESULTS.md`.
 pub fn usual_bytes(keep: &config::Store, devices: usize) -> u64 {
     let bytes_per_day = Some((USUAL_PER_DEVICE * OVERHEAD * devices as f64) as u64);
-    let stock = StorageUsage { bytes_per_day, ..StorageUsage::default() };
+    let stock = StorageUsage {
+        bytes_per_day,
+        ..StorageUsage::default()
+    };
     stock.forecast_bytes(keep).unwrap_or_default()
 }
 
@@ -191,7 +212,11 @@ mod tests {
     fn a_disk_that_hangs_is_said_to_do_so_and_one_that_is_slow_is_not() {
         let hang = |seconds| {
             let busy_since = Instant::now().checked_sub(Duration::from_secs(seconds));
-            Health { busy_since, ..Health::default() }.hang()
+            Health {
+                busy_since,
+                ..Health::default()
+            }
+            .hang()
         };
         assert_eq!(hang(9), None);
         assert_eq!(

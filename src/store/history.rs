@@ -82,11 +82,17 @@ pub struct JobPlace {
 
 impl JobPlace {
     fn of_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        Ok(Self { started_ms: row.try_get("started_ms")?, id: row.try_get("id")? })
+        Ok(Self {
+            started_ms: row.try_get("started_ms")?,
+            id: row.try_get("id")?,
+        })
     }
 
     pub fn of(job: &Job) -> Self {
-        Self { started_ms: job.started_at.as_millisecond(), id: job.id }
+        Self {
+            started_ms: job.started_at.as_millisecond(),
+            id: job.id,
+        }
     }
 }
 
@@ -101,10 +107,14 @@ impl FromStr for JobPlace {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.rsplit_once('-').map(|(started_ms, id)| (started_ms.parse(), id.parse()));
+        let parts = text
+            .rsplit_once('-')
+            .map(|(started_ms, id)| (started_ms.parse(), id.parse()));
         match parts {
             Some((Ok(started_ms), Ok(id))) => Ok(Self { started_ms, id }),
-            _ => Err(format!("expected `before` as the link to the next page has it, but found `{text}`")),
+            _ => Err(format!(
+                "expected `before` as the link to the next page has it, but found `{text}`"
+            )),
         }
     }
 }
@@ -112,7 +122,14 @@ impl FromStr for JobPlace {
 impl JobQuery {
     /// All jobs of the range.
     pub fn of(range: Range) -> Self {
-        Self { range, before: None, kind: None, name: None, origin: None, set: None }
+        Self {
+            range,
+            before: None,
+            kind: None,
+            name: None,
+            origin: None,
+            set: None,
+        }
     }
 
     /// The same for a job that is in memory.
@@ -121,26 +138,37 @@ impl JobQuery {
             (job.vg.as_ref(), job.origin.as_ref()) == (Some(vg), Some(origin))
         };
         job.started_at <= self.range.to
-            && job.ended_at.is_none_or(|ended_at| ended_at >= self.range.from)
+            && job
+                .ended_at
+                .is_none_or(|ended_at| ended_at >= self.range.from)
             && self.before.is_none_or(|before| JobPlace::of(job) < before)
             && self.kind.is_none_or(|kind| job.kind == kind)
             && self.name.as_ref().is_none_or(|name| job.name == *name)
             && self.origin.as_ref().is_none_or(is_of)
-            && self.set.as_ref().is_none_or(|set| job.label.as_ref().is_some_and(|label| label.set == *set))
+            && self
+                .set
+                .as_ref()
+                .is_none_or(|set| job.label.as_ref().is_some_and(|label| label.set == *set))
     }
 }
 
 impl StartState {
     /// Adds ticks that only the journal has.
     pub(super) fn see_ticks<'a>(&mut self, ticks: impl Iterator<Item = &'a Arc<Tick>>) {
-        let last = ticks.last().and_then(|tick| Timestamp::from_millisecond(tick.at_ms).ok());
+        let last = ticks
+            .last()
+            .and_then(|tick| Timestamp::from_millisecond(tick.at_ms).ok());
         self.last_tick_at = last.or(self.last_tick_at);
     }
 
     /// For a database that cannot be read: numbers so high that they do not collide with any that it may have.
     pub(super) fn unknown() -> Self {
         let base = Timestamp::now().as_second();
-        Self { last_job_id: base, last_alert_id: base, ..Self::default() }
+        Self {
+            last_job_id: base,
+            last_alert_id: base,
+            ..Self::default()
+        }
     }
 }
 
@@ -152,20 +180,26 @@ impl StoreReader {
 
     pub async fn job(&self, id: i64) -> anyhow::Result<Option<Job>> {
         let query = sqlx::query("SELECT * FROM job_record WHERE id = ?").bind(id);
-        self.record(query).await.with_context(|| format!("cannot read job {id}"))
+        self.record(query)
+            .await
+            .with_context(|| format!("cannot read job {id}"))
     }
 
     /// The job of this key.
     pub async fn job_of(&self, key: &str) -> anyhow::Result<Option<Job>> {
         let query = sqlx::query("SELECT * FROM job_record WHERE key = ?").bind(key.to_string());
-        self.record(query).await.with_context(|| format!("cannot read the job of the key {key}"))
+        self.record(query)
+            .await
+            .with_context(|| format!("cannot read the job of the key {key}"))
     }
 
     /// The file of the imported job with this key, if any.
     pub async fn imported(&self, key: &str) -> anyhow::Result<Option<Vec<u8>>> {
         let query = sqlx::query("SELECT file FROM imported WHERE key = ?").bind(key.to_string());
         let named = || format!("cannot read the file of the job {key}");
-        let Some(row) = self.rows(query).await.with_context(named)?.pop() else { return Ok(None) };
+        let Some(row) = self.rows(query).await.with_context(named)?.pop() else {
+            return Ok(None);
+        };
         unpacked(row.try_get("file")?).map(Some).with_context(named)
     }
 
@@ -174,16 +208,23 @@ impl StoreReader {
         let query = sqlx::query("SELECT * FROM alert_record WHERE id < ? ORDER BY id DESC LIMIT ?")
             .bind(before.unwrap_or(i64::MAX))
             .bind(i64::try_from(most)?);
-        Ok(readable_records(&self.rows(query).await.context("cannot read alerts")?))
+        Ok(readable_records(
+            &self.rows(query).await.context("cannot read alerts")?,
+        ))
     }
 
     /// Alerts that were raised or cleared in the range, the latest first.
     pub async fn alerts_of(&self, range: Range, most: usize) -> anyhow::Result<Vec<Alert>> {
         let read = |from_ms| self.alerts_between(from_ms, i64::MAX, most);
-        match self.alerts.since(self.record_version()?, range, most, read).await? {
+        match self
+            .alerts
+            .since(self.record_version()?, range, most, read)
+            .await?
+        {
             Some(alerts) => {
                 let touches = |alert: &&Alert| {
-                    range.contains(alert.raised_at) || alert.cleared_at.is_some_and(|at| range.contains(at))
+                    range.contains(alert.raised_at)
+                        || alert.cleared_at.is_some_and(|at| range.contains(at))
                 };
                 Ok(alerts.iter().filter(touches).cloned().collect())
             }
@@ -205,8 +246,14 @@ impl StoreReader {
             "SELECT * FROM alert_record WHERE raised_ms BETWEEN ?1 AND ?2 OR cleared_ms BETWEEN ?1 AND ?2
              ORDER BY id DESC LIMIT ?3",
         );
-        let query = query.bind(from_ms).bind(to_ms).bind(i64::try_from(most + 1)?);
-        let mut rows = self.rows(query).await.context("cannot read the alerts of a time range")?;
+        let query = query
+            .bind(from_ms)
+            .bind(to_ms)
+            .bind(i64::try_from(most + 1)?);
+        let mut rows = self
+            .rows(query)
+            .await
+            .context("cannot read the alerts of a time range")?;
         let are_all = rows.len() <= most;
         rows.truncate(most);
         Ok((readable_records(&rows), are_all))
@@ -218,19 +265,35 @@ impl StoreReader {
             "SELECT * FROM delivery_record WHERE alert IN (SELECT value FROM json_each(?)) ORDER BY alert, receiver",
         );
         let query = query.bind(serde_json::to_string(alerts)?);
-        Ok(readable_records(&self.rows(query).await.context("cannot read the deliveries of alerts")?))
+        Ok(readable_records(
+            &self
+                .rows(query)
+                .await
+                .context("cannot read the deliveries of alerts")?,
+        ))
     }
 
     /// The jobs that ran in the range, the latest first.
     pub async fn jobs_of(&self, range: Range, most: usize) -> anyhow::Result<JobPage> {
         let read = async |from_ms| {
-            let since = Range { from: Timestamp::from_millisecond(from_ms)?, to: Timestamp::MAX };
+            let since = Range {
+                from: Timestamp::from_millisecond(from_ms)?,
+                to: Timestamp::MAX,
+            };
             let JobPage { jobs, next } = self.jobs(&JobQuery::of(since), most).await?;
             Ok((jobs, next.is_none()))
         };
-        match self.jobs.since(self.record_version()?, range, most, read).await? {
+        match self
+            .jobs
+            .since(self.record_version()?, range, most, read)
+            .await?
+        {
             Some(jobs) => {
-                let jobs = jobs.iter().filter(|job| JobQuery::of(range).matches(job)).cloned().collect();
+                let jobs = jobs
+                    .iter()
+                    .filter(|job| JobQuery::of(range).matches(job))
+                    .cloned()
+                    .collect();
                 Ok(JobPage { jobs, next: None })
             }
             None => self.jobs(&JobQuery::of(range), most).await,
@@ -241,7 +304,9 @@ impl StoreReader {
     pub async fn jobs(&self, query: &JobQuery, most: usize) -> anyhow::Result<JobPage> {
         let body = |path: &str| format!("AND iif(json_valid(body), body ->> '{path}', NULL)");
         let conditions = [
-            query.before.map(|_| "AND (started_ms, id) < (?3, ?4)".to_string()),
+            query
+                .before
+                .map(|_| "AND (started_ms, id) < (?3, ?4)".to_string()),
             query.kind.map(|_| body("kind") + " = ?5"),
             query.name.as_ref().map(|_| body("name") + " = ?6"),
             query.set.as_ref().map(|_| body("$.label.set") + " = ?7"),
@@ -261,14 +326,26 @@ impl StoreReader {
             .bind(query.kind.map(JobKind::text))
             .bind(query.name.clone())
             .bind(query.set.clone())
-            .bind(query.origin.as_ref().map(|(vg, origin)| format!("{vg}/{origin}")))
+            .bind(
+                query
+                    .origin
+                    .as_ref()
+                    .map(|(vg, origin)| format!("{vg}/{origin}")),
+            )
             // One more shows whether there is a next page.
             .bind(i64::try_from(most + 1)?);
         let mut rows = self.rows(rows).await.context("cannot read jobs")?;
         let has_more = rows.len() > most;
         rows.truncate(most);
-        let next = rows.last().filter(|_| has_more).map(JobPlace::of_row).transpose()?;
-        Ok(JobPage { jobs: readable_records(&rows), next })
+        let next = rows
+            .last()
+            .filter(|_| has_more)
+            .map(JobPlace::of_row)
+            .transpose()?;
+        Ok(JobPage {
+            jobs: readable_records(&rows),
+            next,
+        })
     }
 
     /// One record; an error if its row is damaged.
@@ -282,7 +359,8 @@ impl StoreReader {
 
     pub(super) async fn rows(&self, query: Query) -> anyhow::Result<Vec<SqliteRow>> {
         self.check_open()?;
-        let reading = |mut connection: Reader| async move { Ok(query.fetch_all(&mut *connection).await?) };
+        let reading =
+            |mut connection: Reader| async move { Ok(query.fetch_all(&mut *connection).await?) };
         self.readers.read(reading).await
     }
 
@@ -294,17 +372,29 @@ impl StoreReader {
 
     pub(super) fn check_open(&self) -> Result<(), ReadError> {
         let health = self.health.borrow();
-        let why = || health.error.clone().unwrap_or_else(|| "it is not open yet".into());
-        if health.is_open { Ok(()) } else { Err(ReadError::Failed(why())) }
+        let why = || {
+            health
+                .error
+                .clone()
+                .unwrap_or_else(|| "it is not open yet".into())
+        };
+        if health.is_open {
+            Ok(())
+        } else {
+            Err(ReadError::Failed(why()))
+        }
     }
 }
 
 /// Reads the state in which an earlier process ended. Omits damaged rows, and returns a sentence for each.
-pub async fn start_state(connection: &mut SqliteConnection) -> anyhow::Result<(StartState, Vec<String>)> {
-    let jobs = sqlx::query("SELECT * FROM job_record ORDER BY ended_ms IS NULL DESC, id DESC LIMIT ?")
-        .bind(JOBS_TO_RESUME)
-        .fetch_all(&mut *connection)
-        .await?;
+pub async fn start_state(
+    connection: &mut SqliteConnection,
+) -> anyhow::Result<(StartState, Vec<String>)> {
+    let jobs =
+        sqlx::query("SELECT * FROM job_record ORDER BY ended_ms IS NULL DESC, id DESC LIMIT ?")
+            .bind(JOBS_TO_RESUME)
+            .fetch_all(&mut *connection)
+            .await?;
     let alerts = sqlx::query("SELECT * FROM alert_record WHERE cleared_ms IS NULL ORDER BY id")
         .fetch_all(&mut *connection)
         .await?;
@@ -316,7 +406,8 @@ pub async fn start_state(connection: &mut SqliteConnection) -> anyhow::Result<(S
     )
     .fetch_one(&mut *connection)
     .await?;
-    let ((mut jobs, damaged_jobs), (alerts, damaged_alerts)) = (readable::<Job>(&jobs), readable(&alerts));
+    let ((mut jobs, damaged_jobs), (alerts, damaged_alerts)) =
+        (readable::<Job>(&jobs), readable(&alerts));
     jobs.sort_by_key(|job| job.id);
     let unfinished = deliveries::unfinished(connection, &alerts).await?;
     let silences = deliveries::silences(connection).await?;
@@ -324,8 +415,16 @@ pub async fn start_state(connection: &mut SqliteConnection) -> anyhow::Result<(S
     let last_tick_at = last_tick_ms.and_then(|at_ms| Timestamp::from_millisecond(at_ms).ok());
     let damage = damaged_jobs.into_iter().chain(damaged_alerts).collect();
     let measured = curves::curves(connection).await?;
-    let state =
-        StartState { jobs, last_job_id, alerts, last_alert_id, unfinished, silences, measured, last_tick_at };
+    let state = StartState {
+        jobs,
+        last_job_id,
+        alerts,
+        last_alert_id,
+        unfinished,
+        silences,
+        measured,
+        last_tick_at,
+    };
     Ok((state, damage))
 }
 
@@ -348,7 +447,16 @@ mod tests {
 
     #[test]
     fn a_place_is_read_as_it_is_written() {
-        for place in [JobPlace { started_ms: 1_772_330_400_123, id: 7 }, JobPlace { started_ms: -5, id: 1 }] {
+        for place in [
+            JobPlace {
+                started_ms: 1_772_330_400_123,
+                id: 7,
+            },
+            JobPlace {
+                started_ms: -5,
+                id: 1,
+            },
+        ] {
             assert_eq!(place.to_string().parse(), Ok(place));
         }
         for text in ["", "7", "x-7", "5-", "17-x"] {

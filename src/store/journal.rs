@@ -69,20 +69,39 @@ impl Journal {
             let aside = free_name(&path, "damaged");
             std::fs::rename(&path, &aside).map_err(|error| named("set aside", &path, error))?;
             let (path, aside) = (path.display(), aside.display());
-            recovered.damage =
-                vec![format!("the journal {path} belongs to another database; it is now {aside}")];
+            recovered.damage = vec![format!(
+                "the journal {path} belongs to another database; it is now {aside}"
+            )];
         } else if !recovered.damage.is_empty() {
             let copy = free_name(&path, "copy");
             std::fs::copy(&path, &copy).map_err(|error| named("copy", &path, error))?;
-            recovered.damage.push(format!("a copy of the damaged journal is {}", copy.display()));
+            recovered.damage.push(format!(
+                "a copy of the damaged journal is {}",
+                copy.display()
+            ));
         }
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).mode(RIGHTS).open(&path);
+        let file = options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(RIGHTS)
+            .open(&path);
         let file = file.map_err(|error| named("open", &path, error))?;
-        file.set_permissions(Permissions::from_mode(RIGHTS)).map_err(|error| named("open", &path, error))?;
+        file.set_permissions(Permissions::from_mode(RIGHTS))
+            .map_err(|error| named("open", &path, error))?;
         let length = file.metadata()?.len();
         let (end, index) = (recovered.end.max(HEADER as u64), recovered.index);
-        let mut journal = Self { path, file, identity, end, index, length, is_unsynced: true };
+        let mut journal = Self {
+            path,
+            file,
+            identity,
+            end,
+            index,
+            length,
+            is_unsynced: true,
+        };
         let mut start = header(identity).to_vec();
         if recovered.records.is_empty() {
             journal.clear()?;
@@ -95,8 +114,15 @@ impl Journal {
     /// Appends a record. It survives a kill and, once synced, a power cut. After an error nothing was appended.
     pub fn append(&mut self, segment: i64, record: &[u8]) -> io::Result<()> {
         if record.len() > LONGEST_RECORD {
-            let error = format!("expected at most {LONGEST_RECORD} bytes, but found {}", record.len());
-            return Err(named("append to", &self.path, io::Error::new(ErrorKind::InvalidInput, error)));
+            let error = format!(
+                "expected at most {LONGEST_RECORD} bytes, but found {}",
+                record.len()
+            );
+            return Err(named(
+                "append to",
+                &self.path,
+                io::Error::new(ErrorKind::InvalidInput, error),
+            ));
         }
         let bytes = framed(self.identity, segment, self.index, record);
         self.write(self.end, &bytes)?;
@@ -112,7 +138,9 @@ impl Journal {
     pub fn sync(&mut self) -> io::Result<()> {
         if self.is_unsynced {
             self.is_unsynced = false;
-            self.file.sync_data().map_err(|error| named("sync", &self.path, error))?;
+            self.file
+                .sync_data()
+                .map_err(|error| named("sync", &self.path, error))?;
             if self.index > 0 {
                 self.end = self.end.next_multiple_of(PAGE);
             }
@@ -124,7 +152,9 @@ impl Journal {
     pub fn clear(&mut self) -> io::Result<()> {
         (self.end, self.index) = (HEADER as u64, 0);
         if self.length > USUAL_LENGTH {
-            self.file.set_len(USUAL_LENGTH).map_err(|error| named("shorten", &self.path, error))?;
+            self.file
+                .set_len(USUAL_LENGTH)
+                .map_err(|error| named("shorten", &self.path, error))?;
             self.length = USUAL_LENGTH;
         }
         Ok(())
@@ -141,7 +171,9 @@ impl Journal {
             }
         }
         self.is_unsynced = true;
-        self.file.write_all_at(bytes, at).map_err(|error| named("write to", &self.path, error))
+        self.file
+            .write_all_at(bytes, at)
+            .map_err(|error| named("write to", &self.path, error))
     }
 
     /// Writes zeros page by page. After a larger write, a later record would make all of it dirty.
@@ -149,7 +181,8 @@ impl Journal {
         let mut at = self.length;
         while at < end.next_multiple_of(STEP) {
             let page_end = (at + 1).next_multiple_of(PAGE);
-            self.file.write_all_at(&[0; PAGE as usize][..(page_end - at) as usize], at)?;
+            self.file
+                .write_all_at(&[0; PAGE as usize][..(page_end - at) as usize], at)?;
             at = page_end;
         }
         Ok(())
@@ -161,7 +194,11 @@ pub fn bytes(database: &Path) -> io::Result<Vec<u8>> {
     let path = path_of(database);
     if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         let error = "expected a regular file, but found something else; move it away";
-        return Err(named("open", &path, io::Error::new(ErrorKind::InvalidInput, error)));
+        return Err(named(
+            "open",
+            &path,
+            io::Error::new(ErrorKind::InvalidInput, error),
+        ));
     }
     match std::fs::read(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
@@ -222,24 +259,35 @@ fn record_at(bytes: &[u8], at: usize, identity: u64) -> Option<(i64, u32, &[u8],
         return None;
     }
     let record = bytes.get(at + FRAME..at + FRAME + length)?;
-    if checksum(identity, &frame[..FRAME - 4], record) != u32::from_le_bytes(array(frame, FRAME - 4)) {
+    if checksum(identity, &frame[..FRAME - 4], record)
+        != u32::from_le_bytes(array(frame, FRAME - 4))
+    {
         return None;
     }
-    let (segment, index) = (i64::from_le_bytes(array(frame, 8)), u32::from_le_bytes(array(frame, 16)));
+    let (segment, index) = (
+        i64::from_le_bytes(array(frame, 8)),
+        u32::from_le_bytes(array(frame, 16)),
+    );
     Some((segment, index, record, at + FRAME + length))
 }
 
 /// The records after segment `sealed` in the bytes of a journal.
 pub fn recover(bytes: &[u8], identity: u64, sealed: i64) -> JournalContent {
-    let mut recovered = JournalContent { end: HEADER as u64, ..JournalContent::default() };
+    let mut recovered = JournalContent {
+        end: HEADER as u64,
+        ..JournalContent::default()
+    };
     let mut damaged = |at: usize| {
-        recovered.damage.push(format!("the journal is damaged at byte {at}: what stood there is lost"));
+        recovered.damage.push(format!(
+            "the journal is damaged at byte {at}: what stood there is lost"
+        ));
     };
     if identity_in(bytes).is_none() && bytes.iter().take(HEADER).any(|byte| *byte != 0) {
         damaged(0);
     }
     let (mut at, mut expected) = (HEADER, 0);
-    let current = |at: usize| record_at(bytes, at, identity).filter(|(segment, ..)| *segment > sealed);
+    let current =
+        |at: usize| record_at(bytes, at, identity).filter(|(segment, ..)| *segment > sealed);
     while let Some((segment, index, record, end)) = magics(bytes, at).find_map(current) {
         if index != expected {
             damaged(at);
@@ -257,8 +305,14 @@ pub fn recover(bytes: &[u8], identity: u64, sealed: i64) -> JournalContent {
 
 /// Positions from `at` on where a record may begin.
 fn magics(bytes: &[u8], at: usize) -> impl Iterator<Item = usize> + '_ {
-    let windows = bytes.get(at..).unwrap_or_default().windows(RECORD_MAGIC.len()).enumerate();
-    windows.filter(|(_, window)| *window == RECORD_MAGIC).map(move |(offset, _)| at + offset)
+    let windows = bytes
+        .get(at..)
+        .unwrap_or_default()
+        .windows(RECORD_MAGIC.len())
+        .enumerate();
+    windows
+        .filter(|(_, window)| *window == RECORD_MAGIC)
+        .map(move |(offset, _)| at + offset)
 }
 
 /// Whether nothing was cut off after the last record. `last` is its segment, and the index after its own.
@@ -285,7 +339,10 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 }
 
 fn named(doing: &str, path: &Path, error: io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("cannot {doing} the journal {}: {error}", path.display()))
+    io::Error::new(
+        error.kind(),
+        format!("cannot {doing} the journal {}: {error}", path.display()),
+    )
 }
 
 #[cfg(test)]

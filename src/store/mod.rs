@@ -53,8 +53,8 @@ pub use backup::{Inventory, backup, compact, give_rights, inventory};
 pub use damage::with_way_out;
 pub use database::try_out;
 pub use export::{
-    ExportQuery, ExportSummary, Form, OpenMetrics, Resolution, SampleBatch, SegmentSamples, SeriesSamples,
-    Target, Text, escaped_label,
+    ExportQuery, ExportSummary, Form, OpenMetrics, Resolution, SampleBatch, SegmentSamples,
+    SeriesSamples, Target, Text, escaped_label,
 };
 pub use health::{Health, StorageUsage, stock_of, usual_bytes};
 pub use history::{JobPage, JobPlace, JobQuery, StartState, packed};
@@ -143,7 +143,10 @@ pub async fn open(
     keep: config::Store,
 ) -> anyhow::Result<(StoreWriter, StoreReader)> {
     let (report, health) = watch::channel(Health::default());
-    let (catalog, recent) = (Arc::new(RwLock::new(Catalog::default())), Arc::new(RecentTicks::default()));
+    let (catalog, recent) = (
+        Arc::new(RwLock::new(Catalog::default())),
+        Arc::new(RecentTicks::default()),
+    );
     let readers = Readers::new(paths::options(path).read_only(true), health.clone());
     let context = Context {
         path: path.to_path_buf(),
@@ -158,7 +161,9 @@ pub async fn open(
     let (opened, ended) = writer::start(context, queued)?;
     let start = match tokio::time::timeout(OPENING, opened).await {
         Ok(Ok(Ok(state))) => state,
-        Ok(Ok(Err(error))) if error.is::<InUse>() || holds == TickOrigin::Recording => return Err(error),
+        Ok(Ok(Err(error))) if error.is::<InUse>() || holds == TickOrigin::Recording => {
+            return Err(error);
+        }
         _ => StartState::unknown(),
     };
     let reader = StoreReader {
@@ -203,7 +208,10 @@ impl StoreWriter {
 
     /// Queues an operation. The receiver gets `Ok` when it is committed and synced, and an error as soon as an attempt to
     /// write it fails.
-    pub async fn append_acknowledged(&mut self, op: WriteOp) -> oneshot::Receiver<Result<(), WriteError>> {
+    pub async fn append_acknowledged(
+        &mut self,
+        op: WriteOp,
+    ) -> oneshot::Receiver<Result<(), WriteError>> {
         let (reply, outcome) = oneshot::channel();
         self.enqueue(op, Some(reply)).await;
         outcome
@@ -212,10 +220,16 @@ impl StoreWriter {
     /// Only a recording waits for room. Watching never does: if the queue is full, the operation is dropped and counted.
     async fn enqueue(&mut self, op: WriteOp, reply: Option<Reply>) {
         self.taken += 1;
-        let queued = QueueEntry { op: op.clone(), reply };
+        let queued = QueueEntry {
+            op: op.clone(),
+            reply,
+        };
         let sent = match self.holds {
             TickOrigin::Recording => self.queue.send(queued).await.map_err(|error| error.0),
-            TickOrigin::ThisMachine => self.queue.try_send(queued).map_err(TrySendError::into_inner),
+            TickOrigin::ThisMachine => self
+                .queue
+                .try_send(queued)
+                .map_err(TrySendError::into_inner),
         };
         match sent {
             Ok(()) => {
@@ -238,7 +252,8 @@ impl StoreWriter {
             self.numbering = SegmentNumbering::new(catalog.first_segment);
             (self.last, self.unsaved) = (None, Rows::default());
         }
-        self.unsaved.add(catalog.learn(interval).unwrap_or_default());
+        self.unsaved
+            .add(catalog.learn(interval).unwrap_or_default());
         let tick = Arc::new(Tick::of(interval, &catalog, self.last.as_deref()));
         let segment = self.numbering.number(tick.at_ms, SEGMENT_ROWS);
         catalog.last_segment = segment;
@@ -247,7 +262,9 @@ impl StoreWriter {
         let rows = std::mem::take(&mut self.unsaved);
         let rows = (!rows.is_empty()).then_some(WriteOp::Catalog(rows));
         let gap = self.gap.take().map(WriteOp::Gap);
-        rows.into_iter().chain(gap).chain([WriteOp::Tick(segment, tick)])
+        rows.into_iter()
+            .chain(gap)
+            .chain([WriteOp::Tick(segment, tick)])
     }
 
     fn lose(&mut self, op: WriteOp) {

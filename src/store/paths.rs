@@ -35,7 +35,8 @@ pub fn path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
         // The journal is beside the database itself, whatever links lead to it.
         return Ok(named.canonicalize().unwrap_or_else(|_| named.to_path_buf()));
     }
-    let folder = state_directory().context("cannot tell where to keep the database: name it with --db")?;
+    let folder =
+        state_directory().context("cannot tell where to keep the database: name it with --db")?;
     Ok(folder.join("cowbell.db"))
 }
 
@@ -44,7 +45,11 @@ pub fn existing_path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     let usual = path(named);
     let is_missing = usual.as_ref().map_or(true, |path| !path.exists());
     let service = Path::new(SERVICE);
-    if named.is_none() && is_missing && service.exists() { Ok(service.into()) } else { usual }
+    if named.is_none() && is_missing && service.exists() {
+        Ok(service.into())
+    } else {
+        usual
+    }
 }
 
 /// Whether this is the default path. Only the default directory is created if it is missing.
@@ -78,13 +83,23 @@ pub struct InUse(String);
 /// Locks the database against a second cowbell while the file is open. Creates the file if it is missing. SQLite's own
 /// locks are of another kind.
 pub fn lock(path: &Path) -> anyhow::Result<File> {
-    let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
+    let named = || {
+        format!(
+            "cannot use the database {}{}",
+            path.display(),
+            hindrance(path)
+        )
+    };
     has_folder(path).with_context(named)?;
     refuse_what_is_no_file(path).with_context(named)?;
     let opened = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             // It shows the server's activity, so only its owner may read it.
-            File::options().write(true).create_new(true).mode(0o600).open(path)
+            File::options()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(path)
         }
         opened => opened,
     };
@@ -93,7 +108,9 @@ pub fn lock(path: &Path) -> anyhow::Result<File> {
     loop {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(file),
-            Err(Errno::WOULDBLOCK) if began.elapsed() < LOCK_LIMIT => std::thread::sleep(LOCK_PAUSE),
+            Err(Errno::WOULDBLOCK) if began.elapsed() < LOCK_LIMIT => {
+                std::thread::sleep(LOCK_PAUSE)
+            }
             Err(Errno::WOULDBLOCK) => return Err(InUse(named()).into()),
             Err(error) => return Err(error).with_context(named),
         }
@@ -117,7 +134,9 @@ pub fn beside(path: &Path, ending: &str) -> PathBuf {
 
 /// Whether SQLite's log has content.
 pub fn has_log(path: &Path) -> bool {
-    beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0)
+    beside(path, "-wal")
+        .metadata()
+        .is_ok_and(|log| log.len() > 0)
 }
 
 /// Whether the file has content. An error if it is not SQLite's.
@@ -138,7 +157,9 @@ pub fn has_content(path: &Path) -> anyhow::Result<bool> {
 /// Refuses pipes, devices and the like: opening them may block or have an effect.
 fn refuse_what_is_no_file(path: &Path) -> anyhow::Result<()> {
     // A missing file will be created; opening it shows any other error.
-    let Ok(kind) = path.metadata().map(|metadata| metadata.file_type()) else { return Ok(()) };
+    let Ok(kind) = path.metadata().map(|metadata| metadata.file_type()) else {
+        return Ok(());
+    };
     let found = match kind {
         _ if kind.is_file() => return Ok(()),
         _ if kind.is_dir() => "a folder",
@@ -152,13 +173,18 @@ fn refuse_what_is_no_file(path: &Path) -> anyhow::Result<()> {
 pub fn has_folder(path: &Path) -> anyhow::Result<()> {
     let folder = folder_of(path);
     if !folder.is_dir() {
-        bail!("there is no folder {}; make it, or name a database elsewhere with --db", folder.display());
+        bail!(
+            "there is no folder {}; make it, or name a database elsewhere with --db",
+            folder.display()
+        );
     }
     Ok(())
 }
 
 pub fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 /// The reason for an unclear message of SQLite: a full disk, or no permission to write.

@@ -15,7 +15,11 @@ pub struct Part {
 /// The coarsest level with at least two rows for each point of this width.
 pub fn level_for(width_ms: i64) -> Level {
     let does = |level: &Level| level.row_ms() * 2 <= width_ms;
-    Level::ALL.into_iter().rev().find(does).unwrap_or(Level::Ticks)
+    Level::ALL
+        .into_iter()
+        .rev()
+        .find(does)
+        .unwrap_or(Level::Ticks)
 }
 
 /// The segments to read at `level`, with each instant in one of them.
@@ -31,7 +35,10 @@ pub fn plan(level: Level, segments: &[Segment]) -> Vec<Part> {
         for segment in segments.iter().filter(|segment| segment.level() == level) {
             let covered = overlapping(&read, segment.numbers());
             if !is_whole(covered, segment.numbers()) {
-                parts.push(Part { segment: segment.clone(), covered: covered.to_vec() });
+                parts.push(Part {
+                    segment: segment.clone(),
+                    covered: covered.to_vec(),
+                });
             }
         }
     }
@@ -62,5 +69,7 @@ fn overlapping(ranges: &[(i64, i64)], (first, last): (i64, i64)) -> &[(i64, i64)
 
 /// Whether the ranges include all of these numbers.
 fn is_whole(covered: &[(i64, i64)], (first, last): (i64, i64)) -> bool {
-    covered.first().is_some_and(|range| range.0 <= first && last <= range.1)
+    covered
+        .first()
+        .is_some_and(|range| range.0 <= first && last <= range.1)
 }

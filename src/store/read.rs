@@ -36,11 +36,20 @@ impl StoredRange {
     /// Whether there is little to do.
     fn is_quick(&self) -> bool {
         self.stored.is_empty()
-            && self.recent.iter().map(|ticks| ticks.ticks.len()).sum::<usize>() <= QUICK_TICKS
+            && self
+                .recent
+                .iter()
+                .map(|ticks| ticks.ticks.len())
+                .sum::<usize>()
+                <= QUICK_TICKS
     }
 
     /// Unpacks one segment after the other, and calls `take` with each value and the index of its series in `wanted`.
-    pub(super) fn each(&self, wanted: &[Option<(Stream, Quantity)>], mut take: impl FnMut(usize, Value)) {
+    pub(super) fn each(
+        &self,
+        wanted: &[Option<(Stream, Quantity)>],
+        mut take: impl FnMut(usize, Value),
+    ) {
         for (key, segment) in &self.stored {
             let rows = |stream| stored_rows(stream, *key, segment, &self.chunks);
             each_of_segment(segment, rows, wanted, &mut take);
@@ -62,7 +71,9 @@ fn each_of_segment(
     for (index, wanted) in wanted.iter().enumerate() {
         if let Some((stream, quantity)) = wanted {
             let rows = unpacked.entry(*stream).or_insert_with(|| rows(*stream));
-            segment.values(stream.kind, rows, *quantity).for_each(|value| take(index, value));
+            segment
+                .values(stream.kind, rows, *quantity)
+                .for_each(|value| take(index, value));
         }
     }
 }
@@ -86,9 +97,17 @@ impl StoreReader {
     }
 
     /// The same from memory only: the last 20 minutes, and all data that is not written yet.
-    pub fn series_in_memory(&self, wanted: &[SeriesKey], range: Range, points: usize) -> Vec<Option<Series>> {
+    pub fn series_in_memory(
+        &self,
+        wanted: &[SeriesKey],
+        range: Range,
+        points: usize,
+    ) -> Vec<Option<Series>> {
         let recent = self.recent.view().within(range);
-        let found = StoredRange { recent, ..StoredRange::default() };
+        let found = StoredRange {
+            recent,
+            ..StoredRange::default()
+        };
         series(&found, &self.streams(wanted), range, points)
     }
 
@@ -100,15 +119,21 @@ impl StoreReader {
         wanted: &[Option<(Stream, Quantity)>],
     ) -> anyhow::Result<StoredRange> {
         let view = self.recent.view();
-        let streams: BTreeSet<Stream> = wanted.iter().flatten().map(|(stream, _)| *stream).collect();
-        let is_in_memory = self.check_open().is_err() || view.reaches_back_to(range.from.as_millisecond());
+        let streams: BTreeSet<Stream> =
+            wanted.iter().flatten().map(|(stream, _)| *stream).collect();
+        let is_in_memory =
+            self.check_open().is_err() || view.reaches_back_to(range.from.as_millisecond());
         let mut found = StoredRange::default();
         if !is_in_memory && !streams.is_empty() {
             let first_in_memory = view.first_segment();
             let reading = move |mut connection: Reader| async move {
                 stored(&mut connection, level, range, &streams, first_in_memory).await
             };
-            found = self.readers.read(reading).await.context("cannot read ticks")?;
+            found = self
+                .readers
+                .read(reading)
+                .await
+                .context("cannot read ticks")?;
         }
         found.recent = view.within(range);
         Ok(found)
@@ -117,24 +142,38 @@ impl StoreReader {
     /// The finest level that has data in the range; `None` if there are none.
     pub async fn finest(&self, range: Range) -> anyhow::Result<Option<Level>> {
         let (from_ms, to_ms) = (range.from.as_millisecond(), range.to.as_millisecond());
-        if self.recent.view().ticks().any(|tick| (from_ms..=to_ms).contains(&tick.at_ms)) {
+        if self
+            .recent
+            .view()
+            .ticks()
+            .any(|tick| (from_ms..=to_ms).contains(&tick.at_ms))
+        {
             return Ok(Some(Level::Ticks));
         }
         if self.check_open().is_err() {
             return Ok(None);
         }
-        let key = sqlx::query_scalar("SELECT min(id) FROM segment WHERE to_ms >= ? AND from_ms <= ?")
-            .bind(from_ms)
-            .bind(to_ms);
-        let reading = |mut connection: Reader| async move { Ok(key.fetch_one(&mut *connection).await?) };
-        let key: Option<i64> = self.readers.read(reading).await.context("cannot read what is stored")?;
+        let key =
+            sqlx::query_scalar("SELECT min(id) FROM segment WHERE to_ms >= ? AND from_ms <= ?")
+                .bind(from_ms)
+                .bind(to_ms);
+        let reading =
+            |mut connection: Reader| async move { Ok(key.fetch_one(&mut *connection).await?) };
+        let key: Option<i64> = self
+            .readers
+            .read(reading)
+            .await
+            .context("cannot read what is stored")?;
         Ok(key.and_then(Level::of_key).map(|(level, _)| level))
     }
 
     /// The stream of each; `None` if the subject was never seen.
     pub(super) fn streams(&self, wanted: &[SeriesKey]) -> Vec<Option<(Stream, Quantity)>> {
         let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner);
-        wanted.iter().map(|wanted| Some((wanted.stream(&catalog)?, wanted.quantity))).collect()
+        wanted
+            .iter()
+            .map(|wanted| Some((wanted.stream(&catalog)?, wanted.quantity)))
+            .collect()
     }
 
     /// The device last seen with this identity, kernel name or label.
@@ -144,15 +183,22 @@ impl StoreReader {
             .device_rows
             .values()
             .filter(|row| [&*row.identity, &*row.name, &*row.label].contains(&name));
-        rows.max_by_key(|row| (*row.identity == *name, row.last_seen_ms)).cloned()
+        rows.max_by_key(|row| (*row.identity == *name, row.last_seen_ms))
+            .cloned()
     }
 
     /// The UUIDs of the volumes that this group had, by name, the last ones of each name.
     pub fn volumes_of(&self, vg: &str) -> BTreeMap<String, Arc<str>> {
         let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner);
-        let mut rows: Vec<_> = catalog.volume_rows.values().filter(|row| row.vg == vg).collect();
+        let mut rows: Vec<_> = catalog
+            .volume_rows
+            .values()
+            .filter(|row| row.vg == vg)
+            .collect();
         rows.sort_by_key(|row| row.last_seen_ms);
-        rows.into_iter().map(|row| (row.lv.clone(), Arc::clone(&row.uuid))).collect()
+        rows.into_iter()
+            .map(|row| (row.lv.clone(), Arc::clone(&row.uuid)))
+            .collect()
     }
 
     /// Whether anything of this subject was ever stored.
@@ -168,10 +214,18 @@ fn series(
     range: Range,
     points: usize,
 ) -> Vec<Option<Series>> {
-    let mut samplers: Vec<_> = wanted.iter().map(|_| Downsampler::new(range, points)).collect();
-    found.each(wanted, |index, (at_ms, _, extent)| samplers[index].push(at_ms, extent));
+    let mut samplers: Vec<_> = wanted
+        .iter()
+        .map(|_| Downsampler::new(range, points))
+        .collect();
+    found.each(wanted, |index, (at_ms, _, extent)| {
+        samplers[index].push(at_ms, extent)
+    });
     let finished = samplers.into_iter().map(Downsampler::finish);
-    finished.zip(wanted).map(|(series, wanted)| wanted.map(|_| series)).collect()
+    finished
+        .zip(wanted)
+        .map(|(series, wanted)| wanted.map(|_| series))
+        .collect()
 }
 
 /// The database's segments of these streams, except those in memory.
@@ -218,7 +272,9 @@ async fn stored(
                 segments.push(segment);
             }
             // It does not hide another segment of the same time.
-            Err(damaged) => tracing::warn!("segment {} cannot be read: {damaged}", segment.number()),
+            Err(damaged) => {
+                tracing::warn!("segment {} cannot be read: {damaged}", segment.number())
+            }
         }
     }
     let mut found = StoredRange::default();
@@ -227,12 +283,20 @@ async fn stored(
         part.covered.push((in_memory, i64::MAX));
         let key = part.segment.id;
         if let Some(axis) = axes.remove(&key) {
-            found
-                .stored
-                .push((key, SegmentAxis { level: part.segment.level(), axis, covered: part.covered }));
+            found.stored.push((
+                key,
+                SegmentAxis {
+                    level: part.segment.level(),
+                    axis,
+                    covered: part.covered,
+                },
+            ));
         }
     }
-    let keys = found.stored.iter().flat_map(|(key, _)| streams.iter().map(|stream| chunk_key(*key, *stream)));
+    let keys = found
+        .stored
+        .iter()
+        .flat_map(|(key, _)| streams.iter().map(|stream| chunk_key(*key, *stream)));
     let keys = serde_json::to_string(&keys.collect::<Vec<_>>())?;
     let chunks: Vec<(i64, Vec<u8>)> =
         sqlx::query_as("SELECT id, data FROM chunk WHERE id IN (SELECT value FROM json_each(?))")
@@ -244,7 +308,12 @@ async fn stored(
 }
 
 /// The rows of a stream in a stored segment; a gap if they are damaged.
-fn stored_rows(stream: Stream, key: i64, segment: &SegmentAxis, chunks: &HashMap<i64, Vec<u8>>) -> Rows {
+fn stored_rows(
+    stream: Stream,
+    key: i64,
+    segment: &SegmentAxis,
+    chunks: &HashMap<i64, Vec<u8>>,
+) -> Rows {
     let (count, columns) = (segment.axis.len(), columns_at(segment.level, stream.kind));
     let chunk = chunks.get(&chunk_key(key, stream)).map(Vec::as_slice);
     decode_stored(columns, chunk, count).unwrap_or_else(|damaged| {

@@ -34,19 +34,33 @@ pub struct ReadView {
 impl ReadView {
     /// Opens the view without changing anything. An error if the database is another program's or version's.
     pub async fn of(path: &Path) -> anyhow::Result<Self> {
-        Self::at(path).await.map_err(|error| with_way_out(path, error))
+        Self::at(path)
+            .await
+            .map_err(|error| with_way_out(path, error))
     }
 
     async fn at(path: &Path) -> anyhow::Result<Self> {
         let named = || format!("cannot read the database {}", path.display());
         let mut connection = database::to_look_at(path).await?;
-        refuse_unreadable(&mut connection).await.with_context(named)?;
+        refuse_unreadable(&mut connection)
+            .await
+            .with_context(named)?;
         // The journal comes first: ticks that leave it meanwhile are in the database by then.
-        let identity = rows::identity_of(&mut connection).await.with_context(named)?.unwrap_or_default();
+        let identity = rows::identity_of(&mut connection)
+            .await
+            .with_context(named)?
+            .unwrap_or_default();
         let bytes = journal::bytes(path)?;
-        sqlx::query("BEGIN").execute(&mut connection).await.with_context(named)?;
+        sqlx::query("BEGIN")
+            .execute(&mut connection)
+            .await
+            .with_context(named)?;
         let sealed = last_segment(&mut connection).await.with_context(named)?;
-        let catalog = Catalog::new(rows::catalog_rows(&mut connection).await.with_context(named)?);
+        let catalog = Catalog::new(
+            rows::catalog_rows(&mut connection)
+                .await
+                .with_context(named)?,
+        );
         let decoded = |bytes: &[u8]| segments_of(journal::recover(bytes, identity, sealed));
         let (mut journaled, mut damage) = decoded(&bytes);
         for _ in 0..MOST_LOOKS {
@@ -56,13 +70,21 @@ impl ReadView {
             // A daemon may have been writing a record. The transaction does not see a segment that was sealed since.
             tokio::time::sleep(LOOK_PAUSE).await;
             let (again, damage_again) = decoded(&journal::bytes(path)?);
-            if again.first().map(|segment| segment.number) != journaled.first().map(|segment| segment.number)
+            if again.first().map(|segment| segment.number)
+                != journaled.first().map(|segment| segment.number)
             {
                 break;
             }
             (journaled, damage) = (again, damage_again);
         }
-        Ok(Self { connection, catalog, journaled, damage, identity, sealed })
+        Ok(Self {
+            connection,
+            catalog,
+            journaled,
+            damage,
+            identity,
+            sealed,
+        })
     }
 
     /// Closes the connection, so that it delays no writer.
@@ -81,16 +103,25 @@ impl ReadView {
 
 /// Refuses a database that is not cowbell's, or not of this version.
 async fn refuse_unreadable(connection: &mut SqliteConnection) -> anyhow::Result<()> {
-    let id: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut *connection).await?;
+    let id: i64 = sqlx::query_scalar("PRAGMA application_id")
+        .fetch_one(&mut *connection)
+        .await?;
     if id != paths::APPLICATION_ID {
         bail!("it is another program's database; name another file with --db");
     }
-    let row = sqlx::query("SELECT max(version) FROM _sqlx_migrations").fetch_one(connection).await?;
-    let (found, known) = (row.try_get::<Option<i64>, _>(0)?, database::newest_version());
+    let row = sqlx::query("SELECT max(version) FROM _sqlx_migrations")
+        .fetch_one(connection)
+        .await?;
+    let (found, known) = (
+        row.try_get::<Option<i64>, _>(0)?,
+        database::newest_version(),
+    );
     match found.cmp(&known) {
         std::cmp::Ordering::Equal => Ok(()),
         std::cmp::Ordering::Less => {
-            bail!("it is of an older cowbell; start `cowbell serve` on it once, which brings it up to date")
+            bail!(
+                "it is of an older cowbell; start `cowbell serve` on it once, which brings it up to date"
+            )
         }
         std::cmp::Ordering::Greater => {
             bail!("it is of a newer cowbell; install that one, or name another file with --db")

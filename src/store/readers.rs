@@ -62,7 +62,13 @@ impl Readers {
     pub fn new(options: SqliteConnectOptions, health: watch::Receiver<Health>) -> Self {
         let pool = Arc::new(Mutex::new(pool(options.clone())));
         let places = Arc::new(Semaphore::new(READERS as usize));
-        Self { pool, options: Arc::new(options), places, begun: Arc::default(), health }
+        Self {
+            pool,
+            options: Arc::new(options),
+            places,
+            begun: Arc::default(),
+            health,
+        }
     }
 
     /// Closes all connections after the database was lost. Later reads open the file that has its name.
@@ -86,7 +92,9 @@ impl Readers {
                 let _held = (place, begun);
                 reading(pool.acquire().await?).await
             };
-            tokio::spawn(read).await.context("a read of the database was broken off")?
+            tokio::spawn(read)
+                .await
+                .context("a read of the database was broken off")?
         };
         match timeout(self.patience(), answer).await {
             Ok(answer) => answer.map_err(|error| match is_passing(&error) {
@@ -162,7 +170,9 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     async fn tables(mut connection: Reader) -> anyhow::Result<i64> {
-        Ok(sqlx::query_scalar("SELECT count(*) FROM sqlite_schema").fetch_one(&mut *connection).await?)
+        Ok(sqlx::query_scalar("SELECT count(*) FROM sqlite_schema")
+            .fetch_one(&mut *connection)
+            .await?)
     }
 
     fn readers(options: SqliteConnectOptions) -> Readers {
@@ -170,7 +180,10 @@ mod tests {
     }
 
     fn ongoing(readers: &Readers) -> usize {
-        lock(&readers.begun).iter().filter(|begun| begun.strong_count() > 0).count()
+        lock(&readers.begun)
+            .iter()
+            .filter(|begun| begun.strong_count() > 0)
+            .count()
     }
 
     /// While the disk hangs, each read fails soon, and the number of abandoned reads stays within the limit.
@@ -180,12 +193,23 @@ mod tests {
             let asked = Instant::now();
             let error = readers.read(tables).await.unwrap_err();
             assert!(error.is::<ReadError>(), "{error:#}");
-            let most = if visitor == 0 { PATIENCE } else { LITTLE_PATIENCE };
-            assert!(asked.elapsed() <= most + Duration::from_millis(10), "{:?}", asked.elapsed());
+            let most = if visitor == 0 {
+                PATIENCE
+            } else {
+                LITTLE_PATIENCE
+            };
+            assert!(
+                asked.elapsed() <= most + Duration::from_millis(10),
+                "{:?}",
+                asked.elapsed()
+            );
         }
         tokio::time::resume();
         let left = ongoing(readers);
-        assert_eq!((left, lock(&readers.pool).size()), (READERS as usize, READERS));
+        assert_eq!(
+            (left, lock(&readers.pool).size()),
+            (READERS as usize, READERS)
+        );
     }
 
     async fn check_that_all_is_well_again(readers: &Readers) {
@@ -202,7 +226,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let readers = readers(paths::options(folder.path()).read_only(true));
         let error = readers.read(tables).await.unwrap_err();
-        let Some(ReadError::Failed(sentence)) = error.downcast_ref() else { panic!("{error:#}") };
+        let Some(ReadError::Failed(sentence)) = error.downcast_ref() else {
+            panic!("{error:#}")
+        };
         assert_eq!(sentence, "disk I/O error");
     }
 
@@ -210,7 +236,10 @@ mod tests {
     #[tokio::test]
     async fn a_connection_that_hangs_is_not_waited_for_and_no_thread_is_added() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, fifo) = (folder.path().join("real.db"), folder.path().join("cowbell.db"));
+        let (path, fifo) = (
+            folder.path().join("real.db"),
+            folder.path().join("cowbell.db"),
+        );
         database::for_writing(&path, TickOrigin::ThisMachine)
             .await
             .unwrap()
@@ -218,10 +247,21 @@ mod tests {
             .close()
             .await
             .unwrap();
-        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &fifo,
+            rustix::fs::FileType::Fifo,
+            0o600.into(),
+            0,
+        )
+        .unwrap();
         let readers = readers(paths::options(&fifo).read_only(true));
         check_that_nobody_waits(&readers).await;
-        let _writer = std::fs::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+        let _writer = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&fifo)
+            .unwrap();
         std::fs::rename(&path, &fifo).unwrap();
         check_that_all_is_well_again(&readers).await;
     }
@@ -231,8 +271,16 @@ mod tests {
     async fn a_read_that_hangs_is_not_waited_for_and_its_connection_is_not_used_meanwhile() {
         let folder = tempfile::tempdir().unwrap();
         let options = paths::options(&folder.path().join("cowbell.db")).busy_timeout(LONG);
-        let mut holder: SqliteConnection = options.clone().create_if_missing(true).connect().await.unwrap();
-        sqlx::query("CREATE TABLE one (id INTEGER)").execute(&mut holder).await.unwrap();
+        let mut holder: SqliteConnection = options
+            .clone()
+            .create_if_missing(true)
+            .connect()
+            .await
+            .unwrap();
+        sqlx::query("CREATE TABLE one (id INTEGER)")
+            .execute(&mut holder)
+            .await
+            .unwrap();
         let readers = readers(options.read_only(true));
         check_that_all_is_well_again(&readers).await;
         let transaction = holder.begin_with("BEGIN EXCLUSIVE").await.unwrap();

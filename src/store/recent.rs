@@ -36,7 +36,11 @@ pub struct RecentView {
 impl RecentView {
     /// Whether the database has nothing to add from this instant on.
     pub fn reaches_back_to(&self, from_ms: i64) -> bool {
-        self.stored_to_ms < Some(from_ms) && self.ticks().next().is_some_and(|first| first.at_ms <= from_ms)
+        self.stored_to_ms < Some(from_ms)
+            && self
+                .ticks()
+                .next()
+                .is_some_and(|first| first.at_ms <= from_ms)
     }
 
     /// The first segment in memory. The database's segments from this one on are in memory too.
@@ -48,9 +52,11 @@ impl RecentView {
     pub fn within(self, range: Range) -> Vec<SegmentTicks> {
         let (from_ms, to_ms) = (range.from.as_millisecond(), range.to.as_millisecond());
         let mut segments = self.segments;
-        segments
-            .iter_mut()
-            .for_each(|segment| segment.ticks.retain(|tick| (from_ms..=to_ms).contains(&tick.at_ms)));
+        segments.iter_mut().for_each(|segment| {
+            segment
+                .ticks
+                .retain(|tick| (from_ms..=to_ms).contains(&tick.at_ms))
+        });
         segments.retain(|segment| !segment.ticks.is_empty());
         segments
     }
@@ -73,10 +79,16 @@ impl RecentTicks {
     pub fn newest(&self, apart_ms: i64) -> Option<(Position, Option<Position>)> {
         let inside = self.lock();
         let segments = inside.view.segments.iter().rev();
-        let mut positions =
-            segments.flat_map(|segment| segment.ticks.iter().rev().map(|tick| segment.position(tick)));
+        let mut positions = segments.flat_map(|segment| {
+            segment
+                .ticks
+                .iter()
+                .rev()
+                .map(|tick| segment.position(tick))
+        });
         let newest = positions.next()?;
-        let before = positions.find(|other| newest.at_ms.abs_diff(other.at_ms) >= apart_ms.unsigned_abs());
+        let before =
+            positions.find(|other| newest.at_ms.abs_diff(other.at_ms) >= apart_ms.unsigned_abs());
         Some((newest, before))
     }
 
@@ -85,10 +97,14 @@ impl RecentTicks {
         let inside = self.lock();
         let first = inside.view.first_segment().unwrap_or(i64::MAX);
         let rest = inside.view.segments.iter().find_map(|segment| {
-            let old = segment.ticks.partition_point(|tick| segment.position(tick) <= after);
+            let old = segment
+                .ticks
+                .partition_point(|tick| segment.position(tick) <= after);
             let ticks = &segment.ticks[old.saturating_sub(1)..];
-            (old < segment.ticks.len())
-                .then(|| SegmentTicks { number: segment.number, ticks: ticks.to_vec() })
+            (old < segment.ticks.len()).then(|| SegmentTicks {
+                number: segment.number,
+                ticks: ticks.to_vec(),
+            })
         });
         (first, rest)
     }
@@ -96,9 +112,16 @@ impl RecentTicks {
     /// Notes that the segments up to this one are in the database. Only the last of them stay in memory.
     pub fn sealed(&self, segment: i64) {
         let view = &mut self.lock().view;
-        let sealed = view.segments.partition_point(|in_memory| in_memory.number <= segment);
-        for dropped in view.segments.drain(..sealed.saturating_sub(SEALED_SEGMENTS)) {
-            view.stored_to_ms = view.stored_to_ms.max(dropped.ticks.iter().map(|tick| tick.at_ms).max());
+        let sealed = view
+            .segments
+            .partition_point(|in_memory| in_memory.number <= segment);
+        for dropped in view
+            .segments
+            .drain(..sealed.saturating_sub(SEALED_SEGMENTS))
+        {
+            view.stored_to_ms = view
+                .stored_to_ms
+                .max(dropped.ticks.iter().map(|tick| tick.at_ms).max());
         }
     }
 
@@ -110,18 +133,32 @@ impl RecentTicks {
     /// Every tick up to the last one that the writer has written.
     pub fn written(&self) -> Vec<(i64, Arc<Tick>)> {
         let inside = self.lock();
-        let Some(last) = &inside.written else { return Vec::new() };
+        let Some(last) = &inside.written else {
+            return Vec::new();
+        };
         let segments = inside.view.segments.iter();
-        let ticks = segments.flat_map(|segment| segment.ticks.iter().map(|tick| (segment.number, tick)));
-        let mut ticks: Vec<_> = ticks.map(|(number, tick)| (number, Arc::clone(tick))).collect();
-        let count = ticks.iter().rposition(|(_, tick)| Arc::ptr_eq(tick, last)).map_or(0, |at| at + 1);
+        let ticks =
+            segments.flat_map(|segment| segment.ticks.iter().map(|tick| (segment.number, tick)));
+        let mut ticks: Vec<_> = ticks
+            .map(|(number, tick)| (number, Arc::clone(tick)))
+            .collect();
+        let count = ticks
+            .iter()
+            .rposition(|(_, tick)| Arc::ptr_eq(tick, last))
+            .map_or(0, |at| at + 1);
         ticks.truncate(count);
         ticks
     }
 
     /// Replaces the segments by these. The database has others up to `stored_to_ms`.
     pub fn replace(&self, stored_to_ms: Option<i64>, segments: Vec<SegmentTicks>) {
-        *self.lock() = Inside { view: RecentView { segments, stored_to_ms }, written: None };
+        *self.lock() = Inside {
+            view: RecentView {
+                segments,
+                stored_to_ms,
+            },
+            written: None,
+        };
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
@@ -140,7 +177,11 @@ pub struct SegmentNumbering {
 impl SegmentNumbering {
     /// The first tick begins the segment of this number.
     pub fn new(number: i64) -> Self {
-        Self { number, rows: 0, last_ms: None }
+        Self {
+            number,
+            rows: 0,
+            last_ms: None,
+        }
     }
 
     pub fn is_before(&self, segment: i64) -> bool {

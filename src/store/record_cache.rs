@@ -25,7 +25,10 @@ struct Inside<T> {
 
 impl<T> Default for RecordCache<T> {
     fn default() -> Self {
-        Self(Mutex::new(Inside { version: 0, read: HashMap::new() }))
+        Self(Mutex::new(Inside {
+            version: 0,
+            read: HashMap::new(),
+        }))
     }
 }
 
@@ -57,7 +60,10 @@ impl<T: Clone> RecordCache<T> {
     fn of(&self, version: u64) -> MutexGuard<'_, Inside<T>> {
         let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if inside.version != version || inside.read.len() >= MOST {
-            *inside = Inside { version, read: HashMap::new() };
+            *inside = Inside {
+                version,
+                read: HashMap::new(),
+            };
         }
         inside
     }
@@ -72,16 +78,38 @@ mod tests {
     #[tokio::test]
     async fn records_are_read_again_only_after_one_changed() {
         let cache = RecordCache::default();
-        let range = |second| Range { from: Timestamp::from_second(second).unwrap(), to: Timestamp::MAX };
+        let range = |second| Range {
+            from: Timestamp::from_second(second).unwrap(),
+            to: Timestamp::MAX,
+        };
         let asked = async |version, second, most: usize, found: &[u8]| {
             let found = (found.to_vec(), found.len() <= most);
-            let found = cache.since(version, range(second), most, async |_| Ok(found)).await.unwrap();
+            let found = cache
+                .since(version, range(second), most, async |_| Ok(found))
+                .await
+                .unwrap();
             found.map(|read| read.to_vec())
         };
         assert_eq!(asked(1, 600, 2, &[7]).await, Some(vec![7]));
-        assert_eq!(asked(1, 1_199, 2, &[8]).await, Some(vec![7]), "of the same ten minutes");
-        assert_eq!(asked(1, 1_200, 2, &[8]).await, Some(vec![8]), "of the next ones");
-        assert_eq!(asked(2, 600, 2, &[9]).await, Some(vec![9]), "of another version");
-        assert_eq!(asked(2, 600, 1, &[9, 8]).await, None, "more than may be read");
+        assert_eq!(
+            asked(1, 1_199, 2, &[8]).await,
+            Some(vec![7]),
+            "of the same ten minutes"
+        );
+        assert_eq!(
+            asked(1, 1_200, 2, &[8]).await,
+            Some(vec![8]),
+            "of the next ones"
+        );
+        assert_eq!(
+            asked(2, 600, 2, &[9]).await,
+            Some(vec![9]),
+            "of another version"
+        );
+        assert_eq!(
+            asked(2, 600, 1, &[9, 8]).await,
+            None,
+            "more than may be read"
+        );
     }
 }

@@ -29,11 +29,21 @@ fn checksum(fields: &impl Serialize) -> u32 {
 pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::Result<()> {
     let origin = job.origin.as_ref();
     let origin = origin.map(|origin| format!("{}/{origin}", job.vg.as_deref().unwrap_or_default()));
-    let (started_ms, ended_ms) =
-        (job.started_at.as_millisecond(), job.ended_at.map(|at| at.as_millisecond()));
+    let (started_ms, ended_ms) = (
+        job.started_at.as_millisecond(),
+        job.ended_at.map(|at| at.as_millisecond()),
+    );
     let read_counter = job.read_counter.and_then(|bytes| i64::try_from(bytes).ok());
     let body = serde_json::to_string(job)?;
-    let checksum = checksum(&(job.id, &job.key, started_ms, ended_ms, &origin, read_counter, &body));
+    let checksum = checksum(&(
+        job.id,
+        &job.key,
+        started_ms,
+        ended_ms,
+        &origin,
+        read_counter,
+        &body,
+    ));
     sqlx::query(
         "INSERT INTO job_record (id, key, started_ms, ended_ms, origin, read_counter, body, checksum)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -57,9 +67,14 @@ pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::
 }
 
 /// Adds a note to a job that only the database has.
-pub async fn write_note(connection: &mut SqliteConnection, command: &NoteCommand) -> anyhow::Result<()> {
+pub async fn write_note(
+    connection: &mut SqliteConnection,
+    command: &NoteCommand,
+) -> anyhow::Result<()> {
     let row = sqlx::query("SELECT * FROM job_record WHERE key = ?").bind(&command.key);
-    let Some(row) = row.fetch_optional(&mut *connection).await? else { return Ok(()) };
+    let Some(row) = row.fetch_optional(&mut *connection).await? else {
+        return Ok(());
+    };
     let mut job = Job::from_row(&row)?;
     // Equal notes are stored once.
     if !job.notes.contains(&command.note) && job.notes.len() < MOST_NOTES {
@@ -88,7 +103,11 @@ pub async fn remove_job(connection: &mut SqliteConnection, key: &str) -> anyhow:
 }
 
 /// Stores an imported job with its file, packed.
-pub async fn write_imported(connection: &mut SqliteConnection, job: &Job, file: &[u8]) -> anyhow::Result<()> {
+pub async fn write_imported(
+    connection: &mut SqliteConnection,
+    job: &Job,
+    file: &[u8],
+) -> anyhow::Result<()> {
     write_job(connection, job).await?;
     sqlx::query("INSERT INTO imported (key, file) VALUES (?, ?) ON CONFLICT (key) DO NOTHING")
         .bind(&job.key)
@@ -101,8 +120,10 @@ pub async fn write_imported(connection: &mut SqliteConnection, job: &Job, file: 
 
 pub async fn write_alert(connection: &mut SqliteConnection, alert: &Alert) -> anyhow::Result<()> {
     let body = serde_json::to_string(alert)?;
-    let (raised_ms, cleared_ms) =
-        (alert.raised_at.as_millisecond(), alert.cleared_at.map(|at| at.as_millisecond()));
+    let (raised_ms, cleared_ms) = (
+        alert.raised_at.as_millisecond(),
+        alert.cleared_at.map(|at| at.as_millisecond()),
+    );
     sqlx::query(
         "INSERT INTO alert_record (id, raised_ms, cleared_ms, body, checksum) VALUES (?, ?, ?, ?, ?)
          ON CONFLICT (id) DO UPDATE SET raised_ms = excluded.raised_ms, cleared_ms = excluded.cleared_ms,
@@ -120,7 +141,15 @@ pub async fn write_alert(connection: &mut SqliteConnection, alert: &Alert) -> an
 }
 
 /// A job's row up to its checksum: number, key, start, end, origin, the device's counter, and the body.
-type JobFields = (i64, String, i64, Option<i64>, Option<String>, Option<i64>, String);
+type JobFields = (
+    i64,
+    String,
+    i64,
+    Option<i64>,
+    Option<String>,
+    Option<i64>,
+    String,
+);
 
 impl FromRow<'_, SqliteRow> for Job {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
@@ -146,7 +175,9 @@ fn checked<T: DeserializeOwned>(
     fields: &impl Serialize,
     body: &str,
 ) -> sqlx::Result<T> {
-    let is_sound = row.try_get::<u32, _>("checksum").is_ok_and(|stored| stored == checksum(fields));
+    let is_sound = row
+        .try_get::<u32, _>("checksum")
+        .is_ok_and(|stored| stored == checksum(fields));
     let body = is_sound.then(|| serde_json::from_str(body).ok()).flatten();
     body.ok_or_else(|| sqlx::Error::Decode(DamagedRow { what, id }.into()))
 }
@@ -157,7 +188,9 @@ pub fn readable<T: for<'r> FromRow<'r, SqliteRow>>(rows: &[SqliteRow]) -> (Vec<T
     for row in rows {
         match T::from_row(row) {
             Ok(record) => found.push(record),
-            Err(sqlx::Error::Decode(error)) if error.is::<DamagedRow>() => damage.push(error.to_string()),
+            Err(sqlx::Error::Decode(error)) if error.is::<DamagedRow>() => {
+                damage.push(error.to_string())
+            }
             Err(error) => damage.push(format!("a row cannot be read: {error}")),
         }
     }
@@ -167,6 +200,8 @@ pub fn readable<T: for<'r> FromRow<'r, SqliteRow>>(rows: &[SqliteRow]) -> (Vec<T
 /// The valid records. Damaged rows are logged.
 pub fn readable_records<T: for<'r> FromRow<'r, SqliteRow>>(rows: &[SqliteRow]) -> Vec<T> {
     let (found, damage) = readable(rows);
-    damage.iter().for_each(|sentence| tracing::warn!("{sentence} and left out"));
+    damage
+        .iter()
+        .for_each(|sentence| tracing::warn!("{sentence} and left out"));
     found
 }

@@ -26,7 +26,10 @@ pub struct Retention {
 
 impl Retention {
     pub fn new(keep: config::Store) -> Self {
-        Self { keep, done_at_ms: None }
+        Self {
+            keep,
+            done_at_ms: None,
+        }
     }
 
     /// Deletes one step's worth and frees pages. Returns whether the next step may find more.
@@ -39,7 +42,9 @@ impl Retention {
         }
         // A pragma takes no parameters.
         let vacuum = format!("PRAGMA incremental_vacuum({PAGES_AT_ONCE})");
-        sqlx::query(AssertSqlSafe(vacuum)).execute(connection).await?;
+        sqlx::query(AssertSqlSafe(vacuum))
+            .execute(connection)
+            .await?;
         Ok(found)
     }
 
@@ -48,7 +53,9 @@ impl Retention {
     async fn delete(&self, connection: &mut SqliteConnection, now_ms: i64) -> anyhow::Result<bool> {
         let keep = &self.keep;
         // All used pages without the jobs' share.
-        let bytes = used_bytes(connection).await?.saturating_sub(jobs_bytes(connection).await?);
+        let bytes = used_bytes(connection)
+            .await?
+            .saturating_sub(jobs_bytes(connection).await?);
         let is_crowded = bytes > keep.bytes_for_ticks();
         for (level, age, is_of_job) in [
             (Level::Ticks, keep.ticks, false),
@@ -57,7 +64,14 @@ impl Retention {
             (Level::TenMinutes, keep.minutes, true),
         ] {
             let age = if is_crowded { LEAST_KEPT } else { age };
-            if delete_oldest(connection, level, now_ms.saturating_sub(age.ms()), is_of_job).await? {
+            if delete_oldest(
+                connection,
+                level,
+                now_ms.saturating_sub(age.ms()),
+                is_of_job,
+            )
+            .await?
+            {
                 return Ok(true);
             }
         }

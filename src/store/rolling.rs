@@ -18,7 +18,10 @@ pub const SOURCES: [usize; 2] = [24, 30];
 
 /// Makes the roll-ups whose sources are complete: a fixed number of segments for each level.
 pub async fn roll_up(connection: &mut SqliteConnection, counts: [usize; 2]) -> anyhow::Result<()> {
-    let levels = [(Level::Ticks, Level::Minutes), (Level::Minutes, Level::TenMinutes)];
+    let levels = [
+        (Level::Ticks, Level::Minutes),
+        (Level::Minutes, Level::TenMinutes),
+    ];
     for ((from, level), count) in levels.into_iter().zip(counts) {
         while let Some(sources) = next_sources(connection, from, level, count).await? {
             roll(connection, from, level, &sources).await?;
@@ -68,7 +71,9 @@ async fn roll(
         let made_of = (first.numbers().0, last.numbers().1);
         roll_readable(&mut transaction, from, level, made_of, &readable)
             .await
-            .with_context(|| format!("cannot roll up the segments {} to {}", made_of.0, made_of.1))?;
+            .with_context(|| {
+                format!("cannot roll up the segments {} to {}", made_of.0, made_of.1)
+            })?;
     }
     Ok(transaction.commit().await?)
 }
@@ -87,7 +92,14 @@ async fn roll_readable(
         .bind(sources.last().map(|(last, _)| last.id))
         .fetch_one(&mut *connection)
         .await?;
-    insert_segment(connection, key, &rollup::rolled_axis(&axis, &groups), Some(made_of), watched_ms).await?;
+    insert_segment(
+        connection,
+        key,
+        &rollup::rolled_axis(&axis, &groups),
+        Some(made_of),
+        watched_ms,
+    )
+    .await?;
     for stream in streams_of(connection, sources).await? {
         let rows = joined_rows(connection, from, stream, sources).await?;
         let rolled = rollup::rolled(stream.kind, from, &axis, &rows, &groups);

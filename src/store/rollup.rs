@@ -30,7 +30,11 @@ impl Tally {
         if other.over == 0 {
             return;
         }
-        self.least = if self.over == 0 { other.least } else { self.least.min(other.least) };
+        self.least = if self.over == 0 {
+            other.least
+        } else {
+            self.least.min(other.least)
+        };
         self.most = self.most.max(other.most);
         self.over = self.over.saturating_add(other.over);
         self.amount = self.amount.saturating_add(other.amount);
@@ -40,9 +44,19 @@ impl Tally {
 impl Tally {
     /// Of a row's number in each column of a kind's roll-ups.
     fn of_row(kind: Kind, quantity: Quantity, number: impl Fn(usize) -> u64) -> Self {
-        let index = kind.quantities().iter().position(|other| *other == quantity).unwrap_or_default();
-        let [over, amount, least, most] = std::array::from_fn(|column| number(index * COLUMNS + column));
-        Self { over, amount, least, most }
+        let index = kind
+            .quantities()
+            .iter()
+            .position(|other| *other == quantity)
+            .unwrap_or_default();
+        let [over, amount, least, most] =
+            std::array::from_fn(|column| number(index * COLUMNS + column));
+        Self {
+            over,
+            amount,
+            least,
+            most,
+        }
     }
 }
 
@@ -50,7 +64,12 @@ impl From<Option<Observation>> for Tally {
     fn from(seen: Option<Observation>) -> Self {
         seen.map_or_else(Self::default, |seen| {
             let value = seen.value();
-            Self { over: seen.over, amount: seen.amount, least: near(value), most: near_above(value) }
+            Self {
+                over: seen.over,
+                amount: seen.amount,
+                least: near(value),
+                most: near_above(value),
+            }
         })
     }
 }
@@ -90,10 +109,22 @@ pub fn groups(axis: &Axis, row_ms: i64) -> Vec<Range<usize>> {
 /// The axis of the groups.
 pub fn rolled_axis(axis: &Axis, groups: &[Range<usize>]) -> Axis {
     Axis {
-        at_ms: groups.iter().map(|group| axis.at_ms[group.end - 1]).collect(),
-        elapsed_us: groups.iter().map(|group| sum(&axis.elapsed_us[group.clone()])).collect(),
-        ticks: groups.iter().map(|group| sum(&axis.ticks[group.clone()])).collect(),
-        numbers: groups.iter().map(|group| axis.numbers[group.start]).collect(),
+        at_ms: groups
+            .iter()
+            .map(|group| axis.at_ms[group.end - 1])
+            .collect(),
+        elapsed_us: groups
+            .iter()
+            .map(|group| sum(&axis.elapsed_us[group.clone()]))
+            .collect(),
+        ticks: groups
+            .iter()
+            .map(|group| sum(&axis.ticks[group.clone()]))
+            .collect(),
+        numbers: groups
+            .iter()
+            .map(|group| axis.numbers[group.start])
+            .collect(),
     }
 }
 
@@ -105,23 +136,37 @@ pub fn rolled(kind: Kind, from: Level, axis: &Axis, rows: &Rows, groups: &[Range
     let mut numbers = vec![0; rows.columns.len()];
     for (place, group) in groups.iter().enumerate() {
         let mut tallies = vec![Tally::default(); quantities.len()];
-        for row in group.clone().filter(|row| rows.presence[*row] == Presence::Known) {
+        for row in group
+            .clone()
+            .filter(|row| rows.presence[*row] == Presence::Known)
+        {
             for (number, column) in numbers.iter_mut().zip(&rows.columns) {
                 *number = column[row];
             }
             for (tally, quantity) in tallies.iter_mut().zip(quantities) {
                 tally.add(match from {
-                    Level::Ticks => kind.observe(*quantity, &numbers, axis.elapsed_us[row]).into(),
+                    Level::Ticks => kind
+                        .observe(*quantity, &numbers, axis.elapsed_us[row])
+                        .into(),
                     _ => Tally::of_row(kind, *quantity, |column| numbers[column]),
                 });
             }
         }
         // Known if any row is known; absent only if all are.
-        presence.push(rows.presence[group.clone()].iter().copied().max().unwrap_or(Presence::Absent));
+        presence.push(
+            rows.presence[group.clone()]
+                .iter()
+                .copied()
+                .max()
+                .unwrap_or(Presence::Absent),
+        );
         if presence[place] == Presence::Known {
             for (columns, tally) in columns.chunks_mut(COLUMNS).zip(tallies) {
                 let kept = [tally.over, tally.amount, tally.least, tally.most];
-                columns.iter_mut().zip(kept).for_each(|(column, number)| column[place] = number);
+                columns
+                    .iter_mut()
+                    .zip(kept)
+                    .for_each(|(column, number)| column[place] = number);
             }
         }
     }
@@ -129,12 +174,18 @@ pub fn rolled(kind: Kind, from: Level, axis: &Axis, rows: &Rows, groups: &[Range
 }
 
 fn sum(numbers: &[u64]) -> u64 {
-    numbers.iter().fold(0, |sum, number| sum.saturating_add(*number))
+    numbers
+        .iter()
+        .fold(0, |sum, number| sum.saturating_add(*number))
 }
 
 /// The number of columns of a kind's rows at a level.
 pub fn columns_at(level: Level, kind: Kind) -> usize {
-    if level == Level::Ticks { kind.columns() } else { kind.quantities().len() * COLUMNS }
+    if level == Level::Ticks {
+        kind.columns()
+    } else {
+        kind.quantities().len() * COLUMNS
+    }
 }
 
 /// A row's values of a quantity; `None` if unknown.
@@ -151,12 +202,21 @@ pub fn extent(
     }
     if level == Level::Ticks {
         let mut numbers = [0; Kind::MOST_COLUMNS];
-        numbers.iter_mut().zip(&rows.columns).for_each(|(number, column)| *number = column[row]);
-        return kind.observe(quantity, &numbers, elapsed_us).map(Extent::from);
+        numbers
+            .iter_mut()
+            .zip(&rows.columns)
+            .for_each(|(number, column)| *number = column[row]);
+        return kind
+            .observe(quantity, &numbers, elapsed_us)
+            .map(Extent::from);
     }
     let tally = Tally::of_row(kind, quantity, |column| rows.columns[column][row]);
     let all = Observation::ratio(tally.amount, tally.over, quantity.scale())?;
-    Some(Extent { all, min: value_of(tally.least), max: value_of(tally.most) })
+    Some(Extent {
+        all,
+        min: value_of(tally.least),
+        max: value_of(tally.most),
+    })
 }
 
 /// A segment's time axis, and which of its rows others tell of.
@@ -175,17 +235,30 @@ impl SegmentAxis {
     /// The axis of ticks in memory.
     pub fn of_ticks(ticks: &SegmentTicks) -> Self {
         let axis = Axis::of(ticks.number, &ticks.ticks);
-        Self { level: Level::Ticks, axis, covered: Vec::new() }
+        Self {
+            level: Level::Ticks,
+            axis,
+            covered: Vec::new(),
+        }
     }
 
     /// The rows that no other segment covers.
     pub fn uncovered(&self) -> impl Iterator<Item = usize> {
-        let is_covered = |number| self.covered.iter().any(|(first, last)| (*first..=*last).contains(&number));
+        let is_covered = |number| {
+            self.covered
+                .iter()
+                .any(|(first, last)| (*first..=*last).contains(&number))
+        };
         (0..self.axis.len()).filter(move |row| !is_covered(self.axis.numbers[*row]))
     }
 
     /// The values of a quantity in the rows that no other segment covers.
-    pub fn values(&self, kind: Kind, rows: &Rows, quantity: Quantity) -> impl Iterator<Item = Value> {
+    pub fn values(
+        &self,
+        kind: Kind,
+        rows: &Rows,
+        quantity: Quantity,
+    ) -> impl Iterator<Item = Value> {
         self.uncovered().map(move |row| {
             let elapsed_us = self.axis.elapsed_us[row];
             let extent = extent(self.level, kind, quantity, rows, row, elapsed_us);

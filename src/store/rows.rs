@@ -17,19 +17,43 @@ pub async fn catalog_rows(connection: &mut SqliteConnection) -> anyhow::Result<R
     .fetch_all(&mut *connection)
     .await
     .context("cannot read the devices")?;
-    let volumes: Vec<(u32, String, String, String, Option<String>, i64)> =
-        sqlx::query_as("SELECT id, uuid, vg, lv, device_identity, last_seen_ms FROM volume ORDER BY id")
-            .fetch_all(&mut *connection)
-            .await
-            .context("cannot read the volumes")?;
-    let devices = devices.into_iter().map(|(id, identity, name, label, kind, counts, last_seen_ms)| {
-        DeviceRow { id, identity: identity.into(), name, label, kind, counts, last_seen_ms }
-    });
-    let volumes = volumes.into_iter().map(|(id, uuid, vg, lv, device_identity, last_seen_ms)| {
-        let device_identity = device_identity.map(Into::into);
-        VolumeRow { id, uuid: uuid.into(), vg, lv, device_identity, last_seen_ms }
-    });
-    Ok(Rows { devices: devices.collect(), volumes: volumes.collect() })
+    let volumes: Vec<(u32, String, String, String, Option<String>, i64)> = sqlx::query_as(
+        "SELECT id, uuid, vg, lv, device_identity, last_seen_ms FROM volume ORDER BY id",
+    )
+    .fetch_all(&mut *connection)
+    .await
+    .context("cannot read the volumes")?;
+    let devices =
+        devices
+            .into_iter()
+            .map(
+                |(id, identity, name, label, kind, counts, last_seen_ms)| DeviceRow {
+                    id,
+                    identity: identity.into(),
+                    name,
+                    label,
+                    kind,
+                    counts,
+                    last_seen_ms,
+                },
+            );
+    let volumes = volumes
+        .into_iter()
+        .map(|(id, uuid, vg, lv, device_identity, last_seen_ms)| {
+            let device_identity = device_identity.map(Into::into);
+            VolumeRow {
+                id,
+                uuid: uuid.into(),
+                vg,
+                lv,
+                device_identity,
+                last_seen_ms,
+            }
+        });
+    Ok(Rows {
+        devices: devices.collect(),
+        volumes: volumes.collect(),
+    })
 }
 
 /// The number that ties the journal to this database; created at the first call.
@@ -37,12 +61,16 @@ pub async fn identity(connection: &mut SqliteConnection) -> anyhow::Result<u64> 
     sqlx::query("INSERT INTO identity (one, id) VALUES (1, random()) ON CONFLICT DO NOTHING")
         .execute(&mut *connection)
         .await?;
-    identity_of(connection).await?.context("the database has no identity")
+    identity_of(connection)
+        .await?
+        .context("the database has no identity")
 }
 
 /// As [`identity`]; `None` if it was not created yet.
 pub async fn identity_of(connection: &mut SqliteConnection) -> anyhow::Result<Option<u64>> {
-    let id: Option<i64> = sqlx::query_scalar("SELECT id FROM identity").fetch_optional(connection).await?;
+    let id: Option<i64> = sqlx::query_scalar("SELECT id FROM identity")
+        .fetch_optional(connection)
+        .await?;
     Ok(id.map(i64::cast_unsigned))
 }
 
@@ -50,11 +78,19 @@ pub async fn identity_of(connection: &mut SqliteConnection) -> anyhow::Result<Op
 ///
 /// Old rows are only candidates: an unchanged device is not stored again, and a clock may have been years ahead. A number
 /// that still has data must not be reused.
-pub async fn forget_unseen(connection: &mut SqliteConnection, keep: config::Store) -> anyhow::Result<()> {
+pub async fn forget_unseen(
+    connection: &mut SqliteConnection,
+    keep: config::Store,
+) -> anyhow::Result<()> {
     let longest = keep.minutes.0.max(keep.jobs.0);
-    let Some(last_ms) = last_instant(connection).await? else { return Ok(()) };
+    let Some(last_ms) = last_instant(connection).await? else {
+        return Ok(());
+    };
     let before_ms = last_ms.saturating_sub(i64::try_from(longest.as_millis())?);
-    for (table, kinds) in [("device", [Kind::Device, Kind::Copying]), ("volume", [Kind::Volume; 2])] {
+    for (table, kinds) in [
+        ("device", [Kind::Device, Kind::Copying]),
+        ("volume", [Kind::Volume; 2]),
+    ] {
         let forget = format!(
             "DELETE FROM {table} WHERE last_seen_ms < ? AND NOT EXISTS (
                  SELECT 1 FROM segment CROSS JOIN chunk
@@ -62,7 +98,10 @@ pub async fn forget_unseen(connection: &mut SqliteConnection, keep: config::Stor
                      (segment.id << 24) + ({table}.id << {KIND_BITS}) + ?))"
         );
         let [one, other] = kinds.map(|kind| Stream::new(kind, 0).number());
-        let query = sqlx::query(AssertSqlSafe(forget)).bind(before_ms).bind(one).bind(other);
+        let query = sqlx::query(AssertSqlSafe(forget))
+            .bind(before_ms)
+            .bind(one)
+            .bind(other);
         query.execute(&mut *connection).await?;
     }
     Ok(())

@@ -26,7 +26,13 @@ pub struct Segment {
 impl FromRow<'_, SqliteRow> for Segment {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
         let (id, from_ms, to_ms, first_source, last_source) = FromRow::from_row(row)?;
-        Ok(Self { id, from_ms, to_ms, first_source, last_source })
+        Ok(Self {
+            id,
+            from_ms,
+            to_ms,
+            first_source,
+            last_source,
+        })
     }
 }
 
@@ -42,7 +48,10 @@ impl Segment {
     /// Numbers of the first and the last segment of ticks that it covers; its own for a segment of ticks.
     pub fn numbers(&self) -> (i64, i64) {
         let number = self.number();
-        (self.first_source.unwrap_or(number), self.last_source.unwrap_or(number))
+        (
+            self.first_source.unwrap_or(number),
+            self.last_source.unwrap_or(number),
+        )
     }
 }
 
@@ -54,19 +63,25 @@ pub async fn seal(
 ) -> anyhow::Result<()> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let (key, axis) = (Level::Ticks.key(number), Axis::of(number, ticks));
-    let watched_ms = watched_ms(&mut transaction).await?.saturating_add(axis.length_ms().min(LONGEST_MS));
+    let watched_ms = watched_ms(&mut transaction)
+        .await?
+        .saturating_add(axis.length_ms().min(LONGEST_MS));
     insert_segment(&mut transaction, key, &axis, None, watched_ms).await?;
     for stream in streams(ticks) {
         let rows = rows_of(ticks, stream);
         insert_chunk(&mut transaction, chunk_key(key, stream), &encode(&rows)?).await?;
     }
-    transaction.commit().await.with_context(|| format!("cannot keep segment {number}"))
+    transaction
+        .commit()
+        .await
+        .with_context(|| format!("cannot keep segment {number}"))
 }
 
 /// The time watched up to the end of the newest segment: the sum of all lengths, by a clock that does not jump.
 pub async fn watched_ms(connection: &mut SqliteConnection) -> anyhow::Result<i64> {
-    let newest: Option<i64> =
-        sqlx::query_scalar("SELECT max(watched_ms) FROM segment").fetch_one(connection).await?;
+    let newest: Option<i64> = sqlx::query_scalar("SELECT max(watched_ms) FROM segment")
+        .fetch_one(connection)
+        .await?;
     Ok(newest.unwrap_or_default())
 }
 
@@ -77,7 +92,10 @@ pub async fn last_segment(connection: &mut SqliteConnection) -> anyhow::Result<i
         .fetch_one(&mut *connection)
         .await?;
     let minutes = rolled_until(connection, Level::Minutes).await?;
-    Ok(last.unwrap_or_default().max(minutes).max(rolled_until(connection, Level::TenMinutes).await?))
+    Ok(last
+        .unwrap_or_default()
+        .max(minutes)
+        .max(rolled_until(connection, Level::TenMinutes).await?))
 }
 
 /// The last segment of ticks that is in this level; 0 if none.
@@ -94,7 +112,9 @@ pub async fn rolled_until(connection: &mut SqliteConnection, level: Level) -> an
 
 /// The end of the latest tick, in milliseconds; `None` if there is none.
 pub async fn last_instant(connection: &mut SqliteConnection) -> anyhow::Result<Option<i64>> {
-    Ok(sqlx::query_scalar("SELECT max(to_ms) FROM segment").fetch_one(connection).await?)
+    Ok(sqlx::query_scalar("SELECT max(to_ms) FROM segment")
+        .fetch_one(connection)
+        .await?)
 }
 
 /// The axis of a segment. An error other than SQLite's means a damaged axis.
@@ -128,7 +148,10 @@ pub async fn delete_segment(connection: &mut SqliteConnection, id: i64) -> anyho
         .bind(id)
         .execute(&mut *connection)
         .await?;
-    sqlx::query("DELETE FROM segment WHERE id = ?").bind(id).execute(connection).await?;
+    sqlx::query("DELETE FROM segment WHERE id = ?")
+        .bind(id)
+        .execute(connection)
+        .await?;
     Ok(())
 }
 
@@ -157,7 +180,11 @@ pub async fn insert_segment(
     Ok(())
 }
 
-pub async fn insert_chunk(connection: &mut SqliteConnection, key: i64, data: &[u8]) -> anyhow::Result<()> {
+pub async fn insert_chunk(
+    connection: &mut SqliteConnection,
+    key: i64,
+    data: &[u8],
+) -> anyhow::Result<()> {
     sqlx::query("INSERT OR REPLACE INTO chunk (id, data) VALUES (?, ?)")
         .bind(key)
         .bind(data)

@@ -53,7 +53,9 @@ impl Level {
     }
 
     pub fn of_key(key: i64) -> Option<(Self, i64)> {
-        let level = usize::try_from(key >> SEGMENT_BITS).ok().and_then(|level| Self::ALL.get(level))?;
+        let level = usize::try_from(key >> SEGMENT_BITS)
+            .ok()
+            .and_then(|level| Self::ALL.get(level))?;
         Some((*level, key & ((1 << SEGMENT_BITS) - 1)))
     }
 }
@@ -100,23 +102,36 @@ impl Axis {
     /// The instants of the first and of the last row.
     pub fn range_ms(&self) -> (i64, i64) {
         let (first, last) = (self.at_ms.iter().min(), self.at_ms.iter().max());
-        (first.copied().unwrap_or_default(), last.copied().unwrap_or_default())
+        (
+            first.copied().unwrap_or_default(),
+            last.copied().unwrap_or_default(),
+        )
     }
 
     /// The total length of the rows.
     pub fn length_ms(&self) -> i64 {
-        let us = self.elapsed_us.iter().fold(0_u64, |sum, us| sum.saturating_add(*us));
+        let us = self
+            .elapsed_us
+            .iter()
+            .fold(0_u64, |sum, us| sum.saturating_add(*us));
         i64::try_from(us / 1000).unwrap_or(i64::MAX)
     }
 
     pub fn encode(&self) -> anyhow::Result<Vec<u8>> {
         let mut before = 0;
-        let steps =
-            self.at_ms.iter().map(|at| at.wrapping_sub(std::mem::replace(&mut before, *at)).cast_unsigned());
+        let steps = self.at_ms.iter().map(|at| {
+            at.wrapping_sub(std::mem::replace(&mut before, *at))
+                .cast_unsigned()
+        });
         let numbers = self.numbers.iter().map(|number| number.cast_unsigned());
         let rows = Rows {
             presence: vec![Presence::Known; self.len()],
-            columns: vec![steps.collect(), self.elapsed_us.clone(), self.ticks.clone(), numbers.collect()],
+            columns: vec![
+                steps.collect(),
+                self.elapsed_us.clone(),
+                self.ticks.clone(),
+                numbers.collect(),
+            ],
         };
         encode(&rows)
     }
@@ -134,7 +149,12 @@ impl Axis {
             at_ms: at_ms.collect(),
             elapsed_us: columns.next().unwrap_or_default(),
             ticks: columns.next().unwrap_or_default(),
-            numbers: columns.next().unwrap_or_default().into_iter().map(u64::cast_signed).collect(),
+            numbers: columns
+                .next()
+                .unwrap_or_default()
+                .into_iter()
+                .map(u64::cast_signed)
+                .collect(),
         })
     }
 }
@@ -143,7 +163,10 @@ impl Axis {
 pub fn streams(ticks: &[impl AsRef<Tick>]) -> BTreeSet<Stream> {
     let mut layouts: Vec<&Arc<Layout>> = ticks.iter().map(|tick| &tick.as_ref().layout).collect();
     layouts.dedup_by(|one, other| Arc::ptr_eq(one, other));
-    layouts.into_iter().flat_map(|layout| layout.iter().copied()).collect()
+    layouts
+        .into_iter()
+        .flat_map(|layout| layout.iter().copied())
+        .collect()
 }
 
 /// The rows of one stream.

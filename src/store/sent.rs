@@ -16,15 +16,27 @@ impl StoreReader {
                 sqlx::query_as("SELECT done_segment, done_ms, islands FROM remote_write")
                     .fetch_optional(&mut *connection)
                     .await?;
-            let Some((segment, at_ms, islands)) = row else { return Ok(None) };
-            let islands = serde_json::from_str(&islands).context("`islands` in remote_write is damaged")?;
-            Ok(Some(Progress { done: Position { segment, at_ms }, islands }))
+            let Some((segment, at_ms, islands)) = row else {
+                return Ok(None);
+            };
+            let islands =
+                serde_json::from_str(&islands).context("`islands` in remote_write is damaged")?;
+            Ok(Some(Progress {
+                done: Position { segment, at_ms },
+                islands,
+            }))
         };
-        self.readers.read(reading).await.context("cannot read what was sent")
+        self.readers
+            .read(reading)
+            .await
+            .context("cannot read what was sent")
     }
 }
 
-pub async fn write_progress(connection: &mut SqliteConnection, progress: &Progress) -> anyhow::Result<()> {
+pub async fn write_progress(
+    connection: &mut SqliteConnection,
+    progress: &Progress,
+) -> anyhow::Result<()> {
     sqlx::query(
         "INSERT INTO remote_write (one, done_segment, done_ms, islands) VALUES (1, ?, ?, ?)
          ON CONFLICT (one) DO UPDATE SET done_segment = excluded.done_segment, done_ms = excluded.done_ms,

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::interval::copying::Share;
 use crate::interval::{CpuWork, Host, Work};
 use crate::series::Observation;
-use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity};
+use crate::series::quantity::{
+    DeviceQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity,
+};
 use crate::topology::{State, VolumeState};
 use crate::units::{Fill, Sectors};
 
@@ -33,9 +35,15 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub const HOST: Self = Self { kind: Kind::Host, row: 0 };
+    pub const HOST: Self = Self {
+        kind: Kind::Host,
+        row: 0,
+    };
     /// The host's total, which counts each byte once.
-    pub const TOTAL: Self = Self { kind: Kind::Device, row: 0 };
+    pub const TOTAL: Self = Self {
+        kind: Kind::Device,
+        row: 0,
+    };
     /// Numbers of rows are below this.
     pub const MOST_ROWS: u32 = 1 << 21;
 
@@ -51,7 +59,10 @@ impl Stream {
     /// `None` if there is no such kind.
     pub fn numbered(number: u32) -> Option<Self> {
         let kind = Kind::ALL.get((number & ((1 << KIND_BITS) - 1)) as usize)?;
-        Some(Self { kind: *kind, row: number >> KIND_BITS })
+        Some(Self {
+            kind: *kind,
+            row: number >> KIND_BITS,
+        })
     }
 }
 
@@ -85,9 +96,13 @@ impl Kind {
         match quantity {
             Quantity::Host(quantity) => quantity.observe(&host_of(row), elapsed_us),
             Quantity::Device(quantity) => quantity.observe(&work_of(row), elapsed_us),
-            Quantity::Share(quantity) => {
-                quantity.observe(&Share { read: row[0], written: row[1] }, elapsed_us)
-            }
+            Quantity::Share(quantity) => quantity.observe(
+                &Share {
+                    read: row[0],
+                    written: row[1],
+                },
+                elapsed_us,
+            ),
             Quantity::Volume(quantity) => quantity.observe(&volume_of(row)),
         }
     }
@@ -114,8 +129,10 @@ const DEVICE: [Quantity; 10] = [
     Quantity::Device(DeviceQuantity::QueueDepth),
     Quantity::Device(DeviceQuantity::Utilisation),
 ];
-const COPYING: [Quantity; 2] =
-    [Quantity::Share(ShareQuantity::CopyReadBytes), Quantity::Share(ShareQuantity::CopyWrittenBytes)];
+const COPYING: [Quantity; 2] = [
+    Quantity::Share(ShareQuantity::CopyReadBytes),
+    Quantity::Share(ShareQuantity::CopyWrittenBytes),
+];
 const VOLUME: [Quantity; 3] = [
     Quantity::Volume(VolumeQuantity::FillPercent),
     Quantity::Volume(VolumeQuantity::UsedBytes),
@@ -184,7 +201,12 @@ fn host_of(row: &[u64]) -> Host {
     let known = |column: usize| row[column] != 0;
     Host {
         paged_kib: known(0).then(|| (row[1], row[2])),
-        cpu: known(3).then(|| CpuWork { user: row[4], system: row[5], iowait: row[6], total: row[7] }),
+        cpu: known(3).then(|| CpuWork {
+            user: row[4],
+            system: row[5],
+            iowait: row[6],
+            total: row[7],
+        }),
         blocked: known(8).then(|| u32::try_from(row[9]).unwrap_or(u32::MAX)),
         pressure_us: known(10).then(|| row[11]),
     }
@@ -192,7 +214,8 @@ fn host_of(row: &[u64]) -> Host {
 
 /// All but a mirror's sync progress.
 pub fn volume_columns(volume: &VolumeState) -> [u64; 9] {
-    let fill = |fill: Option<Fill>| fill.map_or([0; 4], |fill| [1, fill.used, fill.total, fill.unit]);
+    let fill =
+        |fill: Option<Fill>| fill.map_or([0; 4], |fill| [1, fill.used, fill.total, fill.unit]);
     let mut columns = [0; 9];
     columns[..4].copy_from_slice(&fill(volume.fill));
     columns[4..8].copy_from_slice(&fill(volume.metadata));
@@ -201,8 +224,20 @@ pub fn volume_columns(volume: &VolumeState) -> [u64; 9] {
 }
 
 pub fn volume_of(row: &[u64]) -> VolumeState {
-    let fill =
-        |at: usize| (row[at] != 0).then(|| Fill { used: row[at + 1], total: row[at + 2], unit: row[at + 3] });
-    let state = usize::try_from(row[8]).ok().and_then(|number| State::ALL.get(number).copied());
-    VolumeState { fill: fill(0), metadata: fill(4), sync: None, state: state.unwrap_or(State::Unknown) }
+    let fill = |at: usize| {
+        (row[at] != 0).then(|| Fill {
+            used: row[at + 1],
+            total: row[at + 2],
+            unit: row[at + 3],
+        })
+    };
+    let state = usize::try_from(row[8])
+        .ok()
+        .and_then(|number| State::ALL.get(number).copied());
+    VolumeState {
+        fill: fill(0),
+        metadata: fill(4),
+        sync: None,
+        state: state.unwrap_or(State::Unknown),
+    }
 }

@@ -41,11 +41,21 @@ impl Subject {
 
     /// Understands the API's `metric`. The error names those that it has.
     pub fn quantity(&self, metric: &str) -> anyhow::Result<Quantity> {
-        let all = || self.kinds().iter().flat_map(|kind| kind.quantities()).copied();
-        all().find(|quantity| quantity.name() == metric).with_context(|| {
-            let names: Vec<String> = all().map(Quantity::name).collect();
-            format!("expected `metric` to be one of {}, but found `{metric}`", names.join(", "))
-        })
+        let all = || {
+            self.kinds()
+                .iter()
+                .flat_map(|kind| kind.quantities())
+                .copied()
+        };
+        all()
+            .find(|quantity| quantity.name() == metric)
+            .with_context(|| {
+                let names: Vec<String> = all().map(Quantity::name).collect();
+                format!(
+                    "expected `metric` to be one of {}, but found `{metric}`",
+                    names.join(", ")
+                )
+            })
     }
 
     /// The stream of its own quantities; `None` if it was never seen.
@@ -81,8 +91,12 @@ impl SeriesKey {
     pub(super) fn stream(&self, catalog: &Catalog) -> Option<Stream> {
         let (own, kind) = (self.subject.stream(catalog)?, self.quantity.into());
         match (own.kind, kind) {
-            (Kind::Volume, Kind::Device) => Some(Stream::new(kind, catalog.device_of_volume(own.row)?)),
-            (Kind::Device, Kind::Copying) if own != Stream::TOTAL => Some(Stream::new(kind, own.row)),
+            (Kind::Volume, Kind::Device) => {
+                Some(Stream::new(kind, catalog.device_of_volume(own.row)?))
+            }
+            (Kind::Device, Kind::Copying) if own != Stream::TOTAL => {
+                Some(Stream::new(kind, own.row))
+            }
             _ => (own.kind == kind).then_some(own),
         }
     }
@@ -96,9 +110,18 @@ mod tests {
     #[test]
     fn api_names_parse() {
         let quantity = |of: &str, metric: &str| SeriesKey::named(of, metric).unwrap().quantity;
-        assert_eq!(quantity("total", "read_bytes"), Quantity::Device(DeviceQuantity::ReadBytes));
-        assert_eq!(quantity("device:sda", "copy_read_bytes"), Quantity::Share(ShareQuantity::CopyReadBytes));
-        assert_eq!(quantity("volume:vg0/data", "used_bytes"), Quantity::Volume(VolumeQuantity::UsedBytes));
+        assert_eq!(
+            quantity("total", "read_bytes"),
+            Quantity::Device(DeviceQuantity::ReadBytes)
+        );
+        assert_eq!(
+            quantity("device:sda", "copy_read_bytes"),
+            Quantity::Share(ShareQuantity::CopyReadBytes)
+        );
+        assert_eq!(
+            quantity("volume:vg0/data", "used_bytes"),
+            Quantity::Volume(VolumeQuantity::UsedBytes)
+        );
         for kind in Kind::ALL {
             let subject = match kind {
                 Kind::Host => "vm",
@@ -113,7 +136,8 @@ mod tests {
 
     #[test]
     fn what_is_no_name_is_refused_with_the_names_that_there_are() {
-        let refused = |of: &str, metric: &str| SeriesKey::named(of, metric).unwrap_err().to_string();
+        let refused =
+            |of: &str, metric: &str| SeriesKey::named(of, metric).unwrap_err().to_string();
         assert_eq!(
             refused("vm", "bogus"),
             "expected `metric` to be one of bi_kib_per_s, bo_kib_per_s, user, system, iowait, blocked, \

@@ -41,7 +41,10 @@ pub struct SegmentTicks {
 impl SegmentTicks {
     /// Of one of its ticks.
     pub fn position(&self, tick: &Tick) -> Position {
-        Position { segment: self.number, at_ms: tick.at_ms }
+        Position {
+            segment: self.number,
+            at_ms: tick.at_ms,
+        }
     }
 }
 
@@ -49,7 +52,10 @@ impl SegmentTicks {
 pub fn add(segments: &mut Vec<SegmentTicks>, number: i64, tick: Arc<Tick>) {
     match segments.last_mut() {
         Some(segment) if segment.number == number => segment.ticks.push(tick),
-        _ => segments.push(SegmentTicks { number, ticks: vec![tick] }),
+        _ => segments.push(SegmentTicks {
+            number,
+            ticks: vec![tick],
+        }),
     }
 }
 
@@ -63,7 +69,11 @@ pub fn segments_of(journal: JournalContent) -> (Vec<SegmentTicks>, Vec<String>) 
                 before = Some(Arc::clone(&tick));
                 add(&mut segments, segment, tick);
             }
-            Err(error) => lost = Some(format!("a record of the journal cannot be decoded: {error}")),
+            Err(error) => {
+                lost = Some(format!(
+                    "a record of the journal cannot be decoded: {error}"
+                ))
+            }
         }
     }
     (segments, journal.damage.into_iter().chain(lost).collect())
@@ -72,7 +82,14 @@ pub fn segments_of(journal: JournalContent) -> (Vec<SegmentTicks>, Vec<String>) 
 impl Tick {
     /// An empty tick, to be filled in the order of its layout.
     pub fn new(at_ms: i64, elapsed_us: u64, layout: Arc<Layout>) -> Self {
-        Self { at_ms, elapsed_us, layout, unknown: Vec::new(), active: Vec::new(), numbers: Vec::new() }
+        Self {
+            at_ms,
+            elapsed_us,
+            layout,
+            unknown: Vec::new(),
+            active: Vec::new(),
+            numbers: Vec::new(),
+        }
     }
 
     /// The tick of an interval. It shares the layout of the tick `before` if both are equal.
@@ -80,24 +97,45 @@ impl Tick {
         let mut rows: Vec<(Stream, Option<Vec<u64>>)> =
             Vec::with_capacity(interval.devices.len() + interval.volumes.len() + 2);
         rows.push((Stream::HOST, Some(host_columns(&interval.host).to_vec())));
-        rows.push((Stream::TOTAL, interval.total().map(|work| work_columns(&work).to_vec())));
+        rows.push((
+            Stream::TOTAL,
+            interval.total().map(|work| work_columns(&work).to_vec()),
+        ));
         for (device, done) in interval.topology.devices.iter().zip(&interval.devices) {
-            let Some(row) = catalog.device(&device.identity) else { continue };
-            rows.push((Stream::new(Kind::Device, row), done.work.map(|work| work_columns(&work).to_vec())));
+            let Some(row) = catalog.device(&device.identity) else {
+                continue;
+            };
+            rows.push((
+                Stream::new(Kind::Device, row),
+                done.work.map(|work| work_columns(&work).to_vec()),
+            ));
             if device.is_pv
                 && interval.may_copy(device)
                 && let Some(share) = interval.share(device)
             {
-                rows.push((Stream::new(Kind::Copying, row), Some(vec![share.read, share.written])));
+                rows.push((
+                    Stream::new(Kind::Copying, row),
+                    Some(vec![share.read, share.written]),
+                ));
             }
         }
         for (volume, state) in interval.volumes() {
-            let Some(row) = catalog.volume(&volume.uuid) else { continue };
-            rows.push((Stream::new(Kind::Volume, row), Some(volume_columns(state).to_vec())));
+            let Some(row) = catalog.volume(&volume.uuid) else {
+                continue;
+            };
+            rows.push((
+                Stream::new(Kind::Volume, row),
+                Some(volume_columns(state).to_vec()),
+            ));
         }
         rows.sort_unstable_by_key(|(stream, _)| *stream);
         let layout = match before {
-            Some(before) if before.layout.iter().eq(rows.iter().map(|(stream, _)| stream)) => {
+            Some(before)
+                if before
+                    .layout
+                    .iter()
+                    .eq(rows.iter().map(|(stream, _)| stream)) =>
+            {
                 Arc::clone(&before.layout)
             }
             _ => Arc::new(rows.iter().map(|(stream, _)| *stream).collect()),
@@ -114,7 +152,8 @@ impl Tick {
         match row {
             None => self.unknown.push(place),
             Some(row) if row.iter().any(|number| *number != 0) => {
-                self.active.push((place, u32::try_from(self.numbers.len()).unwrap_or(u32::MAX)));
+                self.active
+                    .push((place, u32::try_from(self.numbers.len()).unwrap_or(u32::MAX)));
                 self.numbers.extend_from_slice(row);
             }
             Some(_) => {}
@@ -123,16 +162,24 @@ impl Tick {
 
     /// The row of a stream; empty if it is not known, or all columns are zero.
     pub fn row(&self, stream: Stream) -> (Presence, &[u64]) {
-        let Ok(place) = self.layout.binary_search(&stream) else { return (Presence::Absent, &[]) };
+        let Ok(place) = self.layout.binary_search(&stream) else {
+            return (Presence::Absent, &[]);
+        };
         let place = place as u32;
         if self.unknown.binary_search(&place).is_ok() {
             return (Presence::Unknown, &[]);
         }
-        let Ok(index) = self.active.binary_search_by_key(&place, |(place, _)| *place) else {
+        let Ok(index) = self
+            .active
+            .binary_search_by_key(&place, |(place, _)| *place)
+        else {
             return (Presence::Known, &[]);
         };
         let begin = self.active[index].1 as usize;
-        (Presence::Known, &self.numbers[begin..begin + stream.kind.columns()])
+        (
+            Presence::Known,
+            &self.numbers[begin..begin + stream.kind.columns()],
+        )
     }
 }
 
@@ -141,17 +188,34 @@ type Record = (i64, u64, Vec<Stream>, Vec<u32>, Vec<(u32, u32)>, Vec<u64>);
 
 impl Tick {
     pub fn to_record(&self) -> Vec<u8> {
-        let Self { at_ms, elapsed_us, layout, unknown, active, numbers } = self;
+        let Self {
+            at_ms,
+            elapsed_us,
+            layout,
+            unknown,
+            active,
+            numbers,
+        } = self;
         let record = (at_ms, elapsed_us, &**layout, unknown, active, numbers);
         postcard::to_stdvec(&record).unwrap_or_default()
     }
 
     /// The tick of a record. It shares its layout with `before` if both are equal.
     pub fn from_record(record: &[u8], before: Option<&Self>) -> anyhow::Result<Self> {
-        let (at_ms, elapsed_us, streams, unknown, active, numbers): Record = postcard::from_bytes(record)?;
-        let shared = before.map(|before| &before.layout).filter(|shared| ***shared == streams);
+        let (at_ms, elapsed_us, streams, unknown, active, numbers): Record =
+            postcard::from_bytes(record)?;
+        let shared = before
+            .map(|before| &before.layout)
+            .filter(|shared| ***shared == streams);
         let layout = shared.map_or_else(|| Arc::new(streams), Arc::clone);
-        let tick = Self { at_ms, elapsed_us, layout, unknown, active, numbers };
+        let tick = Self {
+            at_ms,
+            elapsed_us,
+            layout,
+            unknown,
+            active,
+            numbers,
+        };
         ensure!(tick.is_sound(), "its parts do not fit together");
         Ok(tick)
     }
@@ -170,6 +234,9 @@ impl Tick {
             && self.layout.is_sorted()
             && self.unknown.is_sorted()
             && self.active.is_sorted()
-            && self.unknown.last().is_none_or(|place| (*place as usize) < self.layout.len())
+            && self
+                .unknown
+                .last()
+                .is_none_or(|place| (*place as usize) < self.layout.len())
     }
 }

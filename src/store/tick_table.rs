@@ -32,14 +32,26 @@ pub struct TickTable {
 
 impl StoreReader {
     /// Every row of each of `wanted` over the range.
-    pub async fn tick_table(&self, wanted: &[SeriesKey], range: Range) -> anyhow::Result<TickTable> {
+    pub async fn tick_table(
+        &self,
+        wanted: &[SeriesKey],
+        range: Range,
+    ) -> anyhow::Result<TickTable> {
         let streams = self.streams(wanted);
         // At one tick a second, a longer range has too many ticks. They are not counted by reading them.
         let is_long = range.seconds() > MOST_ROWS as f64;
-        let mut level = if is_long { Level::Minutes } else { Level::Ticks };
+        let mut level = if is_long {
+            Level::Minutes
+        } else {
+            Level::Ticks
+        };
         loop {
             let found = self.stored(level, range, &streams).await?;
-            let rows: usize = found.stored.iter().map(|(_, segment)| segment.axis.len()).sum();
+            let rows: usize = found
+                .stored
+                .iter()
+                .map(|(_, segment)| segment.axis.len())
+                .sum();
             match Level::ALL.get(level as usize + 1) {
                 Some(coarser) if rows > MOST_ROWS => level = *coarser,
                 _ => return Ok(on_a_thread(move || table(&found, &streams, range)).await?),
@@ -57,11 +69,16 @@ impl StoreReader {
 fn table(found: &StoredRange, wanted: &[Option<(Stream, Quantity)>], range: Range) -> TickTable {
     let (from_ms, to_ms) = (range.from.as_millisecond(), range.to.as_millisecond());
     let Some(first) = wanted.iter().position(Option::is_some) else {
-        return TickTable { columns: vec![None; wanted.len()], ..TickTable::default() };
+        return TickTable {
+            columns: vec![None; wanted.len()],
+            ..TickTable::default()
+        };
     };
     let mut axis: Vec<(i64, u64)> = Vec::new();
-    let mut columns: Vec<Option<Vec<Option<f64>>>> =
-        wanted.iter().map(|wanted| wanted.map(|_| Vec::new())).collect();
+    let mut columns: Vec<Option<Vec<Option<f64>>>> = wanted
+        .iter()
+        .map(|wanted| wanted.map(|_| Vec::new()))
+        .collect();
     found.each(wanted, |index, (at_ms, elapsed_us, extent): Value| {
         if !(from_ms..=to_ms).contains(&at_ms) || elapsed_us == 0 {
             return;
@@ -77,17 +94,25 @@ fn table(found: &StoredRange, wanted: &[Option<(Stream, Quantity)>], range: Rang
     // The clock may have gone back.
     let mut order: Vec<usize> = (0..axis.len()).collect();
     order.sort_by_key(|row| axis[*row].0);
-    let sorted = |values: Vec<Option<f64>>| order.iter().map(|row| values[*row]).collect::<Vec<_>>();
+    let sorted =
+        |values: Vec<Option<f64>>| order.iter().map(|row| values[*row]).collect::<Vec<_>>();
     TickTable {
         ends_ms: order.iter().map(|row| axis[*row].0).collect(),
         elapsed_us: order.iter().map(|row| axis[*row].1).collect(),
-        columns: columns.into_iter().map(|column| column.map(sorted)).collect(),
+        columns: columns
+            .into_iter()
+            .map(|column| column.map(sorted))
+            .collect(),
     }
 }
 
 /// `None` if it is not a number.
 fn value(quantity: Quantity, extent: Extent) -> Option<f64> {
-    let value = if matches!(quantity, Quantity::Volume(_)) { extent.max } else { extent.all.value() };
+    let value = if matches!(quantity, Quantity::Volume(_)) {
+        extent.max
+    } else {
+        extent.all.value()
+    };
     Some(value).filter(|value| value.is_finite())
 }
 
@@ -99,8 +124,22 @@ mod tests {
 
     #[test]
     fn of_a_fill_that_was_rolled_up_the_largest_is_taken_and_of_a_rate_the_mean() {
-        let extent = Extent { all: Observation { amount: 50, over: 10, scale: 1.0 }, min: 1.0, max: 9.0 };
-        assert_eq!(value(Quantity::Volume(VolumeQuantity::FillPercent), extent), Some(9.0));
-        assert_eq!(value(Quantity::Device(DeviceQuantity::ReadBytes), extent), Some(5.0));
+        let extent = Extent {
+            all: Observation {
+                amount: 50,
+                over: 10,
+                scale: 1.0,
+            },
+            min: 1.0,
+            max: 9.0,
+        };
+        assert_eq!(
+            value(Quantity::Volume(VolumeQuantity::FillPercent), extent),
+            Some(9.0)
+        );
+        assert_eq!(
+            value(Quantity::Device(DeviceQuantity::ReadBytes), extent),
+            Some(5.0)
+        );
     }
 }

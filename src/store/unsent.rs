@@ -37,7 +37,11 @@ impl StoreReader {
             let reading = move |mut connection: Reader| async move {
                 packed_after(&mut connection, after, first_in_memory).await
             };
-            packed = self.readers.read(reading).await.context("cannot read ticks")?;
+            packed = self
+                .readers
+                .read(reading)
+                .await
+                .context("cannot read ticks")?;
         }
         let reader = self.clone();
         let unpacked = on_a_thread(move || match (packed, recent) {
@@ -67,7 +71,10 @@ impl Packed {
             let stream = stream_of_chunk(key)?;
             let columns = columns_at(Level::Ticks, stream.kind);
             let rows = decode_stored(columns, Some(&chunk), count).unwrap_or_else(|damaged| {
-                tracing::warn!("{stream:?} in segment {} is damaged and not sent: {damaged}", self.number);
+                tracing::warn!(
+                    "{stream:?} in segment {} is damaged and not sent: {damaged}",
+                    self.number
+                );
                 Rows::without_values(Presence::Unknown, count, columns)
             });
             Some((stream, rows))
@@ -78,7 +85,9 @@ impl Packed {
 }
 
 fn unpacked(segment: &SegmentTicks) -> (Axis, Vec<(Stream, Rows)>) {
-    let rows = streams(&segment.ticks).into_iter().map(|stream| (stream, rows_of(&segment.ticks, stream)));
+    let rows = streams(&segment.ticks)
+        .into_iter()
+        .map(|stream| (stream, rows_of(&segment.ticks, stream)));
     (Axis::of(segment.number, &segment.ticks), rows.collect())
 }
 
@@ -102,19 +111,28 @@ async fn packed_after(
         .bind(after.at_ms)
         .fetch_optional(&mut *transaction)
         .await?;
-        let Some((key, axis)) = found else { return Ok(None) };
+        let Some((key, axis)) = found else {
+            return Ok(None);
+        };
         let number = Level::of_key(key).map_or(0, |(_, number)| number);
         match Axis::decode(&axis) {
             Ok(axis) => {
-                let chunks =
-                    sqlx::query_as("SELECT id, data FROM chunk WHERE id >= ? AND id < ? ORDER BY id")
-                        .bind(chunk_key(key, Stream::HOST))
-                        .bind(chunk_key(key + 1, Stream::HOST))
-                        .fetch_all(&mut *transaction)
-                        .await?;
-                return Ok(Some(Packed { number, axis, chunks }));
+                let chunks = sqlx::query_as(
+                    "SELECT id, data FROM chunk WHERE id >= ? AND id < ? ORDER BY id",
+                )
+                .bind(chunk_key(key, Stream::HOST))
+                .bind(chunk_key(key + 1, Stream::HOST))
+                .fetch_all(&mut *transaction)
+                .await?;
+                return Ok(Some(Packed {
+                    number,
+                    axis,
+                    chunks,
+                }));
             }
-            Err(damaged) => tracing::warn!("segment {number} cannot be read and is not sent: {damaged}"),
+            Err(damaged) => {
+                tracing::warn!("segment {number} cannot be read and is not sent: {damaged}")
+            }
         }
         from = key + 1;
     }

@@ -23,7 +23,9 @@ pub fn in_words(error: &anyhow::Error) -> String {
 pub fn of_sqlite(error: &anyhow::Error) -> Option<(i32, &str)> {
     error.chain().find_map(|cause| match cause.downcast_ref()? {
         // The low byte of an extended code is the primary one.
-        sqlx::Error::Database(error) => Some((error.code()?.parse::<i32>().ok()? & 0xff, error.message())),
+        sqlx::Error::Database(error) => {
+            Some((error.code()?.parse::<i32>().ok()? & 0xff, error.message()))
+        }
         _ => None,
     })
 }
@@ -31,7 +33,10 @@ pub fn of_sqlite(error: &anyhow::Error) -> Option<(i32, &str)> {
 /// An error's own message, without that of its source.
 fn own_words(error: &(dyn std::error::Error + 'static)) -> String {
     let said = error.to_string();
-    let repeated = error.source().map(ToString::to_string).filter(|source| !source.is_empty());
+    let repeated = error
+        .source()
+        .map(ToString::to_string)
+        .filter(|source| !source.is_empty());
     match repeated.and_then(|source| said.strip_suffix(&source).map(str::to_string)) {
         Some(own) => own.trim_end_matches([' ', ':']).to_string(),
         None => said,
@@ -47,11 +52,19 @@ mod tests {
 
     async fn failed(statement: &'static str) -> sqlx::Error {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
-        for statement in ["PRAGMA max_page_count = 2", "CREATE TABLE one (id INTEGER CHECK (id > 0)) STRICT"]
-        {
-            sqlx::query(statement).execute(&mut connection).await.unwrap();
+        for statement in [
+            "PRAGMA max_page_count = 2",
+            "CREATE TABLE one (id INTEGER CHECK (id > 0)) STRICT",
+        ] {
+            sqlx::query(statement)
+                .execute(&mut connection)
+                .await
+                .unwrap();
         }
-        sqlx::query(statement).execute(&mut connection).await.unwrap_err()
+        sqlx::query(statement)
+            .execute(&mut connection)
+            .await
+            .unwrap_err()
     }
 
     const FILL: &str = "CREATE TABLE two AS SELECT zeroblob(100000) AS weight";
@@ -60,10 +73,15 @@ mod tests {
     async fn what_sqlite_says_is_said_once_without_its_code() {
         for (statement, expected) in [
             (FILL, "cannot write: database or disk is full"),
-            ("INSERT INTO one VALUES (0)", "cannot write: CHECK constraint failed: id > 0"),
+            (
+                "INSERT INTO one VALUES (0)",
+                "cannot write: CHECK constraint failed: id > 0",
+            ),
             ("SELECT * FROM three", "cannot write: no such table: three"),
         ] {
-            let error = Err::<(), _>(failed(statement).await).context("cannot write").unwrap_err();
+            let error = Err::<(), _>(failed(statement).await)
+                .context("cannot write")
+                .unwrap_err();
             assert_eq!(in_words(&error), expected);
         }
     }
@@ -72,7 +90,10 @@ mod tests {
     async fn errors_that_hold_their_causes_words_say_them_once() {
         let full = sqlx::migrate::MigrateError::ExecuteMigration(failed(FILL).await, 3);
         let error = Err::<(), _>(full).context("cannot use x").unwrap_err();
-        assert_eq!(in_words(&error), "cannot use x: while executing migration 3: database or disk is full");
+        assert_eq!(
+            in_words(&error),
+            "cannot use x: while executing migration 3: database or disk is full"
+        );
         let decoded = sqlx::Error::Decode("`x` is no word for outcome".into());
         let error = Err::<(), _>(decoded).context("cannot read y").unwrap_err();
         assert_eq!(
@@ -83,7 +104,9 @@ mod tests {
 
     #[test]
     fn other_errors_are_said_as_they_are() {
-        let error = std::fs::read("/nowhere/at.all").context("cannot read it").unwrap_err();
+        let error = std::fs::read("/nowhere/at.all")
+            .context("cannot read it")
+            .unwrap_err();
         assert_eq!(in_words(&error), format!("{error:#}"));
         assert_eq!(in_words(&anyhow::anyhow!("in short")), "in short");
     }

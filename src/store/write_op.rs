@@ -72,14 +72,25 @@ impl WriteOp {
 
     /// Whether it changes a job or an alert.
     pub fn is_record(&self) -> bool {
-        matches!(self, Self::Job(_) | Self::Alert(_) | Self::Note(_) | Self::Remove(_) | Self::Import(..))
+        matches!(
+            self,
+            Self::Job(_) | Self::Alert(_) | Self::Note(_) | Self::Remove(_) | Self::Import(..)
+        )
     }
 
     /// Devices and volumes one by one: the database may refuse one of them.
     pub fn parts(&self) -> Vec<Self> {
-        let Self::Catalog(rows) = self else { return vec![self.clone()] };
-        let devices = rows.devices.iter().map(|row| Rows { devices: vec![row.clone()], ..Rows::default() });
-        let volumes = rows.volumes.iter().map(|row| Rows { volumes: vec![row.clone()], ..Rows::default() });
+        let Self::Catalog(rows) = self else {
+            return vec![self.clone()];
+        };
+        let devices = rows.devices.iter().map(|row| Rows {
+            devices: vec![row.clone()],
+            ..Rows::default()
+        });
+        let volumes = rows.volumes.iter().map(|row| Rows {
+            volumes: vec![row.clone()],
+            ..Rows::default()
+        });
         devices.chain(volumes).map(Self::Catalog).collect()
     }
 }
@@ -96,12 +107,22 @@ impl QueueEntry {
 impl Gap {
     /// A gap of one tick.
     pub fn of(at_ms: i64, reason: &str) -> Self {
-        Self { from_ms: at_ms, to_ms: at_ms, ticks: 1, reason: reason.into() }
+        Self {
+            from_ms: at_ms,
+            to_ms: at_ms,
+            ticks: 1,
+            reason: reason.into(),
+        }
     }
 
     /// The gap with one more tick.
     pub fn and(self, at_ms: i64) -> Self {
         let (from_ms, to_ms) = (self.from_ms.min(at_ms), self.to_ms.max(at_ms));
-        Self { from_ms, to_ms, ticks: self.ticks + 1, ..self }
+        Self {
+            from_ms,
+            to_ms,
+            ticks: self.ticks + 1,
+            ..self
+        }
     }
 }

@@ -15,8 +15,10 @@ const OTHERS: [&str; 6] = ["ram", "fd", "sr", "drbd", "zd", "bcache"];
 
 /// Combines `/proc/diskstats` with sysfs and the device-mapper.
 pub fn of(lines: &[DeviceLine], names: &[BlockDevice], dm_devices: &[DmDevice]) -> Vec<Device> {
-    let by_name: HashMap<&str, &BlockDevice> =
-        names.iter().map(|block| (block.name.as_str(), block)).collect();
+    let by_name: HashMap<&str, &BlockDevice> = names
+        .iter()
+        .map(|block| (block.name.as_str(), block))
+        .collect();
     let by_number: HashMap<_, _> = dm_devices.iter().map(|dm| (dm.number, dm)).collect();
     let unknown = BlockDevice::default();
     let mut devices: Vec<Device> = lines
@@ -27,10 +29,16 @@ pub fn of(lines: &[DeviceLine], names: &[BlockDevice], dm_devices: &[DmDevice]) 
         })
         // A device that vanished between the reads has no identity.
         .filter(|(line, block, dm)| {
-            !line.name.starts_with("dm-") || names.is_empty() || block.dm_name.is_some() || dm.is_some()
+            !line.name.starts_with("dm-")
+                || names.is_empty()
+                || block.dm_name.is_some()
+                || dm.is_some()
         })
         .map(|(line, block, dm)| {
-            let disk = block.partition.as_ref().and_then(|(disk, _)| by_name.get(disk.as_str()).copied());
+            let disk = block
+                .partition
+                .as_ref()
+                .and_then(|(disk, _)| by_name.get(disk.as_str()).copied());
             device(line, block, disk.unwrap_or(block), dm)
         })
         .collect();
@@ -42,7 +50,10 @@ pub fn of(lines: &[DeviceLine], names: &[BlockDevice], dm_devices: &[DmDevice]) 
 /// Labels devices after their volume or volume group.
 pub fn label_by_lvm(devices: &mut [Device], groups: &[Group], volumes: &[Volume]) {
     for group in groups {
-        for device in devices.iter_mut().filter(|device| group.pvs.iter().any(|pv| **pv == *device.name)) {
+        for device in devices
+            .iter_mut()
+            .filter(|device| group.pvs.iter().any(|pv| **pv == *device.name))
+        {
             device.label = format!("{} · PV of {}", device.name, group.name);
             device.vg = Some(group.name.clone());
             device.is_pv = true;
@@ -56,13 +67,28 @@ pub fn label_by_lvm(devices: &mut [Device], groups: &[Group], volumes: &[Volume]
 }
 
 /// `disk` is the disk of a partition, or the device itself.
-fn device(line: &DeviceLine, block: &BlockDevice, disk: &BlockDevice, dm: Option<&DmDevice>) -> Device {
-    let dm_uuid = dm.map(|dm| dm.uuid.as_str()).filter(|uuid| !uuid.is_empty()).or(block.dm_uuid.as_deref());
+fn device(
+    line: &DeviceLine,
+    block: &BlockDevice,
+    disk: &BlockDevice,
+    dm: Option<&DmDevice>,
+) -> Device {
+    let dm_uuid = dm
+        .map(|dm| dm.uuid.as_str())
+        .filter(|uuid| !uuid.is_empty())
+        .or(block.dm_uuid.as_deref());
     let dm_name = dm.map(|dm| dm.name.as_str()).or(block.dm_name.as_deref());
     let kind = kind(&line.name, block);
-    let lvm = dm_uuid.and_then(DmUuid::parse).zip(dm_name.and_then(lvm_name::split));
+    let lvm = dm_uuid
+        .and_then(DmUuid::parse)
+        .zip(dm_name.and_then(lvm_name::split));
     let label = match &lvm {
-        Some((DmUuid { layer: Some(layer), .. }, name)) => format!("{}/{} ({layer})", name.vg, name.lv),
+        Some((
+            DmUuid {
+                layer: Some(layer), ..
+            },
+            name,
+        )) => format!("{}/{} ({layer})", name.vg, name.lv),
         Some((_, name)) => format!("{}/{}", name.vg, name.lv),
         None => dm_name.unwrap_or(&line.name).to_string(),
     };
@@ -90,7 +116,12 @@ fn device(line: &DeviceLine, block: &BlockDevice, disk: &BlockDevice, dm: Option
     }
 }
 
-fn identity(name: &str, block: &BlockDevice, dm_uuid: Option<&str>, dm_name: Option<&str>) -> Arc<str> {
+fn identity(
+    name: &str,
+    block: &BlockDevice,
+    dm_uuid: Option<&str>,
+    dm_name: Option<&str>,
+) -> Arc<str> {
     if let Some(uuid) = dm_uuid {
         return uuid.into();
     }
@@ -107,15 +138,28 @@ fn identity(name: &str, block: &BlockDevice, dm_uuid: Option<&str>, dm_name: Opt
 /// Makes identities unique: appends the name to shared ones, such as multipath paths; derives those of partitions.
 fn make_unique(devices: &mut [Device]) {
     let paths = paths(devices);
-    for device in devices.iter_mut().filter(|device| paths.contains(&*device.name)) {
+    for device in devices
+        .iter_mut()
+        .filter(|device| paths.contains(&*device.name))
+    {
         device.identity = format!("{}:{}", device.identity, device.name).into();
     }
-    let disks: HashMap<Arc<str>, Arc<str>> =
-        devices.iter().map(|device| (Arc::clone(&device.name), Arc::clone(&device.identity))).collect();
-    for device in devices.iter_mut().filter(|device| device.kind == DeviceKind::Partition) {
-        let parent = device.identity.rsplit_once("-part").and_then(|(parent, number)| {
-            disks.get(parent).map(|identity| format!("{identity}-part{number}"))
-        });
+    let disks: HashMap<Arc<str>, Arc<str>> = devices
+        .iter()
+        .map(|device| (Arc::clone(&device.name), Arc::clone(&device.identity)))
+        .collect();
+    for device in devices
+        .iter_mut()
+        .filter(|device| device.kind == DeviceKind::Partition)
+    {
+        let parent = device
+            .identity
+            .rsplit_once("-part")
+            .and_then(|(parent, number)| {
+                disks
+                    .get(parent)
+                    .map(|identity| format!("{identity}-part{number}"))
+            });
         if let Some(identity) = parent {
             device.identity = identity.into();
         }
@@ -126,14 +170,18 @@ fn make_unique(devices: &mut [Device]) {
         .filter(|device| !seen.insert(Arc::clone(&device.identity)))
         .map(|device| Arc::clone(&device.identity))
         .collect();
-    for device in devices.iter_mut().filter(|device| shared.contains(&device.identity)) {
+    for device in devices
+        .iter_mut()
+        .filter(|device| shared.contains(&device.identity))
+    {
         device.identity = format!("{}:{}", device.identity, device.name).into();
     }
 }
 
 fn kind(name: &str, block: &BlockDevice) -> DeviceKind {
     let is_numbered = |prefix: &str| {
-        name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
+        name.strip_prefix(prefix)
+            .is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
     };
     match name {
         _ if block.partition.is_some() => DeviceKind::Partition,
@@ -152,15 +200,25 @@ fn is_multipath(device: &Device) -> bool {
 
 /// Names of the devices that are paths of a multipath device.
 fn paths(devices: &[Device]) -> HashSet<String> {
-    devices.iter().filter(|device| is_multipath(device)).flat_map(|device| device.slaves.clone()).collect()
+    devices
+        .iter()
+        .filter(|device| is_multipath(device))
+        .flat_map(|device| device.slaves.clone())
+        .collect()
 }
 
 /// Counts each byte once: on disks, not on layers above; on a multipath device, not on its paths.
 fn choose_counted(devices: &mut [Device], names: &HashMap<&str, &BlockDevice>) {
     let paths = paths(devices);
-    let present: HashSet<Arc<str>> = devices.iter().map(|device| Arc::clone(&device.name)).collect();
+    let present: HashSet<Arc<str>> = devices
+        .iter()
+        .map(|device| Arc::clone(&device.name))
+        .collect();
     for device in devices {
-        let disk = names.get(&*device.name).and_then(|block| block.partition.as_ref()).map(|(disk, _)| disk);
+        let disk = names
+            .get(&*device.name)
+            .and_then(|block| block.partition.as_ref())
+            .map(|(disk, _)| disk);
         device.counts = match device.kind {
             DeviceKind::Disk => device.slaves.is_empty() && !paths.contains(&*device.name),
             DeviceKind::Partition => disk.is_some_and(|disk| !present.contains(disk.as_str())),

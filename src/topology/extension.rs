@@ -32,7 +32,10 @@ impl Extensible {
             name: volume.full_name(),
             vg: volume.vg.clone(),
             option,
-            extent: group.and_then(|group| group.extent).filter(|extent| *extent > 0).unwrap_or(EXTENT),
+            extent: group
+                .and_then(|group| group.extent)
+                .filter(|extent| *extent > 0)
+                .unwrap_or(EXTENT),
             free: group.and_then(|group| group.free),
         }
     }
@@ -43,9 +46,16 @@ impl Extensible {
         let extents = bytes.div_ceil(self.extent).max(1).min(most);
         let bytes = extents.saturating_mul(self.extent);
         let units = [(30, "g"), (20, "m"), (10, "k")];
-        let (shift, unit) =
-            units.into_iter().find(|(shift, _)| bytes.is_multiple_of(1 << shift)).unwrap_or((0, "b"));
-        let command = format!("lvextend {} +{}{unit} {}", self.option, bytes >> shift, self.name);
+        let (shift, unit) = units
+            .into_iter()
+            .find(|(shift, _)| bytes.is_multiple_of(1 << shift))
+            .unwrap_or((0, "b"));
+        let command = format!(
+            "lvextend {} +{}{unit} {}",
+            self.option,
+            bytes >> shift,
+            self.name
+        );
         (extents > 0).then_some(Extension { bytes, command })
     }
 }
@@ -55,17 +65,43 @@ mod tests {
     use super::*;
 
     fn check(free: Option<u64>, extent: u64, wanted: u64, expected: Option<&str>) {
-        let room = Extensible { name: "vg0/snap".into(), option: "-L", extent, free, vg: "vg0".into() };
+        let room = Extensible {
+            name: "vg0/snap".into(),
+            option: "-L",
+            extent,
+            free,
+            vg: "vg0".into(),
+        };
         assert_eq!(room.by(wanted).map(|it| it.command).as_deref(), expected);
     }
 
     #[test]
     fn extensions_are_whole_extents_of_free_space() {
-        check(Some(1 << 30), 4 << 20, 46 << 20, Some("lvextend -L +48m vg0/snap"));
-        check(Some(22 << 20), 4 << 20, 46 << 20, Some("lvextend -L +20m vg0/snap"));
+        check(
+            Some(1 << 30),
+            4 << 20,
+            46 << 20,
+            Some("lvextend -L +48m vg0/snap"),
+        );
+        check(
+            Some(22 << 20),
+            4 << 20,
+            46 << 20,
+            Some("lvextend -L +20m vg0/snap"),
+        );
         check(Some(3 << 20), 4 << 20, 46 << 20, None);
-        check(None, 4 << 20, (2 << 30) - 1, Some("lvextend -L +2g vg0/snap"));
+        check(
+            None,
+            4 << 20,
+            (2 << 30) - 1,
+            Some("lvextend -L +2g vg0/snap"),
+        );
         check(None, 4 << 20, 1, Some("lvextend -L +4m vg0/snap"));
-        check(None, 64 << 10, 100 << 10, Some("lvextend -L +128k vg0/snap"));
+        check(
+            None,
+            64 << 10,
+            100 << 10,
+            Some("lvextend -L +128k vg0/snap"),
+        );
     }
 }

@@ -29,7 +29,10 @@ pub enum VolumeKind {
 impl VolumeKind {
     /// Whether the kernel reports usage for an active volume of this kind.
     pub fn fills(self) -> bool {
-        matches!(self, Self::Snapshot | Self::ThinPool | Self::Thin | Self::ThinSnapshot)
+        matches!(
+            self,
+            Self::Snapshot | Self::ThinPool | Self::Thin | Self::ThinSnapshot
+        )
     }
 
     /// The kind of a volume by the name of its segment type or kernel target.

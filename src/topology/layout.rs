@@ -13,7 +13,10 @@ pub fn of(
     let mut parts = Vec::new();
     let mut next = vec![volume];
     while let Some(volume) = next.pop() {
-        parts.push(LvLayout { lv: volume.name.clone(), segments: volume.segments.clone() });
+        parts.push(LvLayout {
+            lv: volume.name.clone(),
+            segments: volume.segments.clone(),
+        });
         let is_part = |other: &&lvm::Volume| is_part(other, volume, is_visible);
         // Stops even if the report contains a cycle.
         if parts.len() <= group.volumes.len() {
@@ -27,10 +30,15 @@ pub fn of(
 
 /// Whether `part` is a hidden part of `volume`: its parent, or a cache's origin and pool, or a snapshot that is merging
 /// into its origin. A snapshot whose merge has not started is still visible.
-fn is_part(part: &lvm::Volume, volume: &lvm::Volume, is_visible: &dyn Fn(&lvm::Volume) -> bool) -> bool {
+fn is_part(
+    part: &lvm::Volume,
+    volume: &lvm::Volume,
+    is_visible: &dyn Fn(&lvm::Volume) -> bool,
+) -> bool {
     let is_subvolume = [&volume.origin, &volume.pool].contains(&&Some(part.name.clone()));
-    let is_merged =
-        part.letter(1) == Some('S') && part.origin.as_ref() == Some(&volume.name) && !is_visible(part);
+    let is_merged = part.letter(1) == Some('S')
+        && part.origin.as_ref() == Some(&volume.name)
+        && !is_visible(part);
     part.parent.as_ref() == Some(&volume.name)
         || is_merged
         || (is_subvolume && lvm_name::is_hidden(&part.name))

@@ -21,7 +21,10 @@ pub fn split(name: &str) -> Option<DmName> {
     }
     parts.push(part);
     let mut parts = parts.into_iter();
-    Some(DmName { vg: parts.next()?, lv: parts.next()? })
+    Some(DmName {
+        vg: parts.next()?,
+        lv: parts.next()?,
+    })
 }
 
 /// `LVM-`, 32 characters for the group, 32 for the volume, and an optional layer.
@@ -38,9 +41,14 @@ const UUID: usize = 32;
 impl<'a> DmUuid<'a> {
     /// `None` if LVM did not create the device.
     pub fn parse(uuid: &'a str) -> Option<Self> {
-        let ids = uuid.strip_prefix("LVM-").filter(|ids| ids.is_ascii() && ids.len() >= 2 * UUID)?;
+        let ids = uuid
+            .strip_prefix("LVM-")
+            .filter(|ids| ids.is_ascii() && ids.len() >= 2 * UUID)?;
         let (ids, rest) = ids.split_at(2 * UUID);
-        Some(Self { volume: &ids[UUID..], layer: rest.strip_prefix('-').filter(|layer| !layer.is_empty()) })
+        Some(Self {
+            volume: &ids[UUID..],
+            layer: rest.strip_prefix('-').filter(|layer| !layer.is_empty()),
+        })
     }
 }
 
@@ -58,8 +66,8 @@ pub fn dashed(uuid: &str) -> String {
 
 /// Name parts that LVM reserves for hidden volumes.
 const HIDDEN: [&str; 17] = [
-    "_mlog", "_mimage", "_rimage", "_rmeta", "_tdata", "_tmeta", "_cdata", "_cmeta", "_corig", "_vdata",
-    "_cvol", "_wcorig", "_pmspare", "_cpool", "_imeta", "_iorig", "_vorigin",
+    "_mlog", "_mimage", "_rimage", "_rmeta", "_tdata", "_tmeta", "_cdata", "_cmeta", "_corig",
+    "_vdata", "_cvol", "_wcorig", "_pmspare", "_cpool", "_imeta", "_iorig", "_vorigin",
 ];
 
 /// Whether this is a spare volume for repairing pool metadata.
@@ -85,7 +93,14 @@ mod tests {
             ("vg---lv", "vg-", "lv"),
             ("vg0-pool-tpool", "vg0", "pool"),
         ] {
-            assert_eq!(split(name), Some(DmName { vg: vg.into(), lv: lv.into() }), "{name}");
+            assert_eq!(
+                split(name),
+                Some(DmName {
+                    vg: vg.into(),
+                    lv: lv.into()
+                }),
+                "{name}"
+            );
         }
         assert_eq!(split("luks"), None);
     }
@@ -94,7 +109,13 @@ mod tests {
     fn uuids_contain_volume_and_layer() {
         let volume = "YSAcT6J7pWWXJAvyngnkLAzEHyRzaUS5";
         let uuid = format!("LVM-ItZNPisw1YqMR0M1uiKz8lnAXbZGUKiO{volume}-cow");
-        assert_eq!(DmUuid::parse(&uuid), Some(DmUuid { volume, layer: Some("cow") }));
+        assert_eq!(
+            DmUuid::parse(&uuid),
+            Some(DmUuid {
+                volume,
+                layer: Some("cow")
+            })
+        );
         assert_eq!(DmUuid::parse("CRYPT-LUKS2-1"), None);
         assert_eq!(DmUuid::parse("LVM-short"), None);
         assert_eq!(dashed(volume), "YSAcT6-J7pW-WXJA-vyng-nkLA-zEHy-RzaUS5");

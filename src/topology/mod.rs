@@ -171,7 +171,12 @@ pub struct VolumeState {
 
 impl VolumeState {
     fn only(state: State) -> Self {
-        Self { fill: None, metadata: None, sync: None, state }
+        Self {
+            fill: None,
+            metadata: None,
+            sync: None,
+            state,
+        }
     }
 }
 
@@ -213,7 +218,10 @@ impl State {
 
     /// Whether data is lost or at risk.
     pub fn is_bad(self) -> bool {
-        !matches!(self, Self::Ok | Self::Inactive | Self::Suspended | Self::Merging | Self::Unknown)
+        !matches!(
+            self,
+            Self::Ok | Self::Inactive | Self::Suspended | Self::Merging | Self::Unknown
+        )
     }
 
     /// For display and the API.
@@ -239,8 +247,10 @@ impl Topology {
     /// Whether the topology of `before` is valid for `sample`.
     pub fn is_unchanged(before: &Sample, sample: &Sample) -> bool {
         Arc::ptr_eq(&before.slow.names, &sample.slow.names)
-            && before.slow.report.as_ref().map(Arc::as_ptr) == sample.slow.report.as_ref().map(Arc::as_ptr)
-            && before.slow.mounts.as_ref().map(Arc::as_ptr) == sample.slow.mounts.as_ref().map(Arc::as_ptr)
+            && before.slow.report.as_ref().map(Arc::as_ptr)
+                == sample.slow.report.as_ref().map(Arc::as_ptr)
+            && before.slow.mounts.as_ref().map(Arc::as_ptr)
+                == sample.slow.mounts.as_ref().map(Arc::as_ptr)
             && device_names(before).eq(device_names(sample))
             && Arc::ptr_eq(&before.slow.dm_identities, &sample.slow.dm_identities)
     }
@@ -252,13 +262,20 @@ impl Topology {
         let lvm = volumes::LvmInputs::new(&devices, sample);
         let (groups, volumes) = (lvm.groups(), lvm.volumes());
         devices::label_by_lvm(&mut devices, &groups, &volumes);
-        Self { devices, groups, volumes }
+        Self {
+            devices,
+            groups,
+            volumes,
+        }
     }
 
     /// The state of each volume, in the order of [`Topology::volumes`], from the device-mapper or else from LVM.
     pub fn volume_states(&self, sample: &Sample) -> Vec<VolumeState> {
         let words = states::StateSources::of(sample);
-        self.volumes.iter().map(|volume| words.state_of(self, volume)).collect()
+        self.volumes
+            .iter()
+            .map(|volume| words.state_of(self, volume))
+            .collect()
     }
 
     pub fn group(&self, name: &str) -> Option<&Group> {
@@ -268,7 +285,10 @@ impl Topology {
     /// Finds a device by kernel name, identity or label.
     pub fn device(&self, name: &str) -> Option<&Device> {
         let is_named = |device: &&Device| *device.name == *name || *device.identity == *name;
-        self.devices.iter().find(is_named).or_else(|| self.devices.iter().find(|device| device.label == name))
+        self.devices
+            .iter()
+            .find(is_named)
+            .or_else(|| self.devices.iter().find(|device| device.label == name))
     }
 
     /// The pool of a thin volume.
@@ -291,17 +311,25 @@ impl Topology {
 
     /// Another volume of the same group.
     fn neighbour(&self, volume: &Volume, lv: &str) -> Option<&Volume> {
-        self.volumes.iter().find(|other| other.vg == volume.vg && other.lv == lv)
+        self.volumes
+            .iter()
+            .find(|other| other.vg == volume.vg && other.lv == lv)
     }
 
     /// Finds a volume by `vg/lv` or UUID.
     pub fn volume(&self, name: &str) -> Option<&Volume> {
         let full_name = name.split_once('/');
         let is_named = |volume: &&Volume| full_name == Some((&*volume.vg, &*volume.lv));
-        self.volumes.iter().find(|volume| *volume.uuid == *name || is_named(volume))
+        self.volumes
+            .iter()
+            .find(|volume| *volume.uuid == *name || is_named(volume))
     }
 }
 
 fn device_names(sample: &Sample) -> impl Iterator<Item = (Number, &String)> {
-    sample.devices.iter().flatten().map(|line| (line.number, &line.name))
+    sample
+        .devices
+        .iter()
+        .flatten()
+        .map(|line| (line.number, &line.name))
 }

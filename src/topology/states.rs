@@ -18,11 +18,25 @@ pub struct StateSources<'a> {
 impl<'a> StateSources<'a> {
     pub fn of(sample: &'a Sample) -> Self {
         let dm = sample.dm.as_ref();
-        let report = sample.slow.report.as_ref().filter(|_| dm.is_none() && sample.report_has_current_fills);
-        let reported = report.iter().flat_map(|report| &report.groups).flat_map(|group| &group.volumes);
+        let report = sample
+            .slow
+            .report
+            .as_ref()
+            .filter(|_| dm.is_none() && sample.report_has_current_fills);
+        let reported = report
+            .iter()
+            .flat_map(|report| &report.groups)
+            .flat_map(|group| &group.volumes);
         Self {
-            dm: dm.map(|devices| devices.iter().map(|device| (device.number, device)).collect()),
-            reported: reported.map(|volume| (volume.uuid.as_str(), volume)).collect(),
+            dm: dm.map(|devices| {
+                devices
+                    .iter()
+                    .map(|device| (device.number, device))
+                    .collect()
+            }),
+            reported: reported
+                .map(|volume| (volume.uuid.as_str(), volume))
+                .collect(),
         }
     }
 
@@ -49,13 +63,23 @@ impl<'a> StateSources<'a> {
 
     /// The status of the volume's device. For an origin of thick snapshots, the status of the `-real` device below it, which
     /// was the volume's own device before the first snapshot.
-    fn status_of(&self, topology: &Topology, volume: &Volume, own: &'a DmDevice) -> Option<&'a Status> {
+    fn status_of(
+        &self,
+        topology: &Topology,
+        volume: &Volume,
+        own: &'a DmDevice,
+    ) -> Option<&'a Status> {
         let own = &own.targets.first()?.status;
-        let real =
-            volume.real.filter(|_| own.kind() == "snapshot-origin").map(|index| &topology.devices[index]);
+        let real = volume
+            .real
+            .filter(|_| own.kind() == "snapshot-origin")
+            .map(|index| &topology.devices[index]);
         let Some(real) = real else { return Some(own) };
-        let below =
-            self.dm.as_ref().and_then(|dm| dm.get(&real.number)).and_then(|device| device.targets.first());
+        let below = self
+            .dm
+            .as_ref()
+            .and_then(|dm| dm.get(&real.number))
+            .and_then(|device| device.targets.first());
         Some(below.map_or(own, |target| &target.status))
     }
 
@@ -63,26 +87,56 @@ impl<'a> StateSources<'a> {
         match status {
             Status::Snapshot(area) => from_cow_area(*area, State::Ok),
             Status::SnapshotMerge(area) => from_cow_area(*area, State::Merging),
-            Status::ThinPool(Pool::Failed) | Status::Thin(Thin::Failed) => VolumeState::only(State::Failed),
-            Status::ThinPool(Pool::Working { data, metadata, mode, needs_check }) => {
+            Status::ThinPool(Pool::Failed) | Status::Thin(Thin::Failed) => {
+                VolumeState::only(State::Failed)
+            }
+            Status::ThinPool(Pool::Working {
+                data,
+                metadata,
+                mode,
+                needs_check,
+            }) => {
                 let state = match mode {
                     _ if *needs_check => State::NeedsCheck,
                     PoolMode::ReadWrite => State::Ok,
                     PoolMode::ReadOnly => State::ReadOnly,
                     PoolMode::OutOfDataSpace => State::OutOfData,
                 };
-                VolumeState { fill: Some(*data), metadata: Some(*metadata), ..VolumeState::only(state) }
+                VolumeState {
+                    fill: Some(*data),
+                    metadata: Some(*metadata),
+                    ..VolumeState::only(state)
+                }
             }
             Status::Thin(Thin::Mapped(mapped)) => {
                 let fill = self.thin_fill(topology, volume, mapped.0);
-                VolumeState { fill, ..VolumeState::only(State::Ok) }
+                VolumeState {
+                    fill,
+                    ..VolumeState::only(State::Ok)
+                }
             }
-            Status::Filled { data, metadata, health, .. } => {
-                VolumeState { fill: *data, metadata: *metadata, ..VolumeState::only(from_health(*health)) }
-            }
-            Status::InSync { sync, is_degraded, .. } => {
-                let state = if *is_degraded { State::Degraded } else { State::Ok };
-                VolumeState { sync: Some(*sync), ..VolumeState::only(state) }
+            Status::Filled {
+                data,
+                metadata,
+                health,
+                ..
+            } => VolumeState {
+                fill: *data,
+                metadata: *metadata,
+                ..VolumeState::only(from_health(*health))
+            },
+            Status::InSync {
+                sync, is_degraded, ..
+            } => {
+                let state = if *is_degraded {
+                    State::Degraded
+                } else {
+                    State::Ok
+                };
+                VolumeState {
+                    sync: Some(*sync),
+                    ..VolumeState::only(state)
+                }
             }
             Status::Unparsed(_) => VolumeState::only(State::Unknown),
             // A volume that is being created or removed has a temporary target.
@@ -95,17 +149,32 @@ impl<'a> StateSources<'a> {
     fn thin_fill(&self, topology: &Topology, volume: &Volume, mapped: u64) -> Option<Fill> {
         let size = volume.size? / SECTOR;
         let device = &topology.devices[topology.pool_of(volume)?.device?];
-        let status = &self.dm.as_ref()?.get(&device.number)?.targets.first()?.status;
-        let Status::ThinPool(Pool::Working { data, .. }) = status else { return None };
+        let status = &self
+            .dm
+            .as_ref()?
+            .get(&device.number)?
+            .targets
+            .first()?
+            .status;
+        let Status::ThinPool(Pool::Working { data, .. }) = status else {
+            return None;
+        };
         let chunk = (data.unit / SECTOR).max(1);
         let total = size.div_ceil(chunk) * chunk;
-        Some(Fill { used: mapped.min(total), total, unit: SECTOR })
+        Some(Fill {
+            used: mapped.min(total),
+            total,
+            unit: SECTOR,
+        })
     }
 }
 
 fn from_cow_area(area: CowArea, working: State) -> VolumeState {
     match area {
-        CowArea::Filled(fill) => VolumeState { fill: Some(fill), ..VolumeState::only(working) },
+        CowArea::Filled(fill) => VolumeState {
+            fill: Some(fill),
+            ..VolumeState::only(working)
+        },
         CowArea::Invalid => VolumeState::only(State::Invalid),
         CowArea::MergeFailed => VolumeState::only(State::MergeFailed),
         CowArea::Unknown => VolumeState::only(State::Unknown),
@@ -143,6 +212,13 @@ fn from_report(word: &lvm::Volume) -> VolumeState {
         _ => State::Unknown,
     };
     // For caches and pvmove, LVM's copy_percent means something else.
-    let sync = word.sync.filter(|_| matches!(kind, Some('m' | 'M' | 'r' | 'R')));
-    VolumeState { fill: word.data, metadata: word.metadata, sync, state }
+    let sync = word
+        .sync
+        .filter(|_| matches!(kind, Some('m' | 'M' | 'r' | 'R')));
+    VolumeState {
+        fill: word.data,
+        metadata: word.metadata,
+        sync,
+        state,
+    }
 }

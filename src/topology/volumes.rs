@@ -29,12 +29,19 @@ impl<'a> LvmInputs<'a> {
         let mut active: BTreeMap<&str, Layers> = BTreeMap::new();
         for (index, device) in devices.iter().enumerate() {
             if let Some(uuid) = DmUuid::parse(&device.identity) {
-                active.entry(uuid.volume).or_default().insert(uuid.layer.unwrap_or_default(), index);
+                active
+                    .entry(uuid.volume)
+                    .or_default()
+                    .insert(uuid.layer.unwrap_or_default(), index);
             }
         }
         Self {
             devices,
-            by_name: devices.iter().enumerate().map(|(index, device)| (&*device.name, index)).collect(),
+            by_name: devices
+                .iter()
+                .enumerate()
+                .map(|(index, device)| (&*device.name, index))
+                .collect(),
             targets: sample
                 .slow
                 .dm_identities
@@ -49,11 +56,15 @@ impl<'a> LvmInputs<'a> {
 
     /// All visible volumes, sorted by group and name.
     pub fn volumes(&self) -> Vec<Volume> {
-        let mut volumes: Vec<Volume> =
-            self.active.iter().filter_map(|(uuid, layers)| self.active_volume(uuid, layers)).collect();
+        let mut volumes: Vec<Volume> = self
+            .active
+            .iter()
+            .filter_map(|(uuid, layers)| self.active_volume(uuid, layers))
+            .collect();
         for (group, reported) in self.reported() {
             let is_merged = reported.letter(1) == Some('S');
-            let is_visible = reported.parent.is_none() && !is_merged && !lvm_name::is_hidden(&reported.name);
+            let is_visible =
+                reported.parent.is_none() && !is_merged && !lvm_name::is_hidden(&reported.name);
             if is_visible
                 && reported.is_inactive()
                 && !volumes.iter().any(|volume| *volume.uuid == *reported.uuid)
@@ -93,10 +104,16 @@ impl<'a> LvmInputs<'a> {
 
     fn reported_group(&self, reported: &lvm::Group) -> Group {
         let name_of = |pv: &lvm::Pv| {
-            let device = self.devices.iter().find(|device| Some(device.number) == pv.number);
+            let device = self
+                .devices
+                .iter()
+                .find(|device| Some(device.number) == pv.number);
             device.map(|device| device.name.to_string())
         };
-        let spare = reported.volumes.iter().find(|volume| lvm_name::is_spare(&volume.name));
+        let spare = reported
+            .volumes
+            .iter()
+            .find(|volume| lvm_name::is_spare(&volume.name));
         Group {
             name: reported.name.clone(),
             size: reported.size,
@@ -110,7 +127,10 @@ impl<'a> LvmInputs<'a> {
     }
 
     fn active_volume(&self, uuid: &str, layers: &Layers) -> Option<Volume> {
-        let index = *layers.get("").or_else(|| layers.get("tpool")).or_else(|| layers.get("vpool"))?;
+        let index = *layers
+            .get("")
+            .or_else(|| layers.get("tpool"))
+            .or_else(|| layers.get("vpool"))?;
         let device = &self.devices[index];
         let lv = self.bare_name(index)?;
         if lvm_name::is_hidden(&lv) || self.is_merged_away(layers) {
@@ -119,12 +139,18 @@ impl<'a> LvmInputs<'a> {
         let uuid = lvm_name::dashed(uuid);
         let found = self.reported().find(|(_, volume)| volume.uuid == uuid);
         let reported = found.map(|(_, volume)| volume);
-        let volume = found.map(|(group, volume)| self.reported_volume(group, volume)).unwrap_or_default();
+        let volume = found
+            .map(|(group, volume)| self.reported_volume(group, volume))
+            .unwrap_or_default();
         let origin = self.thick_origin(device).or(volume.origin);
         // For an origin of thick snapshots, its data lies on the `-real` device.
-        let below = layers.get("real").map_or(device, |index| &self.devices[*index]);
+        let below = layers
+            .get("real")
+            .map_or(device, |index| &self.devices[*index]);
         // A snapshot's size is that of its COW area, as in `lvs`.
-        let sized = layers.get("cow").map_or(device, |index| &self.devices[*index]);
+        let sized = layers
+            .get("cow")
+            .map_or(device, |index| &self.devices[*index]);
         Some(Volume {
             vg: device.vg.clone()?,
             lv,
@@ -166,17 +192,26 @@ impl<'a> LvmInputs<'a> {
     /// Whether LVM hides a snapshot because it is merging: its origin lies on its COW area, and its own device is invalid
     /// or has an error target.
     fn is_merged_away(&self, layers: &Layers) -> bool {
-        let Some((cow, top)) = layers.get("cow").zip(layers.get("")) else { return false };
+        let Some((cow, top)) = layers.get("cow").zip(layers.get("")) else {
+            return false;
+        };
         let cow = &*self.devices[*cow].name;
         let lies_on_it = |device: &Device| device.slaves.iter().any(|name| name == cow);
-        let others = self.devices.iter().enumerate().filter(|(index, _)| index != top);
-        self.target(*top) == Some("error") || others.into_iter().any(|(_, device)| lies_on_it(device))
+        let others = self
+            .devices
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| index != top);
+        self.target(*top) == Some("error")
+            || others.into_iter().any(|(_, device)| lies_on_it(device))
     }
 
     /// Whether the kernel shows it as a volume of its own.
     fn is_visible(&self, volume: &lvm::Volume) -> bool {
         let uuid = volume.uuid.replace('-', "");
-        self.active.get(uuid.as_str()).is_some_and(|layers| !self.is_merged_away(layers))
+        self.active
+            .get(uuid.as_str())
+            .is_some_and(|layers| !self.is_merged_away(layers))
     }
 
     fn target(&self, index: usize) -> Option<&'a str> {
@@ -189,21 +224,27 @@ impl<'a> LvmInputs<'a> {
     }
 
     fn slaves(&self, device: &Device) -> impl Iterator<Item = usize> {
-        device.slaves.iter().filter_map(|name| self.by_name.get(name.as_str()).copied())
+        device
+            .slaves
+            .iter()
+            .filter_map(|name| self.by_name.get(name.as_str()).copied())
     }
 
     /// The origin of a snapshot, which lies on its own COW area and on the origin's `-real` device.
     fn thick_origin(&self, device: &Device) -> Option<String> {
-        let layer = |index: usize| DmUuid::parse(&self.devices[index].identity).and_then(|uuid| uuid.layer);
+        let layer =
+            |index: usize| DmUuid::parse(&self.devices[index].identity).and_then(|uuid| uuid.layer);
         let slaves: Vec<usize> = self.slaves(device).collect();
-        let own_cow =
-            slaves.iter().any(|index| layer(*index) == Some("cow") && self.is_same_volume(*index, device));
+        let own_cow = slaves
+            .iter()
+            .any(|index| layer(*index) == Some("cow") && self.is_same_volume(*index, device));
         let real = slaves.iter().find(|index| layer(**index) == Some("real"))?;
         own_cow.then(|| self.bare_name(*real)).flatten()
     }
 
     fn is_same_volume(&self, index: usize, device: &Device) -> bool {
-        let volume = |device: &Device| DmUuid::parse(&device.identity).map(|uuid| uuid.volume.to_string());
+        let volume =
+            |device: &Device| DmUuid::parse(&device.identity).map(|uuid| uuid.volume.to_string());
         volume(&self.devices[index]) == volume(device)
     }
 
@@ -212,7 +253,9 @@ impl<'a> LvmInputs<'a> {
             let layer = DmUuid::parse(&self.devices[*index].identity).and_then(|uuid| uuid.layer);
             matches!(layer, Some("tpool" | "vpool")) && !self.is_same_volume(*index, device)
         };
-        self.slaves(device).find(is_pool).and_then(|index| self.bare_name(index))
+        self.slaves(device)
+            .find(is_pool)
+            .and_then(|index| self.bare_name(index))
     }
 
     fn kind(
@@ -237,7 +280,10 @@ impl<'a> LvmInputs<'a> {
         // The kind of an origin is that of its `-real` device.
         let index = layers.get("real").or_else(|| layers.get("")).copied();
         let has_pool = self.pool_below(device).is_some();
-        match index.and_then(|index| self.target(index)).unwrap_or_default() {
+        match index
+            .and_then(|index| self.target(index))
+            .unwrap_or_default()
+        {
             "linear" if has_pool => VolumeKind::Vdo,
             "" if !has_pool => VolumeKind::Other,
             // Without the device-mapper, only the layers show the kind.
@@ -248,8 +294,10 @@ impl<'a> LvmInputs<'a> {
     }
 
     fn pvs_of(&self, device: &Device, layers: &Layers) -> Vec<String> {
-        let own =
-            layers.get("cow").or_else(|| layers.get("real")).map_or(device, |index| &self.devices[*index]);
+        let own = layers
+            .get("cow")
+            .or_else(|| layers.get("real"))
+            .map_or(device, |index| &self.devices[*index]);
         let mut pvs = self.pvs_below(own);
         pvs.sort();
         pvs.dedup();
@@ -277,10 +325,17 @@ impl<'a> LvmInputs<'a> {
 fn snapshot_origin(group: &lvm::Group, reported: &lvm::Volume) -> Option<String> {
     let origin = reported.origin.as_ref()?;
     let is_external = reported.pool.is_some()
-        && group.volumes.iter().any(|volume| volume.name == *origin && volume.pool.is_none());
+        && group
+            .volumes
+            .iter()
+            .any(|volume| volume.name == *origin && volume.pool.is_none());
     (!is_external).then(|| origin.clone())
 }
 
 fn points(mounts: &[Mount], number: Number) -> Vec<String> {
-    mounts.iter().filter(|mount| mount.number == number).map(|mount| mount.point.clone()).collect()
+    mounts
+        .iter()
+        .filter(|mount| mount.number == number)
+        .map(|mount| mount.point.clone())
+        .collect()
 }

@@ -53,7 +53,10 @@ impl IntoResponse for Problem {
             Self::Unavailable(sentence) => (StatusCode::SERVICE_UNAVAILABLE, sentence),
             Self::Inside(error) => {
                 tracing::error!("a request failed: {}", in_words(&error));
-                (StatusCode::INTERNAL_SERVER_ERROR, "internal error; see the daemon's log".into())
+                (
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "internal error; see the daemon's log".into(),
+                )
             }
         };
         let body = ProblemBody { error };
@@ -77,7 +80,9 @@ impl From<ReadError> for Problem {
         Self::Unavailable(match unanswered {
             ReadError::NoThread => format!("{unanswered}: try again"),
             _ => {
-                format!("{unanswered}; try again later, or request the last 20 minutes, which are in memory")
+                format!(
+                    "{unanswered}; try again later, or request the last 20 minutes, which are in memory"
+                )
             }
         })
     }
@@ -85,7 +90,10 @@ impl From<ReadError> for Problem {
 
 /// The text of a header; empty without one, or if it is not text.
 pub fn header_text(headers: &HeaderMap, name: HeaderName) -> &str {
-    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    headers
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
 }
 
 /// An answer, with a sentence if it is incomplete.
@@ -102,10 +110,16 @@ impl<T> Partial<T> {
         what: &str,
     ) -> Result<Self, Problem> {
         match stored {
-            Ok(found) => Ok(Self { found, missing: None }),
+            Ok(found) => Ok(Self {
+                found,
+                missing: None,
+            }),
             Err(error) => {
                 let unanswered = error.downcast::<ReadError>().map_err(Problem::Inside)?;
-                Ok(Self { found: in_memory(), missing: Some(format!("{unanswered}: {what}.")) })
+                Ok(Self {
+                    found: in_memory(),
+                    missing: Some(format!("{unanswered}: {what}.")),
+                })
             }
         }
     }
@@ -114,9 +128,13 @@ impl<T> Partial<T> {
 /// The sentence becomes a header, since lists are bare arrays.
 impl<T: Serialize> IntoResponse for Partial<Json<T>> {
     fn into_response(self) -> Response {
-        let missing = self.missing.and_then(|sentence| HeaderValue::try_from(sentence).ok());
+        let missing = self
+            .missing
+            .and_then(|sentence| HeaderValue::try_from(sentence).ok());
         let mut response = self.found.into_response();
-        response.headers_mut().extend(missing.map(|sentence| (MISSING, sentence)));
+        response
+            .headers_mut()
+            .extend(missing.map(|sentence| (MISSING, sentence)));
         response
     }
 }
@@ -147,7 +165,9 @@ impl<Q: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for ParsedQuery<Q>
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let Query(query) = Query::from_request_parts(parts, state)
             .await
-            .map_err(|rejection| Problem::Bad(format!("invalid query: {}", rejection.body_text())))?;
+            .map_err(|rejection| {
+                Problem::Bad(format!("invalid query: {}", rejection.body_text()))
+            })?;
         Ok(Self(query))
     }
 }

@@ -23,7 +23,10 @@ pub const MOST_COMPARED: usize = 64;
 const MOST_JOBS: usize = 1_000;
 /// Maximum earlier runs that are searched for the previous one: some failed, or ran on other hosts.
 const MOST_BEFORE: usize = 50;
-pub const EVER: Range = Range { from: Timestamp::UNIX_EPOCH, to: Timestamp::MAX };
+pub const EVER: Range = Range {
+    from: Timestamp::UNIX_EPOCH,
+    to: Timestamp::MAX,
+};
 
 const DURATIONS_ALONE: &str = "These jobs have no figure in common except their duration.";
 
@@ -80,12 +83,18 @@ impl Choice {
         for (name, ids) in &mut groups {
             ids.retain(|id| seen.insert(*id));
             if ids.is_empty() {
-                return Err(Problem::Bad(format!("all jobs of the group `{name}` are in earlier groups")));
+                return Err(Problem::Bad(format!(
+                    "all jobs of the group `{name}` are in earlier groups"
+                )));
             }
         }
         let mut seen = HashSet::new();
         checked.retain(|id| seen.insert(*id));
-        Ok(Self { ids: checked, set, groups })
+        Ok(Self {
+            ids: checked,
+            set,
+            groups,
+        })
     }
 
     pub fn is_empty(&self) -> bool {
@@ -99,9 +108,15 @@ impl Choice {
     /// The query as keys and values.
     fn pairs(&self) -> Vec<(&'static str, String)> {
         let listed = |ids: &[i64]| ids.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
-        let groups = self.groups.iter().map(|(name, ids)| ("group", format!("{name}:{}", listed(ids))));
+        let groups = self
+            .groups
+            .iter()
+            .map(|(name, ids)| ("group", format!("{name}:{}", listed(ids))));
         let ids = (!self.ids.is_empty()).then(|| ("ids", listed(&self.ids)));
-        groups.chain(ids).chain(self.set.clone().map(|set| ("set", set))).collect()
+        groups
+            .chain(ids)
+            .chain(self.set.clone().map(|set| ("set", set)))
+            .collect()
     }
 
     /// The arguments of `cowbell job compare` for this choice, quoted for a shell.
@@ -110,24 +125,44 @@ impl Choice {
             "ids" => value.replace(',', " "),
             _ => format!("--{key} '{}'", value.replace('\'', "'\\''")),
         };
-        self.pairs().into_iter().map(argument).collect::<Vec<_>>().join(" ")
+        self.pairs()
+            .into_iter()
+            .map(argument)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     /// The query as text.
     pub fn query(&self) -> String {
         let pairs = self.pairs();
-        pairs.iter().map(|(key, value)| format!("{key}={}", escaped(value))).collect::<Vec<_>>().join("&")
+        pairs
+            .iter()
+            .map(|(key, value)| format!("{key}={}", escaped(value)))
+            .collect::<Vec<_>>()
+            .join("&")
     }
 
     /// The jobs: groups first, then single ones, then the set. Of a set that is too large, the latest, with a sentence.
     pub async fn jobs(&self, site: &Site) -> Result<(Vec<Job>, Option<String>), Problem> {
-        let grouped: Vec<i64> = self.groups.iter().flat_map(|(_, ids)| ids).copied().collect();
+        let grouped: Vec<i64> = self
+            .groups
+            .iter()
+            .flat_map(|(_, ids)| ids)
+            .copied()
+            .collect();
         check_number(self.ids.len() + grouped.len())?;
         let (mut jobs, mut left_out) = (Vec::new(), None);
         for (name, ids) in &self.groups {
             for id in ids {
-                let label = Some(Label { set: name.clone(), variant: None, repeat: None });
-                jobs.push(Job { label, ..site.job(*id).await? });
+                let label = Some(Label {
+                    set: name.clone(),
+                    variant: None,
+                    repeat: None,
+                });
+                jobs.push(Job {
+                    label,
+                    ..site.job(*id).await?
+                });
             }
         }
         for id in self.ids.iter().filter(|id| !grouped.contains(id)) {
@@ -138,8 +173,9 @@ impl Choice {
             of_set.retain(|job| !self.ids.contains(&job.id) && !grouped.contains(&job.id));
             let (found, room) = (of_set.len(), MOST_COMPARED.saturating_sub(jobs.len()));
             jobs.extend(of_set.into_iter().skip(found.saturating_sub(room)));
-            left_out = (found > room)
-                .then(|| format!("The set {set} has {found} runs. Only the latest {room} are compared."));
+            left_out = (found > room).then(|| {
+                format!("The set {set} has {found} runs. Only the latest {room} are compared.")
+            });
         }
         check_number(jobs.len())?;
         Ok((jobs, left_out))
@@ -151,7 +187,9 @@ impl Site {
     pub async fn compared(&self, choice: &Choice) -> Result<ComparisonData, Problem> {
         let (jobs, left_out) = choice.jobs(self).await?;
         if jobs.len() < 2 {
-            return Err(Problem::Bad("expected two jobs or more to compare, but found one".into()));
+            return Err(Problem::Bad(
+                "expected two jobs or more to compare, but found one".into(),
+            ));
         }
         let mut columns = Vec::new();
         for Group { name, jobs } in grouped(jobs) {
@@ -167,13 +205,20 @@ impl Site {
             let phases = shared(runs.map(|(_, cost)| &cost.report.figures.phases[..]));
             let sets: Vec<Set> = columns.iter().map(|column| column.set(&phases)).collect();
             let comparison = compare(&sets);
-            let little = comparison.has_durations_alone().then(|| DURATIONS_ALONE.to_string());
-            ComparisonData { comparison, columns, of_all: left_out.into_iter().chain(little).collect() }
+            let little = comparison
+                .has_durations_alone()
+                .then(|| DURATIONS_ALONE.to_string());
+            ComparisonData {
+                comparison,
+                columns,
+                of_all: left_out.into_iter().chain(little).collect(),
+            }
         });
         let compared = comparing.await?;
         if !compared.comparison.has_common_figures() {
             return Err(Problem::Conflict(
-                "these jobs have no figure in common: the data of some was deleted; compare others".into(),
+                "these jobs have no figure in common: the data of some was deleted; compare others"
+                    .into(),
             ));
         }
         Ok(compared)
@@ -194,7 +239,10 @@ impl Site {
 
     /// The earliest first.
     async fn jobs_of_set(&self, set: &str) -> Result<Vec<Job>, Problem> {
-        let query = JobQuery { set: Some(set.into()), ..JobQuery::of(EVER) };
+        let query = JobQuery {
+            set: Some(set.into()),
+            ..JobQuery::of(EVER)
+        };
         let mut jobs = self.job_list(&query, MOST_JOBS).await?.found;
         jobs.reverse();
         if jobs.is_empty() {
@@ -210,7 +258,13 @@ impl Site {
         let origin = job.vg.clone().zip(job.origin.clone());
         let name = origin.is_none().then(|| job.name.clone());
         let before = Some(JobPlace::of(job));
-        let query = JobQuery { before, kind: Some(job.kind), name, origin, ..JobQuery::of(EVER) };
+        let query = JobQuery {
+            before,
+            kind: Some(job.kind),
+            name,
+            origin,
+            ..JobQuery::of(EVER)
+        };
         let earlier = self.job_list(&query, MOST_BEFORE).await?.found;
         let host = |job: &Job| (job.is_imported(), job.imported_from().map(String::from));
         let is_alike = |other: &Job| host(other) == host(job) && !other.made_no_snapshot();
@@ -223,26 +277,37 @@ impl Column {
     fn set(&self, phases: &[String]) -> Set {
         let run = |(place, (job, cost)): (usize, &(Job, Arc<Cost>))| {
             let figures = &cost.report.figures;
-            Run::new(&run_name(place, job), figures, facts(job, &cost.setup)).with_phases(figures, phases)
+            Run::new(&run_name(place, job), figures, facts(job, &cost.setup))
+                .with_phases(figures, phases)
         };
-        Set { name: self.name.clone(), runs: self.runs.iter().enumerate().map(run).collect() }
+        Set {
+            name: self.name.clone(),
+            runs: self.runs.iter().enumerate().map(run).collect(),
+        }
     }
 }
 
 fn group(value: &str) -> Result<(String, Vec<i64>), Problem> {
     let named = value.split_once(':').map(|(name, ids)| (name.trim(), ids));
     let (name, ids) = named.filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
-        Problem::Bad(format!("expected a name and IDs such as `group=before:3,4`, but found `{value}`"))
+        Problem::Bad(format!(
+            "expected a name and IDs such as `group=before:3,4`, but found `{value}`"
+        ))
     })?;
     let ids = numbers(ids)?;
     if ids.is_empty() {
-        return Err(Problem::Bad(format!("expected IDs of jobs for `{name}`, such as `group={name}:3,4`")));
+        return Err(Problem::Bad(format!(
+            "expected IDs of jobs for `{name}`, such as `group={name}:3,4`"
+        )));
     }
     Ok((name.into(), ids))
 }
 
 fn numbers(list: &str) -> Result<Vec<i64>, Problem> {
-    list.split(',').filter(|id| !id.trim().is_empty()).map(number).collect()
+    list.split(',')
+        .filter(|id| !id.trim().is_empty())
+        .map(number)
+        .collect()
 }
 
 fn number(id: &str) -> Result<i64, Problem> {
@@ -272,16 +337,32 @@ mod tests {
 
     #[test]
     fn ids_are_single_or_separated_by_commas() {
-        let found =
-            choice(&[("id", "3"), ("id", "5"), ("ids", "4,3"), ("set", "a b"), ("width", "9")]).unwrap();
-        assert_eq!(found, Choice { ids: vec![5, 3, 4], set: Some("a b".into()), groups: Vec::new() });
+        let found = choice(&[
+            ("id", "3"),
+            ("id", "5"),
+            ("ids", "4,3"),
+            ("set", "a b"),
+            ("width", "9"),
+        ])
+        .unwrap();
+        assert_eq!(
+            found,
+            Choice {
+                ids: vec![5, 3, 4],
+                set: Some("a b".into()),
+                groups: Vec::new()
+            }
+        );
         assert_eq!(found.query(), "ids=5%2C3%2C4&set=a%20b");
     }
 
     #[test]
     fn groups_have_names() {
         let found = choice(&[("group", "before:3,4"), ("group", "after, at night:5")]).unwrap();
-        assert_eq!(found.query(), "group=before%3A3%2C4&group=after%2C%20at%20night%3A5");
+        assert_eq!(
+            found.query(),
+            "group=before%3A3%2C4&group=after%2C%20at%20night%3A5"
+        );
     }
 
     #[test]
@@ -297,10 +378,18 @@ mod tests {
             (vec![("ids", ""), ("set", "")], "expected IDs of jobs"),
             (vec![("ids", "1,x")], "but found `x`"),
             (vec![("group", "3,4")], "expected a name"),
-            (vec![("group", "a:3"), ("group", "b:3,3")], "of the group `b` are in earlier groups"),
-            (vec![("group", "before:")], "expected IDs of jobs for `before`"),
+            (
+                vec![("group", "a:3"), ("group", "b:3,3")],
+                "of the group `b` are in earlier groups",
+            ),
+            (
+                vec![("group", "before:")],
+                "expected IDs of jobs for `before`",
+            ),
         ] {
-            let Err(Problem::Bad(sentence)) = choice(&query) else { panic!("{query:?}") };
+            let Err(Problem::Bad(sentence)) = choice(&query) else {
+                panic!("{query:?}")
+            };
             assert!(sentence.contains(part), "{sentence}");
         }
     }

@@ -42,7 +42,10 @@ pub enum Listener {
     /// For a proxy.
     Proxy(UnixListener),
     /// For commands on this machine. Processes of the group may change everything.
-    Control { socket: UnixListener, group: Option<u32> },
+    Control {
+        socket: UnixListener,
+        group: Option<u32>,
+    },
 }
 
 type Stream = Either<TcpStream, UnixStream>;
@@ -51,11 +54,14 @@ impl Listener {
     /// The same socket again; within a runtime.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
-            Self::Network(socket) => {
-                Self::Network(TcpListener::from_std(socket.as_fd().try_clone_to_owned()?.into())?)
-            }
+            Self::Network(socket) => Self::Network(TcpListener::from_std(
+                socket.as_fd().try_clone_to_owned()?.into(),
+            )?),
             Self::Proxy(socket) => Self::Proxy(try_clone(socket)?),
-            Self::Control { socket, group } => Self::Control { socket: try_clone(socket)?, group: *group },
+            Self::Control { socket, group } => Self::Control {
+                socket: try_clone(socket)?,
+                group: *group,
+            },
         })
     }
 
@@ -106,9 +112,20 @@ impl Places {
     fn take(&self, client: &Peer) -> Option<Place> {
         let take = |places: &Arc<Semaphore>| Arc::clone(places).try_acquire_owned().ok();
         if let Peer::Process(Process { is_operator, .. }) = client {
-            return Some((take(if *is_operator { &self.operators } else { &self.users })?, None));
+            return Some((
+                take(if *is_operator {
+                    &self.operators
+                } else {
+                    &self.users
+                })?,
+                None,
+            ));
         }
-        let remote = if client.is_loopback() { None } else { Some(take(&self.remote)?) };
+        let remote = if client.is_loopback() {
+            None
+        } else {
+            Some(take(&self.remote)?)
+        };
         Some((take(&self.all)?, remote))
     }
 }
@@ -118,12 +135,22 @@ pub async fn serve(listeners: Vec<Listener>, router: Router, shutdown: Cancellat
     let places = Places::new();
     let mut serving = JoinSet::new();
     for listener in listeners {
-        serving.spawn(serve_one(listener, router.clone(), places.clone(), shutdown.clone()));
+        serving.spawn(serve_one(
+            listener,
+            router.clone(),
+            places.clone(),
+            shutdown.clone(),
+        ));
     }
     serving.join_all().await;
 }
 
-async fn serve_one(listener: Listener, router: Router, places: Places, shutdown: CancellationToken) {
+async fn serve_one(
+    listener: Listener,
+    router: Router,
+    places: Places,
+    shutdown: CancellationToken,
+) {
     let open = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
@@ -154,7 +181,10 @@ type Http1 = http1::Connection<TokioIo<Stream>, TowerToHyperService<Client>>;
 fn connection(stream: Stream, client: Peer, router: Router) -> Http1 {
     let service = TowerToHyperService::new(AddExtension::new(router, client));
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(LONGEST_HEAD);
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(LONGEST_HEAD);
     builder.serve_connection(TokioIo::new(stream), service)
 }
 
@@ -166,7 +196,13 @@ mod tests {
     fn no_kind_of_client_takes_the_places_of_another() {
         let places = Places::new();
         let take = |ip: &str| places.take(&Peer::Host(ip.parse().unwrap()));
-        let process = |is_operator| Peer::Process(Process { pid: 1, user: 1000, is_operator });
+        let process = |is_operator| {
+            Peer::Process(Process {
+                pid: 1,
+                user: 1000,
+                is_operator,
+            })
+        };
         let users: Vec<_> = std::iter::from_fn(|| places.take(&process(false))).collect();
         assert_eq!(users.len(), MOST_USERS);
         let mut taken: Vec<_> = std::iter::from_fn(|| take("10.0.0.5")).collect();

@@ -43,13 +43,22 @@ impl<T> Default for Kept<T> {
 impl<T: Default> Kept<T> {
     fn of(&self, request: &Request) -> Arc<T> {
         let (zone, is_on_telephone) = zone::reader_of(request.headers());
-        let address = format!("{} {} {is_on_telephone}", request.uri(), zone.unwrap_or_default());
+        let address = format!(
+            "{} {} {is_on_telephone}",
+            request.uri(),
+            zone.unwrap_or_default()
+        );
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MOST && !kept.contains_key(&address) {
-            let oldest = kept.iter().min_by_key(|(_, (used, _))| *used).map(|(address, _)| address.clone());
+            let oldest = kept
+                .iter()
+                .min_by_key(|(_, (used, _))| *used)
+                .map(|(address, _)| address.clone());
             oldest.and_then(|oldest| kept.remove(&oldest));
         }
-        let (used, value) = kept.entry(address).or_insert_with(|| (Instant::now(), Arc::default()));
+        let (used, value) = kept
+            .entry(address)
+            .or_insert_with(|| (Instant::now(), Arc::default()));
         *used = Instant::now();
         Arc::clone(value)
     }
@@ -93,7 +102,8 @@ pub async fn share(
     };
     let slot = renderings.0.of(&request);
     let mut last = slot.lock().await;
-    let is_of = |last: &&Rendering| Arc::ptr_eq(&last.present, &present) && last.at.elapsed() < FRESH;
+    let is_of =
+        |last: &&Rendering| Arc::ptr_eq(&last.present, &present) && last.at.elapsed() < FRESH;
     if let Some(last) = last.as_ref().filter(is_of) {
         let mut response = Html(last.text.clone()).into_response();
         response.extensions_mut().insert(last.number);
@@ -109,7 +119,12 @@ pub async fn share(
     };
     let number = Number::of(&text);
     head.extensions.insert(number);
-    *last = Some(Rendering { present, at: Instant::now(), number, text: text.clone() });
+    *last = Some(Rendering {
+        present,
+        at: Instant::now(),
+        number,
+        text: text.clone(),
+    });
     Response::from_parts(head, Body::from(text))
 }
 
@@ -139,7 +154,9 @@ pub async fn compare(State(texts): State<Arc<Texts>>, request: Request, next: Ne
     };
     let (last, takes_gzip) = (texts.0.of(&request), takes_gzip(request.headers()));
     let response = next.run(request).await;
-    let Some(number) = response.extensions().get::<Number>().copied() else { return response };
+    let Some(number) = response.extensions().get::<Number>().copied() else {
+        return response;
+    };
     let is_known = lock(&last).is_now(number);
     let (mut head, text) = if is_known {
         (response.into_parts().0, Bytes::new())
@@ -182,17 +199,25 @@ impl LastTwo {
     }
 
     fn number(&self) -> HeaderValue {
-        self.now.as_ref().map(|(number, _)| *number).unwrap_or_default().header()
+        self.now
+            .as_ref()
+            .map(|(number, _)| *number)
+            .unwrap_or_default()
+            .header()
     }
 
     fn text(&self) -> Bytes {
-        self.now.as_ref().map(|(_, text)| text.clone()).unwrap_or_default()
+        self.now
+            .as_ref()
+            .map(|(_, text)| text.clone())
+            .unwrap_or_default()
     }
 
     /// From what is shown to the last text, if what is shown is known.
     fn patch_from(&self, shown: &HeaderValue) -> Option<Patch> {
         let is = |text: &Option<(Number, Bytes)>| {
-            text.as_ref().is_some_and(|(number, _)| number.header() == *shown)
+            text.as_ref()
+                .is_some_and(|(number, _)| number.header() == *shown)
         };
         if is(&self.now) {
             return Patch::between(&self.text(), &self.text());
@@ -205,21 +230,29 @@ impl Patch {
     /// `None` for texts that are too long.
     fn between(before: &[u8], now: &[u8]) -> Option<Self> {
         let texts = [before, now].map(std::str::from_utf8);
-        let [Ok(before), Ok(now)] = texts else { return None };
+        let [Ok(before), Ok(now)] = texts else {
+            return None;
+        };
         if before.len().max(now.len()) > LONGEST {
             return None;
         }
         let plain = serde_json::to_vec(&patch(before, now)).ok()?;
         let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
         gzip.write_all(&plain).ok()?;
-        Some(Self { plain: plain.into(), gzip: gzip.finish().ok()?.into() })
+        Some(Self {
+            plain: plain.into(),
+            gzip: gzip.finish().ok()?.into(),
+        })
     }
 
     fn response(self, head: Parts, shown: HeaderValue, takes_gzip: bool) -> Response {
         let body = if takes_gzip { self.gzip } else { self.plain };
         let mut response = Response::from_parts(head, Body::from(body));
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
         headers.insert(PATCH_OF, shown);
         if takes_gzip {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -229,13 +262,17 @@ impl Patch {
 }
 
 fn takes_gzip(headers: &HeaderMap) -> bool {
-    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
+    let accepted = headers
+        .get(header::ACCEPT_ENCODING)
+        .and_then(|value| value.to_str().ok());
     accepted.is_some_and(|accepted| accepted.split(',').any(|name| name.trim() == "gzip"))
 }
 
 async fn read(response: Response) -> Result<(Parts, Bytes), Problem> {
     let (mut head, body) = response.into_parts();
     head.headers.remove(header::CONTENT_LENGTH);
-    let text = to_bytes(body, usize::MAX).await.map_err(|error| Problem::Inside(error.into()))?;
+    let text = to_bytes(body, usize::MAX)
+        .await
+        .map_err(|error| Problem::Inside(error.into()))?;
     Ok((head, text))
 }

@@ -64,7 +64,11 @@ pub async fn check_access(State(site): State<Site>, request: Request, next: Next
 impl Access {
     /// As configured. Reads the token.
     pub fn of(config: &Config) -> Result<Self, ConfigError> {
-        Ok(Self { hosts: config.hosts.clone(), token: config.changes.token()?, ..Self::default() })
+        Ok(Self {
+            hosts: config.hosts.clone(),
+            token: config.changes.token()?,
+            ..Self::default()
+        })
     }
 
     fn check(&self, request: &Request) -> Result<(), Problem> {
@@ -72,15 +76,26 @@ impl Access {
         if PUBLIC.contains(&path) || path.starts_with(PUBLIC_FOLDER) {
             return Ok(());
         }
-        let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        let reads = matches!(
+            *request.method(),
+            Method::GET | Method::HEAD | Method::OPTIONS
+        );
         self.check_client(request, reads)?;
-        if reads { Ok(()) } else { check_kind(request.headers()) }
+        if reads {
+            Ok(())
+        } else {
+            check_kind(request.headers())
+        }
     }
 
     /// Those who may read a demo may play it again, from its own pages.
     fn check_play_again(&self, request: &Request) -> Result<(), Problem> {
         self.check_client(request, true)?;
-        if is_from_own_page(request.headers()) { Ok(()) } else { Err(from_other_site()) }
+        if is_from_own_page(request.headers()) {
+            Ok(())
+        } else {
+            Err(from_other_site())
+        }
     }
 
     fn check_client(&self, request: &Request, reads: bool) -> Result<(), Problem> {
@@ -107,7 +122,9 @@ impl Access {
     /// A foreign name reads nothing without the token.
     fn check_name(&self, request: &Request) -> Result<(), Problem> {
         let mut hosts = request.headers().get_all(header::HOST).iter();
-        let host = hosts.next().map_or("", |host| host.to_str().unwrap_or_default());
+        let host = hosts
+            .next()
+            .map_or("", |host| host.to_str().unwrap_or_default());
         if hosts.next().is_none() && is_own_name(host_name(host), &self.hosts) {
             return Ok(());
         }
@@ -181,39 +198,57 @@ fn is_put_of_job(request: &Request) -> bool {
 /// Another site's page cannot send this kind without asking first.
 fn check_kind(headers: &HeaderMap) -> Result<(), Problem> {
     let kind = header_text(headers, header::CONTENT_TYPE);
-    match kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
+    match kind
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .eq_ignore_ascii_case("application/json")
+    {
         true => Ok(()),
-        false => {
-            Err(Problem::Forbidden("changes must be JSON: send `Content-Type: application/json`".into()))
-        }
+        false => Err(Problem::Forbidden(
+            "changes must be JSON: send `Content-Type: application/json`".into(),
+        )),
     }
 }
 
 /// Whether a browser sends a request from a page of this site.
 fn is_from_own_page(headers: &HeaderMap) -> bool {
     let origin = header_text(headers, header::ORIGIN);
-    let origin = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    let origin = origin
+        .strip_prefix("http://")
+        .or_else(|| origin.strip_prefix("https://"));
     origin.is_some_and(|origin| origin == header_text(headers, header::HOST))
 }
 
 /// Whether there is exactly one `Authorization`, with the token.
 fn has_token(headers: &HeaderMap, token: &Token) -> bool {
     let mut offered = headers.get_all(header::AUTHORIZATION).iter();
-    let (Some(offered), None) = (offered.next(), offered.next()) else { return false };
-    let Some((scheme, offered)) = offered.as_bytes().split_at_checked(b"Bearer ".len()) else { return false };
+    let (Some(offered), None) = (offered.next(), offered.next()) else {
+        return false;
+    };
+    let Some((scheme, offered)) = offered.as_bytes().split_at_checked(b"Bearer ".len()) else {
+        return false;
+    };
     scheme.eq_ignore_ascii_case(b"Bearer ") && token.is(offered)
 }
 
 /// An address, `localhost`, or a configured name.
 fn is_own_name(name: &str, hosts: &[String]) -> bool {
     let is_same = |own: &String| own.eq_ignore_ascii_case(name);
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok() || hosts.iter().any(is_same)
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok()
+        || hosts.iter().any(is_same)
 }
 
 /// A `Host` header without its port and brackets.
 fn host_name(host: &str) -> &str {
     let name = host.rsplit_once(':').map_or(host, |(name, port)| {
-        if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host }
+        if port.bytes().all(|byte| byte.is_ascii_digit()) {
+            name
+        } else {
+            host
+        }
     });
     name.trim_start_matches('[').trim_end_matches(']')
 }

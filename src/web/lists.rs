@@ -19,12 +19,18 @@ impl Site {
             None => self.store.job(id).await?,
         };
         found.ok_or_else(|| {
-            Problem::NotFound(format!("there is no job {id}; `cowbell job list` lists all jobs"))
+            Problem::NotFound(format!(
+                "there is no job {id}; `cowbell job list` lists all jobs"
+            ))
         })
     }
 
     /// A page of jobs, the latest first.
-    pub async fn job_page(&self, query: &JobQuery, most: usize) -> Result<Partial<JobPage>, Problem> {
+    pub async fn job_page(
+        &self,
+        query: &JobQuery,
+        most: usize,
+    ) -> Result<Partial<JobPage>, Problem> {
         let stored = self.store.jobs(query, most).await;
         self.with_those_in_memory(stored, query, most)
     }
@@ -37,29 +43,59 @@ impl Site {
     ) -> Result<Partial<JobPage>, Problem> {
         let present = self.present()?;
         let what = "only running and recently ended jobs are listed";
-        let Partial { found: JobPage { mut jobs, next }, missing } =
-            Partial::or_from_memory(stored, JobPage::default, what)?;
+        let Partial {
+            found: JobPage { mut jobs, next },
+            missing,
+        } = Partial::or_from_memory(stored, JobPage::default, what)?;
         jobs.retain(|stored| present.jobs.iter().all(|job| job.id != stored.id));
-        jobs.extend(present.jobs.iter().filter(|job| query.matches(job)).map(|job| Job::clone(job)));
+        jobs.extend(
+            present
+                .jobs
+                .iter()
+                .filter(|job| query.matches(job))
+                .map(|job| Job::clone(job)),
+        );
         jobs.sort_by_key(|job| Reverse(JobPlace::of(job)));
         let is_too_long = jobs.len() > most;
         jobs.truncate(most);
-        let next = if is_too_long { jobs.last().map(JobPlace::of) } else { next };
-        Ok(Partial { found: JobPage { jobs, next }, missing })
+        let next = if is_too_long {
+            jobs.last().map(JobPlace::of)
+        } else {
+            next
+        };
+        Ok(Partial {
+            found: JobPage { jobs, next },
+            missing,
+        })
     }
 
     /// The same without a next page.
-    pub async fn job_list(&self, query: &JobQuery, most: usize) -> Result<Partial<Vec<Job>>, Problem> {
+    pub async fn job_list(
+        &self,
+        query: &JobQuery,
+        most: usize,
+    ) -> Result<Partial<Vec<Job>>, Problem> {
         let Partial { found, missing } = self.job_page(query, most).await?;
-        Ok(Partial { found: found.jobs, missing })
+        Ok(Partial {
+            found: found.jobs,
+            missing,
+        })
     }
 
     /// The jobs of the range without imported ones, for charts of this host.
-    pub async fn own_job_list(&self, range: Range, most: usize) -> Result<Partial<Vec<Job>>, Problem> {
+    pub async fn own_job_list(
+        &self,
+        range: Range,
+        most: usize,
+    ) -> Result<Partial<Vec<Job>>, Problem> {
         let stored = self.store.jobs_of(range, most).await;
-        let Partial { found, missing } = self.with_those_in_memory(stored, &JobQuery::of(range), most)?;
+        let Partial { found, missing } =
+            self.with_those_in_memory(stored, &JobQuery::of(range), most)?;
         let own = found.jobs.into_iter().filter(|job| !job.is_imported());
-        Ok(Partial { found: own.collect(), missing })
+        Ok(Partial {
+            found: own.collect(),
+            missing,
+        })
     }
 
     /// Alerts with IDs below `before`, the latest first, and the `before` of the next page.
@@ -72,26 +108,43 @@ impl Site {
         // One more shows whether there is a next page.
         let stored = self.store.alerts(before, most + 1).await;
         let what = "only open alerts are listed";
-        let Partial { found: mut alerts, missing } = Partial::or_from_memory(stored, Vec::new, what)?;
+        let Partial {
+            found: mut alerts,
+            missing,
+        } = Partial::or_from_memory(stored, Vec::new, what)?;
         alerts.retain(|stored| present.alerts.iter().all(|alert| alert.id != stored.id));
         let is_wanted = |alert: &&Alert| before.is_none_or(|before| alert.id < before);
         alerts.extend(present.alerts.iter().filter(is_wanted).cloned());
         alerts.sort_by_key(|alert| Reverse(alert.id));
         let next = (alerts.len() > most).then(|| alerts[most - 1].id);
         alerts.truncate(most);
-        Ok((Partial { found: alerts, missing }, next))
+        Ok((
+            Partial {
+                found: alerts,
+                missing,
+            },
+            next,
+        ))
     }
 
     /// The last delivery of each of these alerts to each receiver. Without the database, only recent ones.
-    pub async fn deliveries(&self, alerts: &[Alert]) -> Result<BTreeMap<i64, Vec<Delivery>>, Problem> {
+    pub async fn deliveries(
+        &self,
+        alerts: &[Alert],
+    ) -> Result<BTreeMap<i64, Vec<Delivery>>, Problem> {
         let present = self.present()?;
         let ids: Vec<i64> = alerts.iter().map(|alert| alert.id).collect();
         let stored = self.store.deliveries(&ids).await;
-        let stored = Partial::or_from_memory(stored, Vec::new, "only recent deliveries are listed")?.found;
         let stored =
-            stored.into_iter().map(|delivery| ((delivery.alert, delivery.receiver.clone()), delivery));
+            Partial::or_from_memory(stored, Vec::new, "only recent deliveries are listed")?.found;
+        let stored = stored
+            .into_iter()
+            .map(|delivery| ((delivery.alert, delivery.receiver.clone()), delivery));
         let mut found: BTreeMap<(i64, String), Delivery> = stored.collect();
-        let recent = present.deliveries.iter().filter(|((alert, _), _)| ids.contains(alert));
+        let recent = present
+            .deliveries
+            .iter()
+            .filter(|((alert, _), _)| ids.contains(alert));
         found.extend(recent.map(|(key, delivery)| (key.clone(), delivery.clone())));
         let mut by_alert = BTreeMap::<i64, Vec<Delivery>>::new();
         for ((alert, _), delivery) in found {

@@ -78,7 +78,15 @@ pub async fn stream(
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let place = Arc::clone(&site.streams).try_acquire_owned().ok();
     // `cowbell record` receives commands here. Connections of operators are few.
-    if place.is_none() && !matches!(client, Peer::Process(Process { is_operator: true, .. })) {
+    if place.is_none()
+        && !matches!(
+            client,
+            Peer::Process(Process {
+                is_operator: true,
+                ..
+            })
+        )
+    {
         return Err(Problem::Unavailable(format!(
             "{MOST_STREAMS} live streams are open already: close some pages"
         )));
@@ -87,27 +95,30 @@ pub async fn stream(
     presents.mark_changed();
     let (accepted, shutdown) = (site.accepted.subscribe(), site.shutdown.clone());
     let state = (presents, accepted, None, shutdown, place);
-    let events = unfold(state, |(mut presents, mut accepted, last, shutdown, place)| async move {
-        loop {
-            tokio::select! {
-                () = shutdown.cancelled() => return None,
-                Ok(reading) = accepted.recv() => {
-                    if let Ok(event) = Event::default().event("command").json_data(&*reading) {
-                        return Some((Ok(event), (presents, accepted, last, shutdown, place)));
+    let events = unfold(
+        state,
+        |(mut presents, mut accepted, last, shutdown, place)| async move {
+            loop {
+                tokio::select! {
+                    () = shutdown.cancelled() => return None,
+                    Ok(reading) = accepted.recv() => {
+                        if let Ok(event) = Event::default().event("command").json_data(&*reading) {
+                            return Some((Ok(event), (presents, accepted, last, shutdown, place)));
+                        }
                     }
-                }
-                changed = presents.changed() => {
-                    changed.ok()?;
-                    // The present also changes with jobs, but each tick is sent once.
-                    let Some(present) = presents.borrow_and_update().clone() else { continue };
-                    let tick = Some((present.interval.at, present.ended.is_some()));
-                    let event = Event::default().event("tick").json_data(TickBody::from(&*present));
-                    if let Ok(event) = event && tick != last {
-                        return Some((Ok(event), (presents, accepted, tick, shutdown, place)));
+                    changed = presents.changed() => {
+                        changed.ok()?;
+                        // The present also changes with jobs, but each tick is sent once.
+                        let Some(present) = presents.borrow_and_update().clone() else { continue };
+                        let tick = Some((present.interval.at, present.ended.is_some()));
+                        let event = Event::default().event("tick").json_data(TickBody::from(&*present));
+                        if let Ok(event) = event && tick != last {
+                            return Some((Ok(event), (presents, accepted, tick, shutdown, place)));
+                        }
                     }
                 }
             }
-        }
-    });
+        },
+    );
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }

@@ -40,7 +40,8 @@ pub fn page(problem: Option<String>) -> Response {
 
 /// Whether a person requests a page: programs get JSON.
 pub fn is_page(request: &Request) -> bool {
-    *request.method() == Method::GET && header_text(request.headers(), header::ACCEPT).contains("text/html")
+    *request.method() == Method::GET
+        && header_text(request.headers(), header::ACCEPT).contains("text/html")
 }
 
 #[derive(Deserialize)]
@@ -56,19 +57,35 @@ pub async fn login(
     Form(login): Form<Login>,
 ) -> Response {
     let access = Arc::clone(&site.access.borrow());
-    let Some(token) = &access.token else { return Redirect::to("/").into_response() };
+    let Some(token) = &access.token else {
+        return Redirect::to("/").into_response();
+    };
     let is_right = token.is(login.token.trim().as_bytes());
     match access.check_guess(is_right, Some(&client), &headers) {
         Ok(()) => {}
         Err(Problem::TooMany(sentence)) => return page(Some(sentence)),
         Err(_) => return page(Some("This is not the token.".into())),
     }
-    let secure = if header_text(&headers, SCHEME) == "https" { "; Secure" } else { "" };
+    let secure = if header_text(&headers, SCHEME) == "https" {
+        "; Secure"
+    } else {
+        ""
+    };
     // `/cowbell/` would not match the page at `/cowbell`.
-    let path = if site.prefix.is_empty() { "/" } else { &site.prefix };
-    let cookie =
-        format!("{}; Path={path}; Max-Age={LIFETIME_S}; HttpOnly; SameSite=Strict{secure}", cookie(token));
-    ([(header::SET_COOKIE, cookie)], Redirect::to(way_back(&headers, &site.prefix))).into_response()
+    let path = if site.prefix.is_empty() {
+        "/"
+    } else {
+        &site.prefix
+    };
+    let cookie = format!(
+        "{}; Path={path}; Max-Age={LIFETIME_S}; HttpOnly; SameSite=Strict{secure}",
+        cookie(token)
+    );
+    (
+        [(header::SET_COOKIE, cookie)],
+        Redirect::to(way_back(&headers, &site.prefix)),
+    )
+        .into_response()
 }
 
 /// A proxy's header.
@@ -76,7 +93,9 @@ const SCHEME: header::HeaderName = header::HeaderName::from_static("x-forwarded-
 
 /// The path of the page that asked, without the prefix, which the answer gets like every other.
 fn way_back<'a>(headers: &'a HeaderMap, prefix: &str) -> &'a str {
-    let asked = header_text(headers, header::REFERER).split_once("://").map_or("", |(_, rest)| rest);
+    let asked = header_text(headers, header::REFERER)
+        .split_once("://")
+        .map_or("", |(_, rest)| rest);
     let path = asked.find('/').map_or("/", |start| &asked[start..]);
     let path = path.strip_prefix(prefix).unwrap_or(path);
     // A second slash would begin the name of another host.
@@ -87,7 +106,10 @@ fn way_back<'a>(headers: &'a HeaderMap, prefix: &str) -> &'a str {
 /// The cookie's name and value.
 pub fn cookie(token: &Token) -> String {
     let mut cookie = format!("{NAME}=");
-    for byte in Sha256::new_with_prefix("cowbell cookie ").chain_update(token.bytes()).finalize() {
+    for byte in Sha256::new_with_prefix("cowbell cookie ")
+        .chain_update(token.bytes())
+        .finalize()
+    {
         let _ = write!(cookie, "{byte:02x}");
     }
     cookie
@@ -95,7 +117,10 @@ pub fn cookie(token: &Token) -> String {
 
 /// Whether a cookie of this site is right; `None` without one.
 pub fn has_cookie(headers: &HeaderMap, token: &Token) -> Option<bool> {
-    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
+    let cookies = headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|cookies| cookies.to_str().ok());
     let expected = cookie(token);
     let own = cookies
         .flat_map(|cookies| cookies.split(';').map(str::trim))

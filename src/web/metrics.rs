@@ -11,8 +11,18 @@ use crate::fleet::{self, Format};
 
 /// The last tick as OpenMetrics 1.0, or as Prometheus text 0.0.4 for clients that do not ask for OpenMetrics.
 #[utoipa::path(get, path = "/metrics", tag = "now", responses((status = 200, body = String), (status = 503, body = ProblemBody)))]
-pub async fn metrics(State(site): State<Site>, headers: HeaderMap) -> Result<impl IntoResponse, Problem> {
+pub async fn metrics(
+    State(site): State<Site>,
+    headers: HeaderMap,
+) -> Result<impl IntoResponse, Problem> {
     let format = Format::wanted(header_text(&headers, header::ACCEPT));
-    let text = fleet::metrics(site.present()?, format).map_err(|error| Problem::Inside(error.into()))?;
-    Ok(([(header::CONTENT_TYPE, format.content_type()), (header::VARY, "accept")], text))
+    let text =
+        fleet::metrics(site.present()?, format).map_err(|error| Problem::Inside(error.into()))?;
+    Ok((
+        [
+            (header::CONTENT_TYPE, format.content_type()),
+            (header::VARY, "accept"),
+        ],
+        text,
+    ))
 }

@@ -43,9 +43,9 @@ use crate::source::Reading;
 use crate::store::StoreReader;
 
 pub use api::{
-    AcknowledgeAlert, AlertBody, AlertReply, CompareBody, DeviceBody, FiguresBody, ImportedJob, JobBody,
-    JobReply, LONGEST_SILENCE, NoteJob, PhaseJob, PutJob, PutSilence, StatusBody, TestResult, VmBody,
-    VolumeBody,
+    AcknowledgeAlert, AlertBody, AlertReply, CompareBody, DeviceBody, FiguresBody, ImportedJob,
+    JobBody, JobReply, LONGEST_SILENCE, NoteJob, PhaseJob, PutJob, PutSilence, StatusBody,
+    TestResult, VmBody, VolumeBody,
 };
 pub use connections::Listener;
 pub use costs::Costs;
@@ -57,7 +57,11 @@ pub use live::MOST_STREAMS;
 const LONGEST_BODY: usize = 64 * 1024;
 
 /// All but the unreserved characters of RFC 3986.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
 /// Pages load scripts, styles and images from this site only.
 const CONTENT_POLICY: &str = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; \
@@ -113,8 +117,13 @@ pub fn router(site: Site) -> Router {
     if site.prefix.is_empty() {
         return at_root;
     }
-    let prefixed = routes.layer(map_response_with_state(Arc::clone(&site.prefix), prefix::add_prefix));
-    Router::new().nest_service(&site.prefix, finished(prefixed, &site)).fallback_service(at_root)
+    let prefixed = routes.layer(map_response_with_state(
+        Arc::clone(&site.prefix),
+        prefix::add_prefix,
+    ));
+    Router::new()
+        .nest_service(&site.prefix, finished(prefixed, &site))
+        .fallback_service(at_root)
 }
 
 /// All routes.
@@ -124,12 +133,24 @@ fn routes(site: &Site) -> Router<Site> {
     for (page, fragment, handler) in [
         ("/", "/overview", get(pages::overview::page)),
         ("/devices", "/devices/table", get(pages::devices::page)),
-        ("/devices/{name}", "/devices/{name}/now", get(pages::device::page)),
+        (
+            "/devices/{name}",
+            "/devices/{name}/now",
+            get(pages::device::page),
+        ),
         ("/volumes", "/volumes/list", get(pages::volumes::page)),
         ("/groups/{vg}", "/groups/{vg}/now", get(pages::group::page)),
-        ("/volumes/{vg}/{lv}", "/volumes/{vg}/{lv}/now", get(pages::volume::page)),
+        (
+            "/volumes/{vg}/{lv}",
+            "/volumes/{vg}/{lv}/now",
+            get(pages::volume::page),
+        ),
         ("/jobs", "/jobs/list", get(pages::jobs::page)),
-        ("/jobs/compare", "/jobs/compare/now", get(pages::compare::page)),
+        (
+            "/jobs/compare",
+            "/jobs/compare/now",
+            get(pages::compare::page),
+        ),
         ("/jobs/{id}", "/jobs/{id}/now", get(pages::job::page)),
         ("/alerts", "/alerts/list", get(pages::alerts::page)),
         ("/status", "/status/now", get(pages::status::page)),
@@ -146,7 +167,10 @@ fn routes(site: &Site) -> Router<Site> {
     let pages = whole
         .layer(map_response_with_state(site.clone(), pages::frame))
         .merge(early.layer(from_fn_with_state(site.clone(), pages::begin_early)))
-        .merge(fragments.layer(from_fn_with_state((site.clone(), Arc::default()), fragments::share)))
+        .merge(fragments.layer(from_fn_with_state(
+            (site.clone(), Arc::default()),
+            fragments::share,
+        )))
         .fallback(pages::not_found)
         .layer(map_response_with_state(site.clone(), pages::dress_problem))
         .layer(from_fn(zone::enter));
@@ -157,10 +181,22 @@ fn routes(site: &Site) -> Router<Site> {
         .route("/api/v1/volumes/{vg}/{lv}/size", get(api::size))
         .route("/api/v1/vm", get(api::vm))
         .route("/api/v1/jobs", get(api::jobs))
-        .route("/api/v1/jobs/{id}", get(api::job).put(api::put_job).delete(api::delete_job))
-        .route("/api/v1/jobs/compare", get(api::compare).merge(put_job("compare")))
-        .route("/api/v1/jobs/import", post(api::import_job).merge(put_job("import")))
-        .route("/api/v1/jobs/report", get(pages::report::report).merge(put_job("report")))
+        .route(
+            "/api/v1/jobs/{id}",
+            get(api::job).put(api::put_job).delete(api::delete_job),
+        )
+        .route(
+            "/api/v1/jobs/compare",
+            get(api::compare).merge(put_job("compare")),
+        )
+        .route(
+            "/api/v1/jobs/import",
+            post(api::import_job).merge(put_job("import")),
+        )
+        .route(
+            "/api/v1/jobs/report",
+            get(pages::report::report).merge(put_job("report")),
+        )
         .route("/api/v1/jobs/{id}/export", get(api::export_job))
         .route("/api/v1/jobs/{id}/accept", post(api::accept_job))
         .route("/api/v1/jobs/{id}/notes", post(api::note_job))
@@ -174,17 +210,27 @@ fn routes(site: &Site) -> Router<Site> {
             "/api/v1/alerts/{id}/acknowledgement",
             put(api::acknowledge_alert).delete(api::withdraw_acknowledgement),
         )
-        .route("/api/v1/silences", get(api::silences).put(api::put_silence).delete(api::end_silence))
+        .route(
+            "/api/v1/silences",
+            get(api::silences)
+                .put(api::put_silence)
+                .delete(api::end_silence),
+        )
         .route("/api/v1/series", get(api::series))
         .route("/api/v1/live", get(live::stream))
         .route("/api/v1/openapi.json", get(openapi::openapi))
         .route("/api/{*rest}", get(api::not_found))
         .route("/healthz", get(api::healthz))
         .route("/metrics", get(metrics::metrics))
-        .route(login::PATH, get(async || login::page(None)).post(login::login))
+        .route(
+            login::PATH,
+            get(async || login::page(None)).post(login::login),
+        )
         .route("/assets/{*path}", get(assets::asset))
         .method_not_allowed_fallback(api::no_such_method);
-    pages.merge(api).layer(from_fn_with_state(site.clone(), guard::check_access))
+    pages
+        .merge(api)
+        .layer(from_fn_with_state(site.clone(), guard::check_access))
 }
 
 /// With what every response has.
@@ -198,7 +244,10 @@ fn finished(routes: Router<Site>, site: &Site) -> Router {
         ))
         .layer(fixed_header(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
         .layer(fixed_header(header::REFERRER_POLICY, "same-origin"))
-        .layer(from_fn_with_state(Arc::<fragments::Texts>::default(), fragments::compare))
+        .layer(from_fn_with_state(
+            Arc::<fragments::Texts>::default(),
+            fragments::compare,
+        ))
         .layer(CompressionLayer::new())
         .layer(CatchPanicLayer::new())
         .with_state(site.clone())

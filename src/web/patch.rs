@@ -32,7 +32,9 @@ pub fn patch<'a>(old: &str, new: &'a str) -> Vec<Part<'a>> {
             at += 1;
             continue;
         };
-        let copy = copy.extended_back(old.as_bytes(), new.as_bytes(), written).at_characters(new);
+        let copy = copy
+            .extended_back(old.as_bytes(), new.as_bytes(), written)
+            .at_characters(new);
         if copy.length < LEAST {
             at += 1;
             continue;
@@ -40,7 +42,10 @@ pub fn patch<'a>(old: &str, new: &'a str) -> Vec<Part<'a>> {
         if copy.to > written {
             parts.push(Part::Text(&new[written..copy.to]));
         }
-        parts.extend([Part::Number(copy.from as i64 - copied_to as i64), Part::Number(copy.length as i64)]);
+        parts.extend([
+            Part::Number(copy.from as i64 - copied_to as i64),
+            Part::Number(copy.length as i64),
+        ]);
         (written, copied_to) = (copy.to + copy.length, copy.from + copy.length);
         at = written;
     }
@@ -61,22 +66,39 @@ struct Copy {
 impl Copy {
     fn between(old: &[u8], new: &[u8], from: usize, to: usize) -> Self {
         let pairs = old[from.min(old.len())..].iter().zip(&new[to..]);
-        Self { from, to, length: pairs.take_while(|(a, b)| a == b).count() }
+        Self {
+            from,
+            to,
+            length: pairs.take_while(|(a, b)| a == b).count(),
+        }
     }
 
     /// Also what is before it, but nothing that was written.
     fn extended_back(self, old: &[u8], new: &[u8], written: usize) -> Self {
-        let before = old[..self.from].iter().rev().zip(new[written..self.to].iter().rev());
+        let before = old[..self.from]
+            .iter()
+            .rev()
+            .zip(new[written..self.to].iter().rev());
         let more = before.take_while(|(a, b)| a == b).count();
-        Self { from: self.from - more, to: self.to - more, length: self.length + more }
+        Self {
+            from: self.from - more,
+            to: self.to - more,
+            length: self.length + more,
+        }
     }
 
     /// Without parts of characters at its ends.
     fn at_characters(self, new: &str) -> Self {
-        let end = (self.to..=self.to + self.length).rev().find(|at| new.is_char_boundary(*at));
+        let end = (self.to..=self.to + self.length)
+            .rev()
+            .find(|at| new.is_char_boundary(*at));
         let start = (self.to..=self.to + self.length).find(|at| new.is_char_boundary(*at));
         let (start, end) = (start.unwrap_or(self.to), end.unwrap_or(self.to));
-        Self { from: self.from + (start - self.to), to: start, length: end.saturating_sub(start) }
+        Self {
+            from: self.from + (start - self.to),
+            to: start,
+            length: end.saturating_sub(start),
+        }
     }
 }
 
@@ -109,7 +131,8 @@ impl<'a> Index<'a> {
             return Some(there);
         }
         if new.len() - to < GRAM {
-            return Some(there).filter(|copy| copy.length > 0 && copy.to + copy.length == new.len());
+            return Some(there)
+                .filter(|copy| copy.length > 0 && copy.to + copy.length == new.len());
         }
         let mut number = self.heads[bucket(&new[to..])];
         let mut longest: Option<Copy> = None;
@@ -162,13 +185,24 @@ mod tests {
 
     #[test]
     fn a_text_that_changed_a_little_is_a_short_patch() {
-        let line = |number: u32| format!("<text class=\"tick\" x=\"{number}\">{}</text>", number * 7919);
+        let line = |number: u32| {
+            format!(
+                "<text class=\"tick\" x=\"{number}\">{}</text>",
+                number * 7919
+            )
+        };
         let old: String = (0..1_000).map(line).collect();
         let new: String = (3..1_003).map(line).collect();
         let parts = patch(&old, &new);
         assert_eq!(applied(&old, &parts), new);
-        assert!(serde_json::to_string(&parts).unwrap().len() < 200, "{parts:?}");
-        assert_eq!(patch(&old, &old), [Part::Number(0), Part::Number(old.len() as i64)]);
+        assert!(
+            serde_json::to_string(&parts).unwrap().len() < 200,
+            "{parts:?}"
+        );
+        assert_eq!(
+            patch(&old, &old),
+            [Part::Number(0), Part::Number(old.len() as i64)]
+        );
     }
 
     proptest! {

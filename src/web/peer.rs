@@ -72,10 +72,14 @@ impl Peer {
         let peer = stream.peer_cred()?;
         let own = rustix::process::geteuid().as_raw();
         let is_member = |group: u32| {
-            peer.gid() == group || groups(stream.as_raw_fd()).is_ok_and(|groups| groups.contains(&group))
+            peer.gid() == group
+                || groups(stream.as_raw_fd()).is_ok_and(|groups| groups.contains(&group))
         };
         Ok(Self::Process(Process {
-            pid: peer.pid().and_then(|pid| u32::try_from(pid).ok()).unwrap_or_default(),
+            pid: peer
+                .pid()
+                .and_then(|pid| u32::try_from(pid).ok())
+                .unwrap_or_default(),
             user: peer.uid(),
             is_operator: [0, own].contains(&peer.uid()) || group.is_some_and(is_member),
         }))
@@ -85,7 +89,8 @@ impl Peer {
 /// The supplementary groups of the process at the other end (`SO_PEERGROUPS`).
 fn groups(socket: RawFd) -> io::Result<Vec<u32>> {
     let mut groups = vec![0_u32; MOST_GROUPS];
-    let mut length = libc::socklen_t::try_from(std::mem::size_of_val(&*groups)).map_err(io::Error::other)?;
+    let mut length =
+        libc::socklen_t::try_from(std::mem::size_of_val(&*groups)).map_err(io::Error::other)?;
     // SAFETY: the kernel writes at most `length` bytes into the vector, which outlives the call.
     let failed = unsafe {
         libc::getsockopt(
@@ -110,21 +115,33 @@ mod tests {
     #[tokio::test]
     async fn the_kernel_tells_process_user_and_groups() {
         let (one, _other) = UnixStream::pair().unwrap();
-        let Peer::Process(process) = Peer::at_control(&one, None).unwrap() else { panic!() };
+        let Peer::Process(process) = Peer::at_control(&one, None).unwrap() else {
+            panic!()
+        };
         assert_eq!(process.pid, std::process::id());
         assert_eq!(process.user, rustix::process::geteuid().as_raw());
         assert!(process.is_operator);
-        let own: Vec<u32> =
-            rustix::process::getgroups().unwrap().into_iter().map(|group| group.as_raw()).collect();
+        let own: Vec<u32> = rustix::process::getgroups()
+            .unwrap()
+            .into_iter()
+            .map(|group| group.as_raw())
+            .collect();
         assert_eq!(groups(one.as_raw_fd()).unwrap(), own);
     }
 
     #[test]
     fn only_loopback_addresses_are_this_machine() {
-        for (address, is_loopback) in
-            [("127.0.0.1", true), ("::1", true), ("::ffff:127.0.0.1", true), ("10.0.0.5", false)]
-        {
-            assert_eq!(Peer::Host(address.parse().unwrap()).is_loopback(), is_loopback, "{address}");
+        for (address, is_loopback) in [
+            ("127.0.0.1", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("10.0.0.5", false),
+        ] {
+            assert_eq!(
+                Peer::Host(address.parse().unwrap()).is_loopback(),
+                is_loopback,
+                "{address}"
+            );
         }
         assert!(!Peer::Proxy.is_loopback());
     }

@@ -18,7 +18,10 @@ const LONGEST_PAGE: usize = 64 * 1024 * 1024;
 /// Adds the prefix to the links of a response.
 pub async fn add_prefix(State(prefix): State<Arc<str>>, mut response: Response) -> Response {
     for (name, before) in [(header::LOCATION, "/"), (header::LINK, "</")] {
-        let value = response.headers().get(&name).and_then(|value| value.to_str().ok());
+        let value = response
+            .headers()
+            .get(&name)
+            .and_then(|value| value.to_str().ok());
         let rest = value.and_then(|value| value.strip_prefix(before));
         let prefixed = rest.map(|rest| before.replace('/', &prefix) + "/" + rest);
         if let Some(Ok(prefixed)) = prefixed.map(HeaderValue::try_from) {

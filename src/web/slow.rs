@@ -28,7 +28,10 @@ fn in_time(body: Body) -> Body {
         let mut rest = rest?;
         match timeout_at(until, rest.next()).await {
             Ok(part) => part.map(|part| (part, Some(rest))),
-            Err(_) => Some((Err(axum::Error::new(io::Error::from(io::ErrorKind::TimedOut))), None)),
+            Err(_) => Some((
+                Err(axum::Error::new(io::Error::from(io::ErrorKind::TimedOut))),
+                None,
+            )),
         }
     };
     Body::from_stream(unfold(Some(body.into_data_stream()), part))
@@ -49,7 +52,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_complete_body_is_unchanged() {
-        let whole = axum::body::to_bytes(in_time(Body::from("{}")), 100).await.unwrap();
+        let whole = axum::body::to_bytes(in_time(Body::from("{}")), 100)
+            .await
+            .unwrap();
         assert_eq!(&*whole, b"{}");
     }
 }

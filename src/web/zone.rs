@@ -29,36 +29,65 @@ struct Reader {
 /// Answers a request in the zone of its reader.
 pub async fn enter(request: Request, next: Next) -> Response {
     let (zone, is_on_telephone) = reader_of(request.headers());
-    let zone = zone.and_then(|name| TimeZone::get(name).ok()).unwrap_or(TimeZone::UTC);
-    READER.scope(Reader { zone, is_on_telephone }, next.run(request)).await
+    let zone = zone
+        .and_then(|name| TimeZone::get(name).ok())
+        .unwrap_or(TimeZone::UTC);
+    READER
+        .scope(
+            Reader {
+                zone,
+                is_on_telephone,
+            },
+            next.run(request),
+        )
+        .await
 }
 
 /// Keeps the reader of this request for what is answered later.
 pub fn keep<F: Future>(later: F) -> impl Future<Output = F::Output> {
-    READER.scope(Reader { zone: current(), is_on_telephone: is_on_telephone() }, later)
+    READER.scope(
+        Reader {
+            zone: current(),
+            is_on_telephone: is_on_telephone(),
+        },
+        later,
+    )
 }
 
 /// Whether the request that is answered comes from a narrow screen, as far as its browser says so.
 pub fn is_on_telephone() -> bool {
-    READER.try_with(|reader| reader.is_on_telephone).unwrap_or(false)
+    READER
+        .try_with(|reader| reader.is_on_telephone)
+        .unwrap_or(false)
 }
 
 /// The name of the zone that a reader asks for, and whether it is on a telephone.
 pub fn reader_of(headers: &HeaderMap) -> (Option<&str>, bool) {
-    let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
-    (asked(headers), agent.is_some_and(|agent| agent.contains(TELEPHONE)))
+    let agent = headers
+        .get(header::USER_AGENT)
+        .and_then(|agent| agent.to_str().ok());
+    (
+        asked(headers),
+        agent.is_some_and(|agent| agent.contains(TELEPHONE)),
+    )
 }
 
 fn asked(headers: &HeaderMap) -> Option<&str> {
-    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
-    let mut pairs =
-        cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let cookies = headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|cookies| cookies.to_str().ok());
+    let mut pairs = cookies
+        .flat_map(|cookies| cookies.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='));
     pairs.find_map(|(name, value)| (name == COOKIE).then_some(value))
 }
 
 /// Of the request that is answered; UTC outside of one.
 pub fn current() -> TimeZone {
-    READER.try_with(|reader| reader.zone.clone()).unwrap_or(TimeZone::UTC)
+    READER
+        .try_with(|reader| reader.zone.clone())
+        .unwrap_or(TimeZone::UTC)
 }
 
 /// Its name in the database of time zones.
@@ -84,9 +113,18 @@ mod tests {
     fn a_cookie_names_the_zone_among_others() {
         let mut headers = HeaderMap::new();
         assert_eq!(asked(&headers), None);
-        headers.append(header::COOKIE, "a=b; zone=Europe/Berlin; other=x".parse().unwrap());
+        headers.append(
+            header::COOKIE,
+            "a=b; zone=Europe/Berlin; other=x".parse().unwrap(),
+        );
         assert_eq!(asked(&headers), Some("Europe/Berlin"));
-        for name in ["../../etc/passwd", "/etc/passwd", "", "Nowhere/At All", "zone"] {
+        for name in [
+            "../../etc/passwd",
+            "/etc/passwd",
+            "",
+            "Nowhere/At All",
+            "zone",
+        ] {
             assert!(TimeZone::get(name).is_err(), "{name}");
         }
     }

@@ -13,7 +13,11 @@ use clap_mangen::Man;
 use jiff::Timestamp;
 
 fn main() -> io::Result<()> {
-    let folder = PathBuf::from(env::args().nth(1).expect("expected a directory to write to"));
+    let folder = PathBuf::from(
+        env::args()
+            .nth(1)
+            .expect("expected a directory to write to"),
+    );
     let (man, completions) = (folder.join("man"), folder.join("completions"));
     fs::create_dir_all(&man)?;
     fs::create_dir_all(&completions)?;
@@ -28,7 +32,9 @@ fn main() -> io::Result<()> {
 
 /// The file verbatim. roff reads `\` as an escape and `-` as a hyphen.
 fn configuration_page(date: &str) -> String {
-    let file = include_str!("cowbell.toml").replace('\\', "\\e").replace('-', "\\-");
+    let file = include_str!("cowbell.toml")
+        .replace('\\', "\\e")
+        .replace('-', "\\-");
     let version = env!("CARGO_PKG_VERSION");
     format!(
         r#".TH COWBELL.TOML 5 {date} "cowbell {version}"
@@ -51,8 +57,12 @@ names. All keys are optional. The packages install this file:
 }
 
 fn date() -> String {
-    let epoch = env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok());
-    let at = epoch.map_or(Timestamp::now(), |second| Timestamp::from_second(second).expect("a date"));
+    let epoch = env::var("SOURCE_DATE_EPOCH")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let at = epoch.map_or(Timestamp::now(), |second| {
+        Timestamp::from_second(second).expect("a date")
+    });
     at.strftime("%Y-%m-%d").to_string()
 }
 
@@ -60,8 +70,13 @@ fn date() -> String {
 fn write_pages(command: &Command, date: &str, folder: &Path) -> io::Result<()> {
     let name = command.get_display_name().unwrap_or(command.get_name());
     let mut file = fs::File::create(folder.join(format!("{name}.1")))?;
-    let man = Man::new(command.clone()).title(name.to_uppercase()).date(date);
-    man.source(concat!("cowbell ", env!("CARGO_PKG_VERSION"))).render(&mut file)?;
-    let mut shown = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
+    let man = Man::new(command.clone())
+        .title(name.to_uppercase())
+        .date(date);
+    man.source(concat!("cowbell ", env!("CARGO_PKG_VERSION")))
+        .render(&mut file)?;
+    let mut shown = command
+        .get_subcommands()
+        .filter(|subcommand| !subcommand.is_hide_set());
     shown.try_for_each(|subcommand| write_pages(subcommand, date, folder))
 }

@@ -31,11 +31,22 @@ const NOBODY: u32 = 65_534;
 /// Runs a command as another user, whose runtime directory leads to that of the tests.
 fn run_as(user: u32, daemon: &Daemon, arguments: &[&str]) -> Said {
     let folder = tempfile::tempdir().unwrap();
-    symlink(runtime_folder().join("cowbell"), folder.path().join("cowbell")).unwrap();
+    symlink(
+        runtime_folder().join("cowbell"),
+        folder.path().join("cowbell"),
+    )
+    .unwrap();
     chown(folder.path(), Some(user), None).unwrap();
     let mut command = cowbell();
-    command.args(["--listen", &format!("127.0.0.1:{}", daemon.port)]).args(arguments);
-    said(command.env("XDG_RUNTIME_DIR", folder.path()).uid(user).gid(user))
+    command
+        .args(["--listen", &format!("127.0.0.1:{}", daemon.port)])
+        .args(arguments);
+    said(
+        command
+            .env("XDG_RUNTIME_DIR", folder.path())
+            .uid(user)
+            .gid(user),
+    )
 }
 
 fn put(daemon: &Daemon, key: &str, headers: &[(&str, &str)]) -> http::Answer {
@@ -55,11 +66,20 @@ fn changes_over_http_need_the_token() {
     for (key, headers) in [
         ("remote", vec![elsewhere, BEARER, JSON]),
         ("lower", vec![elsewhere, (lower.0, &*lower.1), JSON]),
-        ("page", vec![elsewhere, ("Origin", "http://evil.example"), BEARER, JSON]),
-        ("proxied", vec![HOST, ("X-Forwarded-For", "8.8.8.8"), BEARER, JSON]),
+        (
+            "page",
+            vec![elsewhere, ("Origin", "http://evil.example"), BEARER, JSON],
+        ),
+        (
+            "proxied",
+            vec![HOST, ("X-Forwarded-For", "8.8.8.8"), BEARER, JSON],
+        ),
     ] {
         let answer = put(&daemon, key, &headers);
-        assert!([201, 202].contains(&answer.status), "{headers:?}: {answer:?}");
+        assert!(
+            [201, 202].contains(&answer.status),
+            "{headers:?}: {answer:?}"
+        );
     }
     for (headers, status) in [
         (vec![HOST, JSON], 401),
@@ -75,7 +95,10 @@ fn changes_over_http_need_the_token() {
     ] {
         let answer = put(&daemon, "refused", &headers);
         assert_eq!(answer.status, status, "{headers:?}: {answer:?}");
-        assert!(answer.sentence().len() > 20 && !answer.body.contains("0123456789"), "{answer:?}");
+        assert!(
+            answer.sentence().len() > 20 && !answer.body.contains("0123456789"),
+            "{answer:?}"
+        );
     }
     assert_eq!(daemon.json("/api/v1/jobs").as_array().unwrap().len(), 4);
     assert!(!daemon.log().contains("0123456789"), "{}", daemon.log());
@@ -89,7 +112,9 @@ fn without_a_token_only_the_control_socket_changes_things() {
         let refused = put(&daemon, "refused", &headers);
         assert_eq!(refused.status, 403, "{refused:?}");
         assert!(
-            refused.sentence().contains("set `token_file` in [changes], or use `cowbell`"),
+            refused
+                .sentence()
+                .contains("set `token_file` in [changes], or use `cowbell`"),
             "{refused:?}"
         );
     }
@@ -106,7 +131,9 @@ fn another_user_may_record_its_own_jobs_and_nothing_else() {
     let machine = Machine::new();
     let daemon = Start::watching(&machine).start();
     // 202: a busy disk has not stored it yet.
-    assert!([201, 202].contains(&http::put(daemon.port, "/api/v1/jobs/of-root", &[JSON], JOB).status));
+    assert!(
+        [201, 202].contains(&http::put(daemon.port, "/api/v1/jobs/of-root", &[JSON], JOB).status)
+    );
     let as_nobody = |arguments: &[&str]| run_as(NOBODY, &daemon, arguments);
     for arguments in [
         &["job", "delete", "1"][..],
@@ -116,15 +143,28 @@ fn another_user_may_record_its_own_jobs_and_nothing_else() {
     ] {
         let refused = as_nobody(arguments);
         assert_eq!(refused.code, Some(1), "{arguments:?}: {refused:?}");
-        assert!(refused.err.contains("user 65534 may record"), "{arguments:?}: {refused:?}");
+        assert!(
+            refused.err.contains("user 65534 may record"),
+            "{arguments:?}: {refused:?}"
+        );
     }
     let ran = as_nobody(&["run", "--name", "own", "--", "true"]);
     assert_eq!((ran.code, &*ran.err), (Some(0), ""), "{ran:?}");
     let jobs = daemon.json("/api/v1/jobs");
     let jobs = jobs.as_array().unwrap();
     assert_eq!(jobs.len(), 2, "{jobs:?}");
-    assert_eq!((&jobs[0]["name"], &jobs[0]["outcome"]), (&json!("own"), &json!("succeeded")), "{jobs:?}");
-    assert!(jobs[0]["key"].as_str().unwrap().starts_with("user:65534:run-"), "{jobs:?}");
+    assert_eq!(
+        (&jobs[0]["name"], &jobs[0]["outcome"]),
+        (&json!("own"), &json!("succeeded")),
+        "{jobs:?}"
+    );
+    assert!(
+        jobs[0]["key"]
+            .as_str()
+            .unwrap()
+            .starts_with("user:65534:run-"),
+        "{jobs:?}"
+    );
     assert_eq!(as_nobody(&["job", "list"]).code, Some(0));
 }
 
@@ -142,29 +182,43 @@ fn another_user_neither_raises_nor_clears_the_alert_of_a_backup() {
     };
     let open = || {
         let alerts = daemon.json("/api/v1/alerts");
-        let open = alerts.as_array().unwrap().iter().filter(|alert| alert["cleared_at"].is_null());
-        open.map(|alert| alert["lv"].as_str().unwrap().to_string()).collect::<Vec<_>>()
+        let open = alerts
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|alert| alert["cleared_at"].is_null());
+        open.map(|alert| alert["lv"].as_str().unwrap().to_string())
+            .collect::<Vec<_>>()
     };
     run(0, "mylvmbackup", "false");
     wait_for("the alert", || (open() == ["mylvmbackup"]).then_some(()));
     run(NOBODY, "mylvmbackup", "true");
     run(NOBODY, "holland", "false");
     run(0, "borgmatic", "false");
-    wait_for("the other alert", || (open() == ["borgmatic", "mylvmbackup"]).then_some(()));
+    wait_for("the other alert", || {
+        (open() == ["borgmatic", "mylvmbackup"]).then_some(())
+    });
     run(0, "mylvmbackup", "true");
-    wait_for("the end of the alert", || (open() == ["borgmatic"]).then_some(()));
+    wait_for("the end of the alert", || {
+        (open() == ["borgmatic"]).then_some(())
+    });
 }
 
 #[test]
 fn a_proxy_serves_the_site_under_its_prefix_to_those_who_have_the_token() {
     let (folder, config) = with_token();
     let socket = folder.path().join("http");
-    let config = format!("{config}[proxy]\nsocket = \"{}\"\nprefix = \"/cowbell\"\n", socket.display());
+    let config = format!(
+        "{config}[proxy]\nsocket = \"{}\"\nprefix = \"/cowbell\"\n",
+        socket.display()
+    );
     let machine = Machine::new();
     let daemon = Start::watching(&machine).config(&config).start();
     let ask = |method: &str, target: &str, headers: &[(&str, &str)], body: &str| {
         let mut stream = UnixStream::connect(&socket).unwrap();
-        stream.write_all(http::request(method, target, headers, body).as_bytes()).unwrap();
+        stream
+            .write_all(http::request(method, target, headers, body).as_bytes())
+            .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
@@ -172,17 +226,34 @@ fn a_proxy_serves_the_site_under_its_prefix_to_those_who_have_the_token() {
     let host = ("Host", "db1.example");
     let page = ("Accept", "text/html");
     let json = ask("GET", "/cowbell/api/v1/status", &[host], "");
-    assert!(json.starts_with("HTTP/1.1 401") && json.contains("this needs the token"), "{json}");
+    assert!(
+        json.starts_with("HTTP/1.1 401") && json.contains("this needs the token"),
+        "{json}"
+    );
     let login = ask("GET", "/cowbell/jobs", &[host, page], "");
-    assert!(login.starts_with("HTTP/1.1 401") && login.contains("action=\"/cowbell/login\""), "{login}");
+    assert!(
+        login.starts_with("HTTP/1.1 401") && login.contains("action=\"/cowbell/login\""),
+        "{login}"
+    );
     assert!(!login.contains("=\"/assets"), "{login}");
     let form = ("Content-Type", "application/x-www-form-urlencoded");
     let referer = ("Referer", "https://db1.example/cowbell/jobs");
     let wrong = ask("POST", "/cowbell/login", &[host, form], "token=wrong");
-    assert!(wrong.starts_with("HTTP/1.1 401") && wrong.contains("This is not the token."), "{wrong}");
+    assert!(
+        wrong.starts_with("HTTP/1.1 401") && wrong.contains("This is not the token."),
+        "{wrong}"
+    );
     let https = ("X-Forwarded-Proto", "https");
-    let right = ask("POST", "/cowbell/login", &[host, form, referer, https], &format!("token={TOKEN}"));
-    assert!(right.starts_with("HTTP/1.1 303") && right.contains("location: /cowbell/jobs\r\n"), "{right}");
+    let right = ask(
+        "POST",
+        "/cowbell/login",
+        &[host, form, referer, https],
+        &format!("token={TOKEN}"),
+    );
+    assert!(
+        right.starts_with("HTTP/1.1 303") && right.contains("location: /cowbell/jobs\r\n"),
+        "{right}"
+    );
     let (_, cookie) = right.split_once("set-cookie: ").unwrap();
     let (cookie, _) = cookie.split_once("\r\n").unwrap();
     assert!(
@@ -194,17 +265,29 @@ fn a_proxy_serves_the_site_under_its_prefix_to_those_who_have_the_token() {
     let jobs = ask("GET", "/cowbell/jobs", &[host, page, cookie], "");
     assert!(
         jobs.starts_with("HTTP/1.1 200")
-            && jobs
-                .contains("data-stream=\"/cowbell/api/v1/live\" data-worker=\"/cowbell/assets/stream.js\""),
+            && jobs.contains(
+                "data-stream=\"/cowbell/api/v1/live\" data-worker=\"/cowbell/assets/stream.js\""
+            ),
         "{jobs}"
     );
-    assert!(jobs.contains("href=\"/cowbell/assets/cowbell.css\"") && !jobs.contains("=\"/jobs"), "{jobs}");
+    assert!(
+        jobs.contains("href=\"/cowbell/assets/cowbell.css\"") && !jobs.contains("=\"/jobs"),
+        "{jobs}"
+    );
     let style = ask("GET", "/cowbell/assets/cowbell.css", &[host], "");
     assert!(style.starts_with("HTTP/1.1 200"), "{style}");
     for root in ["/cowbell", "/cowbell/"] {
-        assert!(ask("GET", root, &[host, page, cookie], "").starts_with("HTTP/1.1 200"), "{root}");
+        assert!(
+            ask("GET", root, &[host, page, cookie], "").starts_with("HTTP/1.1 200"),
+            "{root}"
+        );
     }
-    assert!(daemon.get("/jobs").body.contains("href=\"/assets/cowbell.css\""));
+    assert!(
+        daemon
+            .get("/jobs")
+            .body
+            .contains("href=\"/assets/cowbell.css\"")
+    );
 }
 
 #[test]
@@ -214,39 +297,72 @@ fn other_addresses_need_a_token() {
     let address = format!("0.0.0.0:{}", free_port());
     for command in ["serve", "check"] {
         let mut line = cowbell();
-        line.args([command, "--listen", &address, "--db"]).arg(folder.path().join("cowbell.db"));
+        line.args([command, "--listen", &address, "--db"])
+            .arg(folder.path().join("cowbell.db"));
         let refused = said(&mut line);
         let all = refused.out + &refused.err;
-        assert!(refused.code != Some(0) && all.contains("which needs a token: set `token_file`"), "{all}");
+        assert!(
+            refused.code != Some(0) && all.contains("which needs a token: set `token_file`"),
+            "{all}"
+        );
     }
     std::fs::write(&file, config).unwrap();
-    let check = said(cowbell().args(["check", "--listen", &address, "--config"]).arg(&file));
+    let check = said(
+        cowbell()
+            .args(["check", "--listen", &address, "--config"])
+            .arg(&file),
+    );
     assert!(check.out.contains("the token can be read"), "{check:?}");
 }
 
 #[test]
 fn an_invalid_token_ends_the_daemon_with_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
-    let (file, config) = (folder.path().join("token"), folder.path().join("cowbell.toml"));
-    std::fs::write(&config, format!("[changes]\ntoken_file = \"{}\"\n", file.display())).unwrap();
+    let (file, config) = (
+        folder.path().join("token"),
+        folder.path().join("cowbell.toml"),
+    );
+    std::fs::write(
+        &config,
+        format!("[changes]\ntoken_file = \"{}\"\n", file.display()),
+    )
+    .unwrap();
     for (text, mode, part) in [
         ("short", 0o600, "but found fewer characters"),
         (TOKEN, 0o644, "is accessible to every user: run `chmod o="),
     ] {
         std::fs::write(&file, text).unwrap();
-        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(mode))
+            .unwrap();
         let mut command = cowbell();
-        command.args(["serve", "--listen", "127.0.0.1:1", "--config"]).arg(&config);
+        command
+            .args(["serve", "--listen", "127.0.0.1:1", "--config"])
+            .arg(&config);
         let found = said(command.arg("--db").arg(folder.path().join("cowbell.db")));
-        assert_eq!((found.code, found.err.lines().count()), (Some(2), 1), "{found:?}");
-        assert!(found.err.contains(part) && !found.err.contains(TOKEN), "{found:?}");
+        assert_eq!(
+            (found.code, found.err.lines().count()),
+            (Some(2), 1),
+            "{found:?}"
+        );
+        assert!(
+            found.err.contains(part) && !found.err.contains(TOKEN),
+            "{found:?}"
+        );
         let mut check = cowbell();
-        check.args(["check", "--listen", "127.0.0.1:1", "--config"]).arg(&config);
+        check
+            .args(["check", "--listen", "127.0.0.1:1", "--config"])
+            .arg(&config);
         let check = said(check.arg("--db").arg(folder.path().join("cowbell.db")));
-        let is_said = check.out.lines().any(|line| line.starts_with("FAILS") && line.contains(part));
+        let is_said = check
+            .out
+            .lines()
+            .any(|line| line.starts_with("FAILS") && line.contains(part));
         assert!(check.code == Some(1) && is_said, "{check:?}");
         let status = said(cowbell().args(["status", "--config"]).arg(&config));
-        assert!(!status.err.contains("token"), "a query needs no token: {status:?}");
+        assert!(
+            !status.err.contains("token"),
+            "a query needs no token: {status:?}"
+        );
     }
 }
 
@@ -274,18 +390,28 @@ fn a_name_that_is_not_ours_reads_nothing() {
     let mut named = Start::watching(&machine);
     named.config = "hosts = [\"db1.example.com\"]\n".into();
     let daemon = named.start();
-    let request = "GET /api/v1/devices HTTP/1.1\r\nHost: db1.example.com\r\nConnection: close\r\n\r\n";
-    assert_eq!(http::send(daemon.port, request.as_bytes()).unwrap().status, 200);
+    let request =
+        "GET /api/v1/devices HTTP/1.1\r\nHost: db1.example.com\r\nConnection: close\r\n\r\n";
+    assert_eq!(
+        http::send(daemon.port, request.as_bytes()).unwrap().status,
+        200
+    );
 }
 
 #[test]
 fn three_hundred_idle_connections_need_little_memory() {
     let machine = Machine::new();
     let daemon = Start::watching(&machine).start();
-    let rss_mib = || daemon.json("/api/v1/status")["process"]["rss_bytes"].as_u64().unwrap() >> 20;
+    let rss_mib = || {
+        daemon.json("/api/v1/status")["process"]["rss_bytes"]
+            .as_u64()
+            .unwrap()
+            >> 20
+    };
     let before = rss_mib();
-    let _idle: Vec<_> =
-        (0..300).map(|_| std::net::TcpStream::connect(("127.0.0.1", daemon.port)).unwrap()).collect();
+    let _idle: Vec<_> = (0..300)
+        .map(|_| std::net::TcpStream::connect(("127.0.0.1", daemon.port)).unwrap())
+        .collect();
     // It is accepted after all others.
     let after = rss_mib();
     assert!(after < before + 30, "{before} MiB, then {after} MiB");
@@ -295,7 +421,12 @@ fn three_hundred_idle_connections_need_little_memory() {
 fn heads_without_end_need_little_memory() {
     let machine = Machine::new();
     let daemon = Start::watching(&machine).start();
-    let rss_mib = || daemon.json("/api/v1/status")["process"]["rss_bytes"].as_u64().unwrap() >> 20;
+    let rss_mib = || {
+        daemon.json("/api/v1/status")["process"]["rss_bytes"]
+            .as_u64()
+            .unwrap()
+            >> 20
+    };
     let before = rss_mib();
     let head = "GET / HTTP/1.1\r\nX: ".to_string() + &"x".repeat(350_000);
     let _open: Vec<_> = (0..200)
@@ -321,11 +452,18 @@ fn operators_have_the_live_stream_when_others_have_all() {
         stream.read_exact(&mut head).unwrap();
         (String::from_utf8_lossy(&head[9..]).into_owned(), stream)
     };
-    let tcp = || status(Box::new(std::net::TcpStream::connect(("127.0.0.1", daemon.port)).unwrap()));
+    let tcp = || {
+        status(Box::new(
+            std::net::TcpStream::connect(("127.0.0.1", daemon.port)).unwrap(),
+        ))
+    };
     let open: Vec<_> = (0..256).map(|_| tcp()).collect();
     assert!(open.iter().all(|(status, _)| status == "200"));
     assert_eq!(tcp().0, "503");
-    assert_eq!(status(Box::new(http::control(daemon.port).unwrap())).0, "200");
+    assert_eq!(
+        status(Box::new(http::control(daemon.port).unwrap())).0,
+        "200"
+    );
 }
 
 trait ReadWrite: Read + Write {}

@@ -16,7 +16,13 @@ static MACHINES: LazyLock<Vec<Reading>> = LazyLock::new(|| {
     let mut host = Host::new(&["sda", "sdb"]);
     let real = host.add_origin("data", &["sda", "sdb"], 614_400);
     host.add_snapshot("snap", &real, &["sdb"], 130_000, "snapshot 13000/130000 16");
-    let pool = host.add("pool", "tpool", &["sda"], 131_072, "thin-pool 1 112/1024 162/1024 - rw - -");
+    let pool = host.add(
+        "pool",
+        "tpool",
+        &["sda"],
+        131_072,
+        "thin-pool 1 112/1024 162/1024 - rw - -",
+    );
     host.layer("pool", "tpool").table = Some("253:1 253:2 128 0 0".into());
     host.add("thin", "", &[&pool], 409_600, "thin 20736 64127");
     let small = reading(
@@ -27,7 +33,9 @@ static MACHINES: LazyLock<Vec<Reading>> = LazyLock::new(|| {
             (Part::Dm, ReadResult::Text(host.device_mapper())),
         ],
     );
-    let captured = Captured::all().iter().map(|machine| machine.reading.clone());
+    let captured = Captured::all()
+        .iter()
+        .map(|machine| machine.reading.clone());
     captured.chain([small]).collect()
 });
 
@@ -65,7 +73,9 @@ fn apply(reading: &mut Reading, damage: &Damage, text: usize, line: usize, place
         ReadResult::Text(content) => content.lines().cycle().nth(place % 100).map(String::from),
         ReadResult::Error(_) => None,
     });
-    let Some(index) = text.checked_rem(reading.texts.len()) else { return };
+    let Some(index) = text.checked_rem(reading.texts.len()) else {
+        return;
+    };
     if matches!(damage, Damage::IsGone) {
         reading.texts.remove(index);
         return;
@@ -74,9 +84,13 @@ fn apply(reading: &mut Reading, damage: &Damage, text: usize, line: usize, place
     if let Damage::Result(content) = damage {
         text.result = content.clone();
     }
-    let ReadResult::Text(content) = &mut text.result else { return };
+    let ReadResult::Text(content) = &mut text.result else {
+        return;
+    };
     let mut lines: Vec<String> = content.lines().map(String::from).collect();
-    let Some(line) = line.checked_rem(lines.len()) else { return };
+    let Some(line) = line.checked_rem(lines.len()) else {
+        return;
+    };
     match damage {
         Damage::Word(word) => lines[line] = with_word(&lines[line], word, place),
         Damage::Letter(letter) => lines[line] = with_letter(&lines[line], *letter, place),
@@ -91,10 +105,16 @@ fn apply(reading: &mut Reading, damage: &Damage, text: usize, line: usize, place
 
 /// The line with another word at this place; words end at whatever may end one in any of the texts.
 fn with_word(line: &str, word: &str, place: usize) -> String {
-    let mut parts: Vec<&str> =
-        line.split_inclusive(|letter: char| !letter.is_alphanumeric() && letter != '_').collect();
-    let Some(place) = place.checked_rem(parts.len()) else { return word.into() };
-    let end = parts[place].chars().last().filter(|letter| !letter.is_alphanumeric());
+    let mut parts: Vec<&str> = line
+        .split_inclusive(|letter: char| !letter.is_alphanumeric() && letter != '_')
+        .collect();
+    let Some(place) = place.checked_rem(parts.len()) else {
+        return word.into();
+    };
+    let end = parts[place]
+        .chars()
+        .last()
+        .filter(|letter| !letter.is_alphanumeric());
     let word = word.to_string() + &end.map(String::from).unwrap_or_default();
     parts[place] = &word;
     parts.concat()
@@ -114,9 +134,14 @@ fn look_at(interval: &Interval) {
     for (volume, state) in interval.volumes() {
         let fills = [state.fill, state.metadata, state.sync];
         for fill in fills.into_iter().flatten() {
-            assert!((0.0..=100.0).contains(&fill.percent()) || fill.used > fill.total, "{volume:?} {fill:?}");
+            assert!(
+                (0.0..=100.0).contains(&fill.percent()) || fill.used > fill.total,
+                "{volume:?} {fill:?}"
+            );
         }
-        interval.copying(volume).and_then(|copying| copying.write_cost());
+        interval
+            .copying(volume)
+            .and_then(|copying| copying.write_cost());
     }
     for device in &interval.topology.devices {
         interval.share(device);
@@ -130,9 +155,15 @@ fn layers_that_go_round_in_circles_have_an_end() {
     host.add("itself", "", &["dm-0", "sda"], 8_192, "linear ");
     host.add("one", "", &["dm-2"], 8_192, "linear ");
     host.add("other", "real", &["dm-1", "sda"], 8_192, "linear ");
-    let texts =
-        [(Part::Diskstats, host.diskstats()), (Part::Sysfs, host.names()), (Part::Dm, host.device_mapper())];
-    let texts = texts.into_iter().map(|(part, text)| (part, ReadResult::Text(text))).collect();
+    let texts = [
+        (Part::Diskstats, host.diskstats()),
+        (Part::Sysfs, host.names()),
+        (Part::Dm, host.device_mapper()),
+    ];
+    let texts = texts
+        .into_iter()
+        .map(|(part, text)| (part, ReadResult::Text(text)))
+        .collect();
     let interval = Observer::default().observe(&reading(0.0, texts));
     for lv in ["itself", "one"] {
         assert_eq!(volume(&interval, lv).0.pvs, ["sda"], "{lv}");

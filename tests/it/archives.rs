@@ -16,20 +16,34 @@ use tempfile::TempDir;
 use crate::daemon::{Daemon, Said, Start, cowbell, free_port, said};
 use crate::machine::Machine;
 
-const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/mariadb-10.11.19.tar.gz");
+const FIXTURE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/fixtures/mariadb-10.11.19.tar.gz"
+);
 const OLD: &str = "backup/t/old.ibd";
 const PAGE: u64 = 16 * 1024;
 
 /// The unpacked fixture.
 fn unpacked() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    sh(folder.path(), &format!("mkdir data && tar -xzf {FIXTURE} -C data"));
+    sh(
+        folder.path(),
+        &format!("mkdir data && tar -xzf {FIXTURE} -C data"),
+    );
     folder
 }
 
 fn sh(folder: &Path, script: &str) {
-    let output = Command::new("bash").args(["-ec", script]).current_dir(folder).output().unwrap();
-    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new("bash")
+        .args(["-ec", script])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{script}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// An archive of the changed fixture, made by this script in its folder.
@@ -52,7 +66,11 @@ fn certificate(path: &Path) -> Value {
     let found = said(cowbell().args(["verify-archive", "--json"]).arg(path));
     assert_eq!(found.err, "", "{found:?}");
     let certificate: Value = serde_json::from_str(&found.out).unwrap();
-    let code = if certificate["verdict"] == "sound" { 0 } else { 1 };
+    let code = if certificate["verdict"] == "sound" {
+        0
+    } else {
+        1
+    };
     assert_eq!(found.code, Some(code), "{found:?}");
     let beside = fs::read_to_string(format!("{}.cowbell.json", path.display())).unwrap();
     assert_eq!(beside, found.out);
@@ -67,9 +85,15 @@ fn is_sound(path: &Path) -> Value {
 
 fn is_damaged(path: &Path, finding: &str) -> Value {
     let certificate = certificate(path);
-    assert_eq!(certificate["verdict"], "damaged", "expected {finding:?}: {certificate:#}");
+    assert_eq!(
+        certificate["verdict"], "damaged",
+        "expected {finding:?}: {certificate:#}"
+    );
     let findings = certificate["findings"]["list"].to_string();
-    assert!(findings.contains(finding), "expected {finding:?}: {findings}");
+    assert!(
+        findings.contains(finding),
+        "expected {finding:?}: {findings}"
+    );
     certificate
 }
 
@@ -82,7 +106,11 @@ fn zeroed(file: &Path, from: u64) {
 }
 
 fn flipped(file: &Path, at: u64) {
-    let file = fs::OpenOptions::new().read(true).write(true).open(file).unwrap();
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(file)
+        .unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, at).unwrap();
     file.write_all_at(&[byte[0] ^ 4], at).unwrap();
@@ -95,7 +123,12 @@ fn a_whole_archive_is_sound_whatever_compressed_it() {
         String::from_utf8(output.stdout).unwrap()[..64].to_string()
     };
     for program in ["cat", "gzip", "zstd", "xz", "bzip2", "lz4", "lzop"] {
-        if Command::new(program).arg("--version").stdin(Stdio::null()).output().is_err() {
+        if Command::new(program)
+            .arg("--version")
+            .stdin(Stdio::null())
+            .output()
+            .is_err()
+        {
             eprintln!("skipped: {program} is not installed");
             continue;
         }
@@ -103,7 +136,11 @@ fn a_whole_archive_is_sound_whatever_compressed_it() {
         let (_folder, path) = archive(|_| {}, &script);
         let found = is_sound(&path);
         let figures = &found["figures"];
-        assert_eq!((&figures["files"], &figures["innodb_files"]), (&json!(10), &json!(4)), "{program}");
+        assert_eq!(
+            (&figures["files"], &figures["innodb_files"]),
+            (&json!(10), &json!(4)),
+            "{program}"
+        );
         assert_eq!(
             (&figures["pages_checked"], &figures["pages_broken"]),
             (&json!(40), &json!(0)),
@@ -111,7 +148,10 @@ fn a_whole_archive_is_sound_whatever_compressed_it() {
         );
         assert_eq!(found["sha256"], sums(&path), "{program}");
         let notes = found["notes"]["list"].to_string();
-        assert!(notes.contains("new.ibd (96.0 KiB) begins with zeros"), "{notes}");
+        assert!(
+            notes.contains("new.ibd (96.0 KiB) begins with zeros"),
+            "{notes}"
+        );
         if program != "cat" {
             let bytes = fs::read(&path).unwrap();
             fs::write(&path, &bytes[..bytes.len() * 2 / 3]).unwrap();
@@ -127,9 +167,14 @@ fn every_format_of_tar_is_read() {
         fs::create_dir_all(data.join("backup").join(&long)).unwrap();
         fs::write(data.join("backup").join(&long).join("file"), "text").unwrap();
     };
-    for format in
-        ["gnu", "oldgnu", "pax", "gnu -S", "pax -S --sparse-version=1.0", "pax -S --sparse-version=0.1"]
-    {
+    for format in [
+        "gnu",
+        "oldgnu",
+        "pax",
+        "gnu -S",
+        "pax -S --sparse-version=1.0",
+        "pax -S --sparse-version=0.1",
+    ] {
         let script = format!("tar -C data --format={format} -cf archive backup backup-pos");
         let (_folder, path) = archive(change, &script);
         let found = is_sound(&path);
@@ -150,17 +195,47 @@ fn zeros_in_place_of_data_are_found() {
         let (_folder, path) = archive(|data| zeroed(&data.join(file), from), GZIPPED);
         is_damaged(&path, finding);
     };
-    check(OLD, 0, "old.ibd (288 KiB) begins with zeros: tar could not read it");
-    check(OLD, 5 * PAGE, "old.ibd is zero from byte 81920 to its end, with 12 pages in use");
-    check(OLD, 5 * PAGE + 512, "old.ibd is zero from byte 82432, in the middle of a page, to its end");
-    check("backup/t/paged.ibd", 5 * PAGE, "paged.ibd is zero from byte 81920 to its end");
-    check("backup/t/zipped.ibd", 6 * 8192, "zipped.ibd is zero from byte 49152 to its end");
+    check(
+        OLD,
+        0,
+        "old.ibd (288 KiB) begins with zeros: tar could not read it",
+    );
+    check(
+        OLD,
+        5 * PAGE,
+        "old.ibd is zero from byte 81920 to its end, with 12 pages in use",
+    );
+    check(
+        OLD,
+        5 * PAGE + 512,
+        "old.ibd is zero from byte 82432, in the middle of a page, to its end",
+    );
+    check(
+        "backup/t/paged.ibd",
+        5 * PAGE,
+        "paged.ibd is zero from byte 81920 to its end",
+    );
+    check(
+        "backup/t/zipped.ibd",
+        6 * 8192,
+        "zipped.ibd is zero from byte 49152 to its end",
+    );
     check("backup/t/new.frm", 0, "new.frm contains only zeros");
     check("backup/ib_logfile0", 0, "the redo log, begins with zeros");
-    check("backup/ib_logfile0", 12_288, "the redo log, is zero before its end");
+    check(
+        "backup/ib_logfile0",
+        12_288,
+        "the redo log, is zero before its end",
+    );
     // The new file's content is lost if the log is.
-    let (_folder, path) = archive(|data| fs::remove_file(data.join("backup/ib_logfile0")).unwrap(), GZIPPED);
-    is_damaged(&path, "new.ibd (96.0 KiB) begins with zeros: tar could not read it");
+    let (_folder, path) = archive(
+        |data| fs::remove_file(data.join("backup/ib_logfile0")).unwrap(),
+        GZIPPED,
+    );
+    is_damaged(
+        &path,
+        "new.ibd (96.0 KiB) begins with zeros: tar could not read it",
+    );
 }
 
 #[test]
@@ -173,15 +248,25 @@ fn zeros_that_may_be_there_are_none_of_the_damage() {
 #[test]
 fn many_zeros_that_the_redo_log_may_have_leave_it_open() {
     let grown = |data: &Path| {
-        let file = fs::OpenOptions::new().write(true).open(data.join("backup/t/new.ibd")).unwrap();
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .open(data.join("backup/t/new.ibd"))
+            .unwrap();
         file.set_len(8 << 20).unwrap();
     };
     let (_folder, path) = archive(grown, GZIPPED);
     let found = said(cowbell().args(["verify-archive", "--json"]).arg(&path));
     let certificate: Value = serde_json::from_str(&found.out).unwrap();
-    assert_eq!((found.code, &certificate["verdict"]), (Some(2), &json!("unknown")), "{found:?}");
+    assert_eq!(
+        (found.code, &certificate["verdict"]),
+        (Some(2), &json!("unknown")),
+        "{found:?}"
+    );
     let doubts = certificate["doubts"]["list"].to_string();
-    assert!(doubts.contains("new.ibd (8.00 MiB) begins with zeros"), "{doubts}");
+    assert!(
+        doubts.contains("new.ibd (8.00 MiB) begins with zeros"),
+        "{doubts}"
+    );
     assert!(verified(&path).out.contains("restore it to be sure"));
 }
 
@@ -192,11 +277,17 @@ fn one_broken_page_may_be_repaired_and_many_may_not() {
     };
     let (_folder, path) = archive(break_pages(1), GZIPPED);
     let notes = is_sound(&path)["notes"]["list"].to_string();
-    assert!(notes.contains("old.ibd has 1 broken page, the first at byte 0."), "{notes}");
+    assert!(
+        notes.contains("old.ibd has 1 broken page, the first at byte 0."),
+        "{notes}"
+    );
     let (_folder, path) = archive(break_pages(17), GZIPPED);
     is_damaged(&path, "old.ibd has 17 broken pages, the first at byte 0.");
     let shorter = |data: &Path| {
-        let file = fs::OpenOptions::new().write(true).open(data.join(OLD)).unwrap();
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .open(data.join(OLD))
+            .unwrap();
         file.set_len(10 * PAGE).unwrap();
     };
     let (_folder, path) = archive(shorter, GZIPPED);
@@ -206,7 +297,10 @@ fn one_broken_page_may_be_repaired_and_many_may_not() {
 #[test]
 fn an_archive_without_data_is_damaged() {
     let (_folder, path) = archive(|_| {}, "tar -C data -czf archive backup-pos");
-    is_damaged(&path, "only mylvmbackup's own files and none of the database: is its `relpath` right?");
+    is_damaged(
+        &path,
+        "only mylvmbackup's own files and none of the database: is its `relpath` right?",
+    );
     let (_folder, path) = archive(|_| {}, "tar -czf archive -T /dev/null");
     is_damaged(&path, "The archive has no files.");
     let (_folder, path) = archive(|_| {}, "> archive");
@@ -218,12 +312,19 @@ fn an_archive_without_data_is_damaged() {
 #[test]
 fn a_stream_that_breaks_off_is_damaged() {
     for (cut, finding) in [
-        ("head -c 3000000", "ends within backup/ib_logfile0, of which"),
+        (
+            "head -c 3000000",
+            "ends within backup/ib_logfile0, of which",
+        ),
         // The header of ib_logfile0 follows that of `backup/`.
-        ("head -c 512", "The tar archive ends after 512 bytes without the blocks of zeros at its end"),
+        (
+            "head -c 512",
+            "The tar archive ends after 512 bytes without the blocks of zeros at its end",
+        ),
         ("head -c 700", "The tar archive ends after 700 bytes"),
     ] {
-        let script = format!("tar --sort=name -C data -cf - backup backup-pos | {cut} | gzip > archive");
+        let script =
+            format!("tar --sort=name -C data -cf - backup backup-pos | {cut} | gzip > archive");
         let (_folder, path) = archive(|_| {}, &script);
         is_damaged(&path, finding);
     }
@@ -257,8 +358,17 @@ fn bytes_that_gzip_ignores_are_no_damage() {
 /// tar, which waits for its reader in the middle of this file.
 fn tar_in_the_middle_of(file: &Path) -> (std::process::Child, Vec<u8>) {
     let mut command = Command::new("tar");
-    command.arg("-C").arg(file.parent().unwrap()).arg("-cf").arg("-").arg(file.file_name().unwrap());
-    let mut tar = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    command
+        .arg("-C")
+        .arg(file.parent().unwrap())
+        .arg("-cf")
+        .arg("-")
+        .arg(file.file_name().unwrap());
+    let mut tar = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let mut first = vec![0; 512];
     tar.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
     // It fills the pipe, and then sleeps.
@@ -270,16 +380,26 @@ fn tar_in_the_middle_of(file: &Path) -> (std::process::Child, Vec<u8>) {
 fn a_real_tar_that_is_killed_or_cannot_read_on_leaves_a_damaged_archive() {
     let folder = unpacked();
     let file = folder.path().join("data").join(OLD);
-    for (is_killed, finding) in
-        [(true, "ends within old.ibd, of which"), (false, "old.ibd is zero from byte")]
-    {
+    for (is_killed, finding) in [
+        (true, "ends within old.ibd, of which"),
+        (false, "old.ibd is zero from byte"),
+    ] {
         let (mut tar, mut bytes) = tar_in_the_middle_of(&file);
         if is_killed {
             tar.kill().unwrap();
         } else {
-            fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(5 * PAGE).unwrap();
+            fs::OpenOptions::new()
+                .write(true)
+                .open(&file)
+                .unwrap()
+                .set_len(5 * PAGE)
+                .unwrap();
         }
-        tar.stdout.as_mut().unwrap().read_to_end(&mut bytes).unwrap();
+        tar.stdout
+            .as_mut()
+            .unwrap()
+            .read_to_end(&mut bytes)
+            .unwrap();
         assert!(!tar.wait().unwrap().success());
         let path = folder.path().join("archive");
         fs::write(&path, bytes).unwrap();
@@ -306,9 +426,19 @@ fn what_cannot_be_judged_has_its_own_exit_status() {
     fs::write(&path, "text ".repeat(1000)).unwrap();
     check("its content is not a tar archive");
     sh(folder.path(), "echo text | xz > file");
-    let found = said(cowbell().arg("verify-archive").arg(&path).env("PATH", folder.path()));
+    let found = said(
+        cowbell()
+            .arg("verify-archive")
+            .arg(&path)
+            .env("PATH", folder.path()),
+    );
     assert_eq!(found.code, Some(2), "{found:?}");
-    assert!(found.err.contains("not installed: apt-get install xz-utils"), "{found:?}");
+    assert!(
+        found
+            .err
+            .contains("not installed: apt-get install xz-utils"),
+        "{found:?}"
+    );
     fs::remove_file(&path).unwrap();
     sh(folder.path(), "mkfifo file");
     check("is not a regular file");
@@ -320,7 +450,8 @@ fn only_a_certificate_is_replaced() {
     is_sound(&path);
     is_sound(&path);
     let beside = folder.path().join("archive.cowbell.json");
-    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&beside).unwrap().permissions());
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&beside).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o640);
     for text in ["{}", "", "my notes"] {
         fs::write(&beside, text).unwrap();
@@ -332,7 +463,11 @@ fn only_a_certificate_is_replaced() {
         );
         assert_eq!(fs::read_to_string(&beside).unwrap(), text);
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "no other file remains");
+    assert_eq!(
+        fs::read_dir(folder.path()).unwrap().count(),
+        3,
+        "no other file remains"
+    );
 }
 
 #[test]
@@ -358,11 +493,18 @@ fn an_archive_that_grows_is_not_judged() {
 fn watching() -> (Machine, Daemon) {
     let machine = Machine::new();
     let root = machine.root().to_str().unwrap().to_string();
-    (machine, Start::with(&["serve", "--interval", "60s", "--root", &root]).start())
+    (
+        machine,
+        Start::with(&["serve", "--interval", "60s", "--root", &root]).start(),
+    )
 }
 
 fn on(daemon: &Daemon, arguments: &[&str]) -> Said {
-    said(cowbell().args(arguments).args(["--listen", &format!("127.0.0.1:{}", daemon.port)]))
+    said(
+        cowbell()
+            .args(arguments)
+            .args(["--listen", &format!("127.0.0.1:{}", daemon.port)]),
+    )
 }
 
 #[test]
@@ -376,18 +518,33 @@ fn a_damaged_archive_makes_a_success_untrustworthy_and_a_sound_one_changes_nothi
 
     on(&daemon, &["job", "start", "nightly"]);
     on(&daemon, &["job", "stop", "nightly"]);
-    assert_eq!(on(&daemon, &["verify-archive", good, "--job", "nightly"]).code, Some(0));
+    assert_eq!(
+        on(&daemon, &["verify-archive", good, "--job", "nightly"]).code,
+        Some(0)
+    );
     assert_eq!((outcome(1), alerts()), (json!("succeeded"), 0));
     let shown = on(&daemon, &["job", "show", "1"]).out;
-    assert!(shown.contains(&format!("Archive {good} was read through at ")), "{shown}");
-    assert!(shown.contains(" UTC: sound, 10 files, 5.66 MiB."), "{shown}");
-    assert!(shown.contains(&format!("Certificate: {good}.cowbell.json")), "{shown}");
+    assert!(
+        shown.contains(&format!("Archive {good} was read through at ")),
+        "{shown}"
+    );
+    assert!(
+        shown.contains(" UTC: sound, 10 files, 5.66 MiB."),
+        "{shown}"
+    );
+    assert!(
+        shown.contains(&format!("Certificate: {good}.cowbell.json")),
+        "{shown}"
+    );
 
     let found = on(&daemon, &["verify-archive", bad, "--job", "1"]);
     assert_eq!((found.code, &*found.err), (Some(1), ""), "{found:?}");
     assert_eq!((outcome(1), alerts()), (json!("untrustworthy"), 1));
     let shown = on(&daemon, &["job", "show", "1"]).out;
-    assert!(shown.contains("nightly: untrustworthy, its archive is damaged"), "{shown}");
+    assert!(
+        shown.contains("nightly: untrustworthy, its archive is damaged"),
+        "{shown}"
+    );
     assert!(shown.contains(": damaged, 10 files"), "{shown}");
     let page = daemon.get("/jobs/1").body;
     assert!(page.contains("its archive is damaged"), "{page}");
@@ -402,7 +559,10 @@ fn a_damaged_archive_makes_a_success_untrustworthy_and_a_sound_one_changes_nothi
         found.code == Some(2) && found.err.contains("has another archive, which is damaged"),
         "{found:?}"
     );
-    assert_eq!(daemon.json("/api/v1/jobs/1")["certificate"]["verdict"], "damaged");
+    assert_eq!(
+        daemon.json("/api/v1/jobs/1")["certificate"]["verdict"],
+        "damaged"
+    );
 
     // In a hook, the job is still running.
     on(&daemon, &["job", "start", "running"]);
@@ -425,6 +585,9 @@ fn without_a_daemon_the_archive_is_judged_all_the_same() {
     let path = path.to_str().unwrap();
     let found = said(cowbell().args(["verify-archive", path, "--job", "1", "--listen", &listen]));
     assert_eq!(found.code, Some(2), "its job does not know it: {found:?}");
-    assert!(found.out.starts_with("sound: ") && found.err.contains("no daemon answers"), "{found:?}");
+    assert!(
+        found.out.starts_with("sound: ") && found.err.contains("no daemon answers"),
+        "{found:?}"
+    );
     assert_eq!(found.err.lines().count(), 1, "{found:?}");
 }

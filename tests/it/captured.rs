@@ -20,9 +20,13 @@ pub struct Captured {
 /// Every folder of a machine, so that a new one needs no line here.
 static ALL: LazyLock<Vec<Captured>> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut all: Vec<Captured> =
-        entries.filter(|path| path.join("diskstats").exists()).map(Captured::of).collect();
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut all: Vec<Captured> = entries
+        .filter(|path| path.join("diskstats").exists())
+        .map(Captured::of)
+        .collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     assert!(!all.is_empty());
     all
@@ -43,8 +47,8 @@ pub struct Row {
 }
 
 const COLUMNS: [&str; 15] = [
-    "LV", "VG", "Attr", "LSize", "Pool", "Origin", "Data%", "Meta%", "Move", "Log", "Cpy%Sync", "Convert",
-    "LV UUID", "Data%", "Meta%",
+    "LV", "VG", "Attr", "LSize", "Pool", "Origin", "Data%", "Meta%", "Move", "Log", "Cpy%Sync",
+    "Convert", "LV UUID", "Data%", "Meta%",
 ];
 
 impl Captured {
@@ -54,14 +58,21 @@ impl Captured {
 
     /// Those with LVM.
     pub fn with_volumes() -> Vec<&'static Self> {
-        let all: Vec<&Self> = ALL.iter().filter(|machine| machine.path("lvs").exists()).collect();
+        let all: Vec<&Self> = ALL
+            .iter()
+            .filter(|machine| machine.path("lvs").exists())
+            .collect();
         assert!(!all.is_empty());
         all
     }
 
     fn of(folder: PathBuf) -> Self {
         let name = folder.file_name().unwrap().to_str().unwrap().into();
-        let mut machine = Self { name, folder, reading: reading(0.0, Vec::new()) };
+        let mut machine = Self {
+            name,
+            folder,
+            reading: reading(0.0, Vec::new()),
+        };
         machine.reading = machine.read();
         machine
     }
@@ -75,7 +86,8 @@ impl Captured {
     }
 
     fn needed(&self, name: &str) -> String {
-        self.file(name).unwrap_or_else(|| panic!("{} has no {name}", self.name))
+        self.file(name)
+            .unwrap_or_else(|| panic!("{} has no {name}", self.name))
     }
 
     fn read(&self) -> Reading {
@@ -86,13 +98,25 @@ impl Captured {
             (Part::Pressure, self.file("pressure-io")),
             (Part::Sysfs, self.sysfs()),
             (Part::Mounts, self.file("mountinfo")),
-            (Part::Dm, self.path("dmsetup-status").exists().then(|| self.device_mapper())),
+            (
+                Part::Dm,
+                self.path("dmsetup-status")
+                    .exists()
+                    .then(|| self.device_mapper()),
+            ),
             (Part::Lvm, self.file("fullreport.json")),
-            (Part::LvmConfig, self.file("lvmconfig.txt").map(|text| text + "\ndmeventd=absent\n")),
+            (
+                Part::LvmConfig,
+                self.file("lvmconfig.txt")
+                    .map(|text| text + "\ndmeventd=absent\n"),
+            ),
         ];
         reading(
             0.0,
-            files.into_iter().filter_map(|(part, text)| Some((part, ReadResult::Text(text?)))).collect(),
+            files
+                .into_iter()
+                .filter_map(|(part, text)| Some((part, ReadResult::Text(text?))))
+                .collect(),
         )
     }
 
@@ -102,7 +126,10 @@ impl Captured {
         let root = TempDir::new().unwrap();
         for line in captured.lines() {
             let (path, value) = line.split_once('\t').unwrap_or_else(|| panic!("{line:?}"));
-            let path = root.path().join("sys/class/block").join(path.strip_prefix("/sys/block/").unwrap());
+            let path = root
+                .path()
+                .join("sys/class/block")
+                .join(path.strip_prefix("/sys/block/").unwrap());
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, value.trim_end().to_string() + "\n").unwrap();
         }
@@ -115,7 +142,9 @@ impl Captured {
             let text = self.needed(&format!("dmsetup-{word}"));
             let lines = text.lines().filter_map(|line| line.split_once(": "));
             let lines = lines.filter(|(name, rest)| *name == of && keep(rest));
-            lines.map(|(_, rest)| format!("\t{word} {rest}\n")).collect()
+            lines
+                .map(|(_, rest)| format!("\t{word} {rest}\n"))
+                .collect()
         };
         let mut text = String::new();
         for line in self.needed("dmsetup-info").lines() {
@@ -124,7 +153,9 @@ impl Captured {
             };
             text += &format!("{major}:{minor}\t{name}\t{uuid}\tactive\n");
             text += &lines_of("status", name, |_| true);
-            text += &lines_of("table", name, |rest| rest.split(' ').nth(2) == Some("thin-pool"));
+            text += &lines_of("table", name, |rest| {
+                rest.split(' ').nth(2) == Some("thin-pool")
+            });
         }
         text
     }
@@ -142,7 +173,11 @@ fn columns(header: &str) -> Vec<(usize, usize)> {
     let mut starts = Vec::new();
     for name in COLUMNS {
         let from = starts.last().map_or(0, |start| start + 1);
-        starts.push(from + header[from..].find(name).unwrap_or_else(|| panic!("no {name} in {header:?}")));
+        starts.push(
+            from + header[from..]
+                .find(name)
+                .unwrap_or_else(|| panic!("no {name} in {header:?}")),
+        );
     }
     let ends = starts.iter().skip(1).copied().chain([usize::MAX]);
     starts.iter().copied().zip(ends).collect()
@@ -166,6 +201,10 @@ fn row(line: &str, columns: &[(usize, usize)]) -> Row {
         metadata: number(7),
         sync: number(10),
     };
-    assert_eq!((row.data, row.metadata), (number(13), number(14)), "the columns are found: {line:?}");
+    assert_eq!(
+        (row.data, row.metadata),
+        (number(13), number(14)),
+        "the columns are found: {line:?}"
+    );
     row
 }

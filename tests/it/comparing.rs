@@ -37,7 +37,8 @@ fn experiment() -> (Tape, Daemon) {
     let others = [("", 10)];
     for (number, (variant, mib)) in RUNS.iter().chain(&others).enumerate() {
         for second in 0..RUN + PAUSE {
-            let at = BEGIN + SignedDuration::from_secs((number as u64 * (RUN + PAUSE) + second) as i64);
+            let at =
+                BEGIN + SignedDuration::from_secs((number as u64 * (RUN + PAUSE) + second) as i64);
             let done = Done::sectors(read, 0);
             let reading = tape.tick(Snapshot::Absent, done, done);
             assert_eq!(reading.at, at);
@@ -65,14 +66,23 @@ fn mark(number: usize, variant: &str, ended_at: jiff::Timestamp) -> JobCommand {
         name: "dd".into(),
         label,
         started_at: ended_at - SignedDuration::from_secs(RUN as i64),
-        end: Some(MarkEnd { at: ended_at, succeeded: number != 3, status: None }),
+        end: Some(MarkEnd {
+            at: ended_at,
+            succeeded: number != 3,
+            status: None,
+        }),
         process: None,
     })
 }
 
 fn job(daemon: &Daemon, arguments: &[&str]) -> Said {
     let listen = format!("127.0.0.1:{}", daemon.port);
-    said(cowbell().arg("job").args(arguments).args(["--listen", &listen]))
+    said(
+        cowbell()
+            .arg("job")
+            .args(arguments)
+            .args(["--listen", &listen]),
+    )
 }
 
 fn has(text: &str, parts: &[&str]) {
@@ -83,7 +93,9 @@ fn has(text: &str, parts: &[&str]) {
 
 fn row<'a>(body: &'a Value, figure: &str) -> &'a Value {
     let rows = body["comparison"]["rows"].as_array().unwrap();
-    rows.iter().find(|row| row["figure"] == figure).unwrap_or_else(|| panic!("{figure} in {body:#}"))
+    rows.iter()
+        .find(|row| row["figure"] == figure)
+        .unwrap_or_else(|| panic!("{figure} in {body:#}"))
 }
 
 #[test]
@@ -99,29 +111,64 @@ fn a_set_is_compared_by_its_variants() {
     assert_eq!(names, ["64k", "4k"]);
     let speed = row(&body, "read speed mean");
     let mib = |value: &Value| value.as_f64().unwrap() / f64::from(1 << 20);
-    assert_eq!(mib(&speed["cells"][0]["moments"]["mean"]).round(), 36.0, "{speed:#}");
+    assert_eq!(
+        mib(&speed["cells"][0]["moments"]["mean"]).round(),
+        36.0,
+        "{speed:#}"
+    );
     assert_eq!(speed["cells"][1]["moments"]["n"], 5);
     assert_eq!(speed["cells"][1]["ratio"]["difference"], "larger");
-    assert!(speed["cells"][1]["ratio"]["bounds"]["low"].as_f64().unwrap() > 1.0);
-    has(&body["sentences"].to_string(), &["Run 1 (job 1), the first of 64k, was much slower"]);
-    assert_eq!(row(&body, "duration")["cells"][1]["ratio"]["difference"], "not_seen");
+    assert!(
+        speed["cells"][1]["ratio"]["bounds"]["low"]
+            .as_f64()
+            .unwrap()
+            > 1.0
+    );
+    has(
+        &body["sentences"].to_string(),
+        &["Run 1 (job 1), the first of 64k, was much slower"],
+    );
+    assert_eq!(
+        row(&body, "duration")["cells"][1]["ratio"]["difference"],
+        "not_seen"
+    );
 }
 
 #[test]
 fn figures_that_are_zero_everywhere_are_left_out_for_people_alone() {
     let (_tape, daemon) = experiment();
     let body = daemon.json("/api/v1/jobs/compare?set=chunk%20sizes");
-    let is_zero =
-        |row: &&Value| row["cells"].as_array().unwrap().iter().all(|cell| cell["moments"]["mean"] == 0.0);
+    let is_zero = |row: &&Value| {
+        row["cells"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|cell| cell["moments"]["mean"] == 0.0)
+    };
     let rows = body["comparison"]["rows"].as_array().unwrap();
-    let zeros: Vec<&str> = rows.iter().filter(is_zero).filter_map(|row| row["figure"].as_str()).collect();
+    let zeros: Vec<&str> = rows
+        .iter()
+        .filter(is_zero)
+        .filter_map(|row| row["figure"].as_str())
+        .collect();
     assert!(!zeros.is_empty() && zeros.len() < rows.len(), "{body:#}");
     let page = daemon.get("/jobs/compare?set=chunk%20sizes");
-    let set = |more: &[&str]| job(&daemon, &[&["compare", "--set", "chunk sizes"], more].concat()).out;
+    let set = |more: &[&str]| {
+        job(
+            &daemon,
+            &[&["compare", "--set", "chunk sizes"], more].concat(),
+        )
+        .out
+    };
     let (text, csv) = (set(&[]), set(&["--csv"]));
     for name in zeros {
         assert!(!page.body.contains(&format!(">{name}</th>")), "{name}");
-        assert!(!text.lines().any(|line| line.starts_with(&format!("{name}  "))), "{text}");
+        assert!(
+            !text
+                .lines()
+                .any(|line| line.starts_with(&format!("{name}  "))),
+            "{text}"
+        );
         has(&csv, &[&format!("\n{name},")]);
         has(&set(&["--figure", name]), &[&format!("\n{name}  ")]);
     }
@@ -132,13 +179,25 @@ fn jobs_that_share_no_set_stand_for_themselves() {
     let (_tape, daemon) = experiment();
     let body = daemon.json("/api/v1/jobs/compare?ids=11,2,4");
     let sets = &body["comparison"]["sets"];
-    assert_eq!((&sets[0]["name"], &sets[1]["name"]), (&"dd (job 11)".into(), &"chunk sizes: 64k".into()));
+    assert_eq!(
+        (&sets[0]["name"], &sets[1]["name"]),
+        (&"dd (job 11)".into(), &"chunk sizes: 64k".into())
+    );
     assert_eq!((&sets[0]["runs"], &sets[1]["runs"]), (&1.into(), &2.into()));
     let ratio = &row(&body, "read speed mean")["cells"][1]["ratio"];
-    assert_eq!((ratio["ratio"].as_f64().unwrap().round(), &ratio["difference"]), (4.0, &"one_run".into()));
+    assert_eq!(
+        (
+            ratio["ratio"].as_f64().unwrap().round(),
+            &ratio["difference"]
+        ),
+        (4.0, &"one_run".into())
+    );
     let besides = &body["comparison"]["besides"];
     assert_eq!(besides[0]["fact"], "how it ended");
-    assert_eq!(besides[0]["values"], serde_json::json!([["succeeded"], ["succeeded", "failed"]]));
+    assert_eq!(
+        besides[0]["values"],
+        serde_json::json!([["succeeded"], ["succeeded", "failed"]])
+    );
 }
 
 #[test]
@@ -147,12 +206,32 @@ fn what_cannot_be_compared_is_refused_with_a_sentence() {
     let many: Vec<String> = (1..=65).map(|id| id.to_string()).collect();
     let many = format!("/api/v1/jobs/compare?ids={}", many.join(","));
     for (target, status, part) in [
-        ("/api/v1/jobs/compare", 400, "expected IDs of jobs such as `ids=3,4`"),
-        ("/api/v1/jobs/compare?ids=1,nightly", 400, "but found `nightly`"),
-        ("/api/v1/jobs/compare?ids=1", 400, "expected two jobs or more"),
+        (
+            "/api/v1/jobs/compare",
+            400,
+            "expected IDs of jobs such as `ids=3,4`",
+        ),
+        (
+            "/api/v1/jobs/compare?ids=1,nightly",
+            400,
+            "but found `nightly`",
+        ),
+        (
+            "/api/v1/jobs/compare?ids=1",
+            400,
+            "expected two jobs or more",
+        ),
         ("/api/v1/jobs/compare?ids=1,77", 404, "there is no job 77"),
-        ("/api/v1/jobs/compare?set=none", 404, "belongs to a set `none`"),
-        (&many, 400, "expected at most 64 jobs to compare, but found 65"),
+        (
+            "/api/v1/jobs/compare?set=none",
+            404,
+            "belongs to a set `none`",
+        ),
+        (
+            &many,
+            400,
+            "expected at most 64 jobs to compare, but found 65",
+        ),
     ] {
         let refused = daemon.get(target);
         assert_eq!(refused.status, status, "{target}: {refused:?}");
@@ -165,13 +244,29 @@ fn the_command_prints_a_comparison_in_every_form() {
     let (_tape, daemon) = experiment();
     let text = job(&daemon, &["compare", "--set", "chunk sizes"]);
     assert_eq!((text.code, &*text.err), (Some(0), ""), "{text:?}");
-    has(&text.out, &["Figure", "64k, 5 runs", "4k, 5 runs", "not significant", "caches may have been cold"]);
+    has(
+        &text.out,
+        &[
+            "Figure",
+            "64k, 5 runs",
+            "4k, 5 runs",
+            "not significant",
+            "caches may have been cold",
+        ],
+    );
     has(&text.out, &["What differs besides", "how it ended"]);
     let markdown = job(&daemon, &["compare", "1", "11", "--markdown"]);
-    has(&markdown.out, &["| Figure | chunk sizes: 64k, 1 run | dd (job 11), 1 run | Ratio |"]);
+    has(
+        &markdown.out,
+        &["| Figure | chunk sizes: 64k, 1 run | dd (job 11), 1 run | Ratio |"],
+    );
     let csv = job(&daemon, &["compare", "1", "11", "--csv"]);
-    has(&csv.out, &["figure,unit,set,runs", "read speed mean,B/s,dd (job 11),1,"]);
-    let json: Value = serde_json::from_str(&job(&daemon, &["compare", "1", "11", "--json"]).out).unwrap();
+    has(
+        &csv.out,
+        &["figure,unit,set,runs", "read speed mean,B/s,dd (job 11),1,"],
+    );
+    let json: Value =
+        serde_json::from_str(&job(&daemon, &["compare", "1", "11", "--json"]).out).unwrap();
     assert_eq!(json["jobs"][1]["id"], 11);
     let none = job(&daemon, &["compare"]);
     assert_eq!(none.code, Some(2), "{none:?}");
@@ -184,11 +279,31 @@ fn the_page_lays_runs_over_each_other_and_says_what_differs() {
     assert_eq!(page.status, 200, "{page:?}");
     has(
         &page.body,
-        &["<h1>chunk sizes</h1>", "<caption>Figures", "64k, 5 runs", "min:s", "Read from all disks"],
+        &[
+            "<h1>chunk sizes</h1>",
+            "<caption>Figures",
+            "64k, 5 runs",
+            "min:s",
+            "Read from all disks",
+        ],
     );
-    has(&page.body, &["not significant", "What differs besides", "caches may have been cold"]);
-    assert_eq!(page.body.matches("class=\"line k1\"").count(), 10, "five runs in two charts");
-    assert!(!page.body.contains("peak fill"), "what is unknown of all is no row");
+    has(
+        &page.body,
+        &[
+            "not significant",
+            "What differs besides",
+            "caches may have been cold",
+        ],
+    );
+    assert_eq!(
+        page.body.matches("class=\"line k1\"").count(),
+        10,
+        "five runs in two charts"
+    );
+    assert!(
+        !page.body.contains("peak fill"),
+        "what is unknown of all is no row"
+    );
     let refused = daemon.get("/jobs/compare?id=1");
     assert_eq!(refused.status, 400);
     has(&refused.body, &["Expected two jobs or more to compare"]);
@@ -197,12 +312,27 @@ fn the_page_lays_runs_over_each_other_and_says_what_differs() {
 #[test]
 fn jobs_are_chosen_on_a_page_without_a_script() {
     let (_tape, daemon) = experiment();
-    has(&daemon.get("/jobs?from=2026-03-01T00:00:00Z").body, &["<a href=\"/jobs/compare\">Compare jobs</a>"]);
+    has(
+        &daemon.get("/jobs?from=2026-03-01T00:00:00Z").body,
+        &["<a href=\"/jobs/compare\">Compare jobs</a>"],
+    );
     let page = daemon.get("/jobs/compare").body;
-    has(&page, &["<form action=\"/jobs/compare\" method=\"get\">", "name=\"id\" value=\"11\""]);
-    has(&page, &["<a href=\"/jobs/compare?set=chunk%20sizes\">chunk sizes</a>"]);
+    has(
+        &page,
+        &[
+            "<form action=\"/jobs/compare\" method=\"get\">",
+            "name=\"id\" value=\"11\"",
+        ],
+    );
+    has(
+        &page,
+        &["<a href=\"/jobs/compare?set=chunk%20sizes\">chunk sizes</a>"],
+    );
     let job = daemon.get("/jobs/4").body;
-    has(&job, &["/jobs/compare?ids=3,4", "compare the runs of chunk sizes"]);
+    has(
+        &job,
+        &["/jobs/compare?ids=3,4", "compare the runs of chunk sizes"],
+    );
 }
 
 #[test]
@@ -212,11 +342,20 @@ fn a_report_is_one_file_that_needs_nothing_else() {
     let file = folder.path().join("chunks.html");
     let path = file.to_str().unwrap();
     let made = job(&daemon, &["report", "--set", "chunk sizes", "-o", path]);
-    assert_eq!((made.code, &*made.out), (Some(0), &*format!("{path} is written\n")), "{made:?}");
+    assert_eq!(
+        (made.code, &*made.out),
+        (Some(0), &*format!("{path} is written\n")),
+        "{made:?}"
+    );
     let html = std::fs::read_to_string(&file).unwrap();
     has(
         &html,
-        &["<title>chunk sizes · lab · cowbell</title>", "<caption>Figures", "<svg class=\"chart\"", "--k1:"],
+        &[
+            "<title>chunk sizes · lab · cowbell</title>",
+            "<caption>Figures",
+            "<svg class=\"chart\"",
+            "--k1:",
+        ],
     );
     has(&html, &["prefers-color-scheme: dark", "default-src 'none'"]);
     for part in ["<script", "href=", "src=", "url(", "@import"] {
@@ -233,18 +372,34 @@ fn a_report_of_one_job_tells_what_its_page_does() {
     let (_tape, daemon) = experiment();
     let report = daemon.get("/api/v1/jobs/report?ids=2");
     assert_eq!(report.status, 200, "{report:?}");
-    has(&report.head.to_lowercase(), &["content-security-policy: default-src 'none'"]);
+    has(
+        &report.head.to_lowercase(),
+        &["content-security-policy: default-src 'none'"],
+    );
     has(
         &report.body,
-        &["dd (job 2)", ">Cost</h2>", "Host and setup", "While it ran", "Throughput of all disks"],
+        &[
+            "dd (job 2)",
+            ">Cost</h2>",
+            "Host and setup",
+            "While it ran",
+            "Throughput of all disks",
+        ],
     );
-    assert!(!report.body.contains("<caption>Figures"), "one job is compared with none");
+    assert!(
+        !report.body.contains("<caption>Figures"),
+        "one job is compared with none"
+    );
     let several = daemon.get("/api/v1/jobs/report?ids=2,11").body;
     has(&several, &["<caption>Figures", ">Cost</h2>"]);
     assert_eq!(several.matches("<section class=\"report\">").count(), 3);
     assert_eq!(daemon.get("/api/v1/jobs/report?ids=77").status, 404);
     assert_eq!(
-        daemon.get("/jobs").head.matches("default-src 'self'").count(),
+        daemon
+            .get("/jobs")
+            .head
+            .matches("default-src 'self'")
+            .count(),
         1,
         "pages have their own policy"
     );

@@ -58,7 +58,10 @@ fn one_write_of_4_kib_is_copied_once_and_costs_three() {
     after.layer("data", "").done = kib(0, 4);
     after.layer("data", "real").done = kib(4, 4);
     // A copy, its metadata, and a flush before that.
-    after.layer("snap", "cow").done = Done { writes: 3, ..kib(0, 8) };
+    after.layer("snap", "cow").done = Done {
+        writes: 3,
+        ..kib(0, 8)
+    };
     let interval = interval(&before, &after);
     let expected = Copying {
         origin_written: 4 * KIB,
@@ -68,10 +71,20 @@ fn one_write_of_4_kib_is_copied_once_and_costs_three() {
         into_snapshots: 0,
     };
     for lv in ["data", "snap"] {
-        assert_eq!(copying(&interval, lv), Some(expected), "the origin's snapshots share it: {lv}");
+        assert_eq!(
+            copying(&interval, lv),
+            Some(expected),
+            "the origin's snapshots share it: {lv}"
+        );
     }
     assert_eq!(expected.write_cost(), Some(3.0));
-    assert_eq!(share(&interval, "sda"), Some(Share { read: 4 * KIB, written: 8 * KIB }));
+    assert_eq!(
+        share(&interval, "sda"),
+        Some(Share {
+            read: 4 * KIB,
+            written: 8 * KIB
+        })
+    );
 }
 
 /// 1000 random writes of 16 KiB each, measured on a real kernel: what the disk read besides, and all that it wrote.
@@ -105,7 +118,10 @@ fn what_is_read_by_the_origin_and_through_a_snapshot_is_not_copied() {
     model.read(4_000);
     model.read_snapshot(0, 0, 1_600);
     let nothing = copying(&interval(&before, &model.host), "data").unwrap();
-    assert_eq!((nothing.copied, nothing.cow_written, nothing.write_cost()), (0, 0, None));
+    assert_eq!(
+        (nothing.copied, nothing.cow_written, nothing.write_cost()),
+        (0, 0, None)
+    );
 
     let before = model.host.clone();
     model.read(4_000);
@@ -113,7 +129,11 @@ fn what_is_read_by_the_origin_and_through_a_snapshot_is_not_copied() {
     model.write(800, 160, 1);
     let copying = copying(&interval(&before, &model.host), "data").unwrap();
     assert_eq!(copying.copied, 80 * 1024);
-    assert_eq!(copying.write_cost(), Some(3.0), "one chunk, one copy, one metadata");
+    assert_eq!(
+        copying.write_cost(),
+        Some(3.0),
+        "one chunk, one copy, one metadata"
+    );
 }
 
 #[test]
@@ -127,7 +147,11 @@ fn every_snapshot_of_an_origin_costs_its_own_copy() {
         let copying = copying(&interval, "data").unwrap();
         assert_eq!(copying.copied_bytes(), u64::from(snapshots) * 40 * KIB);
         assert_eq!(copying.write_cost(), Some(1.0 + 2.0 * f64::from(snapshots)));
-        assert_eq!(self::copying(&interval, "snap1"), Some(copying), "it is told of all together");
+        assert_eq!(
+            self::copying(&interval, "snap1"),
+            Some(copying),
+            "it is told of all together"
+        );
         // What was copied already costs nothing again.
         let before = model.host.clone();
         model.write(0, 80, 1);
@@ -145,16 +169,30 @@ fn what_is_written_into_a_snapshot_is_told_apart() {
     model.write_snapshot(0, 0, 32);
     model.write_snapshot(0, 64, 8);
     let only_into_it = copying(&interval(&before, &model.host), "data").unwrap();
-    assert_eq!((only_into_it.into_snapshots, only_into_it.copied), (20 * KIB, 16 * 1024));
-    assert_eq!(only_into_it.cow_written, (16 + 16) * KIB + (16 + 4 + 16) * KIB);
-    assert_eq!(only_into_it.write_cost(), None, "nothing was written to the origin");
+    assert_eq!(
+        (only_into_it.into_snapshots, only_into_it.copied),
+        (20 * KIB, 16 * 1024)
+    );
+    assert_eq!(
+        only_into_it.cow_written,
+        (16 + 16) * KIB + (16 + 4 + 16) * KIB
+    );
+    assert_eq!(
+        only_into_it.write_cost(),
+        None,
+        "nothing was written to the origin"
+    );
 
     let before = model.host.clone();
     model.write_snapshot(0, 0, 32);
     model.write(320, 32, 1);
     let both = copying(&interval(&before, &model.host), "data").unwrap();
     assert_eq!(both.into_snapshots, 16 * KIB);
-    assert_eq!(both.write_cost(), Some(3.0), "what is written into a snapshot is no cost of the origin");
+    assert_eq!(
+        both.write_cost(),
+        Some(3.0),
+        "what is written into a snapshot is no cost of the origin"
+    );
 }
 
 #[test]
@@ -162,16 +200,34 @@ fn where_it_is_not_known_nothing_is_said() {
     let host = host(&["sda"], &["sda"]);
     let mut observer = Observer::default();
     let first = observer.observe(&reading(0.0, texts(&host)));
-    assert_eq!(copying(&first, "data"), None, "nothing is before the first look");
-    assert_eq!(copying(&observer.observe(&reading(1.0, texts(&host))), "data").map(|it| it.copied), Some(0));
-    let nothing = vec![(Part::Diskstats, ReadResult::Error("it was not there".into()))];
+    assert_eq!(
+        copying(&first, "data"),
+        None,
+        "nothing is before the first look"
+    );
+    assert_eq!(
+        copying(&observer.observe(&reading(1.0, texts(&host))), "data").map(|it| it.copied),
+        Some(0)
+    );
+    let nothing = vec![(
+        Part::Diskstats,
+        ReadResult::Error("it was not there".into()),
+    )];
     let blind = observer.observe(&reading(2.0, nothing));
     assert_eq!(copying(&blind, "data"), None);
-    assert_eq!(copying(&observer.observe(&reading(3.0, texts(&host))), "data"), None, "nor after a gap");
+    assert_eq!(
+        copying(&observer.observe(&reading(3.0, texts(&host))), "data"),
+        None,
+        "nor after a gap"
+    );
 
     let mut plain = Host::new(&["sda"]);
     plain.add("plain", "", &["sda"], 8_192, "linear ");
-    assert_eq!(copying(&interval(&plain, &plain), "plain"), None, "it has no snapshots");
+    assert_eq!(
+        copying(&interval(&plain, &plain), "plain"),
+        None,
+        "it has no snapshots"
+    );
 }
 
 #[test]
@@ -192,17 +248,32 @@ fn a_pvs_share_is_exact_where_the_volume_lies_on_it_alone() {
         after.layer("snap", "cow").done = kib(0, 8);
         after
     };
-    let both = Share { read: 4 * KIB, written: 8 * KIB };
+    let both = Share {
+        read: 4 * KIB,
+        written: 8 * KIB,
+    };
     let (read, written) = (Share { written: 0, ..both }, Share { read: 0, ..both });
     let nothing = Share::default();
     type Shares = [Option<Share>; 3];
     let table: [(&[&str], &[&str], Shares); 5] = [
-        (&["sda"], &["sda"], [Some(both), Some(nothing), Some(nothing)]),
-        (&["sda"], &["sdb"], [Some(read), Some(written), Some(nothing)]),
+        (
+            &["sda"],
+            &["sda"],
+            [Some(both), Some(nothing), Some(nothing)],
+        ),
+        (
+            &["sda"],
+            &["sdb"],
+            [Some(read), Some(written), Some(nothing)],
+        ),
         // Of what lies on two nobody knows how much was on which.
         (&["sda", "sdb"], &["sdc"], [None, None, Some(written)]),
         (&["sda"], &["sdb", "sdc"], [Some(read), None, None]),
-        (&["sda", "sdb"], &["sda", "sdb"], [None, None, Some(nothing)]),
+        (
+            &["sda", "sdb"],
+            &["sda", "sdb"],
+            [None, None, Some(nothing)],
+        ),
     ];
     for (of_origin, of_cow, expected) in table {
         let before = host(of_origin, of_cow);
@@ -210,8 +281,16 @@ fn a_pvs_share_is_exact_where_the_volume_lies_on_it_alone() {
             let interval = interval(&before, after);
             ["sda", "sdb", "sdc"].map(|pv| share(&interval, pv))
         };
-        assert_eq!(shares(&copied(before.clone())), expected, "{of_origin:?} {of_cow:?}");
-        assert_eq!(shares(&before), [Some(nothing); 3], "that nothing was copied is known: {of_origin:?}");
+        assert_eq!(
+            shares(&copied(before.clone())),
+            expected,
+            "{of_origin:?} {of_cow:?}"
+        );
+        assert_eq!(
+            shares(&before),
+            [Some(nothing); 3],
+            "that nothing was copied is known: {of_origin:?}"
+        );
     }
 }
 
@@ -229,9 +308,25 @@ fn the_shares_of_two_origins_add_up_on_their_pv() {
     }
     after.layer("plain", "").done = kib(300, 300);
     let interval = interval(&before, &after);
-    assert_eq!(share(&interval, "sda"), Some(Share { read: 8 * KIB, written: 8 * KIB }));
-    assert_eq!(share(&interval, "sdb"), Some(Share { read: 0, written: 8 * KIB }));
-    assert_eq!(share(&interval, "sdc"), Some(Share::default()), "there are no snapshots on it");
+    assert_eq!(
+        share(&interval, "sda"),
+        Some(Share {
+            read: 8 * KIB,
+            written: 8 * KIB
+        })
+    );
+    assert_eq!(
+        share(&interval, "sdb"),
+        Some(Share {
+            read: 0,
+            written: 8 * KIB
+        })
+    );
+    assert_eq!(
+        share(&interval, "sdc"),
+        Some(Share::default()),
+        "there are no snapshots on it"
+    );
 }
 
 #[test]
@@ -247,7 +342,16 @@ fn visitors_see_it_per_second() {
     for host in [&before, &after] {
         let mut texts = texts(host);
         texts.push((Part::Lvm, ReadResult::Text(lvm.clone())));
-        tape.add(texts.into_iter().map(|(part, result)| PartReading { part, result, took_us: 10 }).collect());
+        tape.add(
+            texts
+                .into_iter()
+                .map(|(part, result)| PartReading {
+                    part,
+                    result,
+                    took_us: 10,
+                })
+                .collect(),
+        );
     }
     let tape = tape.saved();
     let daemon = Start::playing(&tape, "max").start();
@@ -266,9 +370,17 @@ fn visitors_see_it_per_second() {
     }
     let devices = daemon.json("/api/v1/devices");
     let of = |name: &str| {
-        let device = devices.as_array().unwrap().iter().find(|device| device["device"] == name).unwrap();
+        let device = devices
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|device| device["device"] == name)
+            .unwrap();
         let copying = &device["copying"];
-        (copying["read_bytes_per_s"].as_f64(), copying["written_bytes_per_s"].as_f64())
+        (
+            copying["read_bytes_per_s"].as_f64(),
+            copying["written_bytes_per_s"].as_f64(),
+        )
     };
     assert_eq!(of("sda"), (Some(16.0 * 1024.0), Some(0.0)));
     // What is written into the snapshot itself is no copying.

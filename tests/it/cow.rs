@@ -42,7 +42,13 @@ impl Model {
     pub fn new(counts_flushes: bool) -> Self {
         let mut host = Host::new(&["sda"]);
         host.add("data", "", &["sda"], ORIGIN, "linear ");
-        Self { host, real: None, snapshots: Vec::new(), made: 0, counts_flushes }
+        Self {
+            host,
+            real: None,
+            snapshots: Vec::new(),
+            made: 0,
+            counts_flushes,
+        }
     }
 
     /// Makes a snapshot with chunks of so many sectors; gives its name.
@@ -62,7 +68,14 @@ impl Model {
         write(self.cow(&lv), chunk);
         write(self.cow(&lv), chunk);
         let copied = BTreeSet::new();
-        self.snapshots.push(Snapshot { lv: lv.clone(), chunk, copied, next_free: 2, area: 0, committed: 0 });
+        self.snapshots.push(Snapshot {
+            lv: lv.clone(),
+            chunk,
+            copied,
+            next_free: 2,
+            area: 0,
+            committed: 0,
+        });
         lv
     }
 
@@ -93,7 +106,9 @@ impl Model {
 
     /// Reads through the n-th snapshot: a chunk that was copied from its COW area, any other from the origin.
     pub fn read_snapshot(&mut self, which: usize, first: u64, sectors: u64) {
-        let Some((index, lv)) = self.nth(which) else { return };
+        let Some((index, lv)) = self.nth(which) else {
+            return;
+        };
         for (chunk, part) in self.snapshots[index].parts(first, sectors) {
             read(&mut self.host.layer(&lv, "").done, part);
             if self.snapshots[index].copied.contains(&chunk) {
@@ -106,7 +121,9 @@ impl Model {
 
     /// Writes into the n-th snapshot: what is not a whole chunk is copied first.
     pub fn write_snapshot(&mut self, which: usize, first: u64, sectors: u64) {
-        let Some((index, lv)) = self.nth(which) else { return };
+        let Some((index, lv)) = self.nth(which) else {
+            return;
+        };
         for (chunk, part) in self.snapshots[index].parts(first, sectors) {
             write(&mut self.host.layer(&lv, "").done, part);
             if self.snapshots[index].copied.contains(&chunk) {
@@ -129,7 +146,10 @@ impl Model {
     }
 
     fn copy(&mut self, index: usize, chunk: u64) {
-        let (lv, sectors) = (self.snapshots[index].lv.clone(), self.snapshots[index].chunk);
+        let (lv, sectors) = (
+            self.snapshots[index].lv.clone(),
+            self.snapshots[index].chunk,
+        );
         self.snapshots[index].allocate(chunk);
         read(self.real(), sectors);
         write(self.cow(&lv), sectors);
@@ -137,7 +157,10 @@ impl Model {
 
     /// The metadata of copies that were under way together: written when the last is done, or when an area is full.
     fn commit(&mut self, index: usize, copies: u64) {
-        let (lv, chunk) = (self.snapshots[index].lv.clone(), self.snapshots[index].chunk);
+        let (lv, chunk) = (
+            self.snapshots[index].lv.clone(),
+            self.snapshots[index].chunk,
+        );
         for left in (0..copies).rev() {
             let snapshot = &mut self.snapshots[index];
             snapshot.committed += 1;
@@ -173,8 +196,13 @@ impl Snapshot {
     }
 
     fn not_copied(&self, first: u64, sectors: u64) -> Vec<u64> {
-        let chunks = self.parts(first, sectors).into_iter().map(|(chunk, _)| chunk);
-        chunks.filter(|chunk| !self.copied.contains(chunk)).collect()
+        let chunks = self
+            .parts(first, sectors)
+            .into_iter()
+            .map(|(chunk, _)| chunk);
+        chunks
+            .filter(|chunk| !self.copied.contains(chunk))
+            .collect()
     }
 
     /// The chunks in which these sectors lie, with how many of them in each.

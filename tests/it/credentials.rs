@@ -24,8 +24,12 @@ fn credentials(config: &str, files: &[(&str, &str)]) -> TempDir {
 
 fn run(command: &str, folder: &Path) -> Said {
     let mut line = cowbell();
-    line.arg(command).args(["--listen", &format!("0.0.0.0:{}", free_port())]);
-    line.arg("--config").arg(folder.join("cowbell.toml")).arg("--db").arg(folder.join("cowbell.db"));
+    line.arg(command)
+        .args(["--listen", &format!("0.0.0.0:{}", free_port())]);
+    line.arg("--config")
+        .arg(folder.join("cowbell.toml"))
+        .arg("--db")
+        .arg(folder.join("cowbell.db"));
     said(line.env("CREDENTIALS_DIRECTORY", folder))
 }
 
@@ -33,31 +37,52 @@ fn run(command: &str, folder: &Path) -> Said {
 fn the_credential_is_the_token_without_a_key_in_the_configuration() {
     let folder = credentials("", &[("token", TOKEN)]);
     let check = run("check", folder.path());
-    assert!(check.out.contains("ok       the token can be read"), "{check:?}");
+    assert!(
+        check.out.contains("ok       the token can be read"),
+        "{check:?}"
+    );
     let folder = credentials("", &[]);
     let check = run("check", folder.path());
-    assert!(check.code == Some(1) && check.out.contains("which needs a token"), "{check:?}");
+    assert!(
+        check.code == Some(1) && check.out.contains("which needs a token"),
+        "{check:?}"
+    );
 }
 
 #[test]
 fn a_token_file_precedes_the_credential() {
-    let folder = credentials("[changes]\ntoken_file = \"/does/not/exist\"\n", &[("token", TOKEN)]);
+    let folder = credentials(
+        "[changes]\ntoken_file = \"/does/not/exist\"\n",
+        &[("token", TOKEN)],
+    );
     let check = run("check", folder.path());
-    assert!(check.code == Some(1) && check.out.contains("/does/not/exist does not exist"), "{check:?}");
+    assert!(
+        check.code == Some(1) && check.out.contains("/does/not/exist does not exist"),
+        "{check:?}"
+    );
 }
 
 #[test]
 fn an_invalid_credential_ends_the_daemon_with_a_sentence_without_it() {
     for (files, expected) in [
         (&[("token", "hunter2")][..], "but found fewer characters"),
-        (&[("token", TOKEN)], "webhook does not exist: set `LoadCredential=webhook:FILE` in cowbell.service"),
-        (&[("token", TOKEN), ("webhook", "htp://hunter2")], "webhook holds no http:// or https:// address"),
+        (
+            &[("token", TOKEN)],
+            "webhook does not exist: set `LoadCredential=webhook:FILE` in cowbell.service",
+        ),
+        (
+            &[("token", TOKEN), ("webhook", "htp://hunter2")],
+            "webhook holds no http:// or https:// address",
+        ),
     ] {
         let folder = credentials(WEBHOOK, files);
         for command in ["serve", "check"] {
             let refused = run(command, folder.path());
             let all = refused.out + &refused.err;
-            assert!(refused.code != Some(0) && all.contains(expected), "expected {expected:?} in {all}");
+            assert!(
+                refused.code != Some(0) && all.contains(expected),
+                "expected {expected:?} in {all}"
+            );
             assert!(!all.contains("hunter2") && !all.contains(TOKEN), "{all}");
         }
     }

@@ -47,7 +47,9 @@ pub fn cowbell() -> Command {
         command.env_remove(name);
     }
     // As on a host without certificates.
-    command.env("SSL_CERT_FILE", "/nonexistent").env("SSL_CERT_DIR", "/nonexistent");
+    command
+        .env("SSL_CERT_FILE", "/nonexistent")
+        .env("SSL_CERT_DIR", "/nonexistent");
     command.env("XDG_RUNTIME_DIR", runtime_folder());
     command.stdin(Stdio::null());
     // SAFETY: `signal` may be called between fork and exec.
@@ -57,8 +59,15 @@ pub fn cowbell() -> Command {
 
 /// Where daemons of these tests have their control sockets, one for each port.
 pub fn runtime_folder() -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("cowbell-tests-{}", rustix::process::geteuid().as_raw()));
-    std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&folder).unwrap();
+    let folder = std::env::temp_dir().join(format!(
+        "cowbell-tests-{}",
+        rustix::process::geteuid().as_raw()
+    ));
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(&folder)
+        .unwrap();
     folder
 }
 
@@ -102,7 +111,11 @@ impl From<Output> for Said {
 
 /// Runs a command that ends by itself.
 pub fn said(command: &mut Command) -> Said {
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let pid = Pid::from_child(&child);
     let (ended, end) = std::sync::mpsc::channel();
     std::thread::spawn(move || ended.send(child.wait_with_output().unwrap()));
@@ -110,7 +123,10 @@ pub fn said(command: &mut Command) -> Said {
         return output.into();
     }
     kill_process(pid, Signal::KILL).unwrap();
-    panic!("{command:?} does not end: {:?}", Said::from(end.recv().unwrap()));
+    panic!(
+        "{command:?} does not end: {:?}",
+        Said::from(end.recv().unwrap())
+    );
 }
 
 /// A running daemon. It is killed when the test is done with it.
@@ -144,17 +160,36 @@ impl Start {
 
     /// Plays a recording, `max` for as fast as it goes.
     pub fn playing(tape: &Tape, speed: &str) -> Self {
-        Self::with(&["serve", "--replay", tape.path().to_str().unwrap(), "--speed", speed])
+        Self::with(&[
+            "serve",
+            "--replay",
+            tape.path().to_str().unwrap(),
+            "--speed",
+            speed,
+        ])
     }
 
     pub fn with(arguments: &[&str]) -> Self {
-        let arguments = arguments.iter().map(|argument| argument.to_string()).collect();
+        let arguments = arguments
+            .iter()
+            .map(|argument| argument.to_string())
+            .collect();
         let (config, environment) = (String::new(), Vec::new());
-        Self { arguments, config, credentials: None, db: None, port: None, environment }
+        Self {
+            arguments,
+            config,
+            credentials: None,
+            db: None,
+            port: None,
+            environment,
+        }
     }
 
     pub fn config(self, config: &str) -> Self {
-        Self { config: config.into(), ..self }
+        Self {
+            config: config.into(),
+            ..self
+        }
     }
 
     pub fn environment(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -163,16 +198,26 @@ impl Start {
     }
 
     pub fn db(self, db: &Path) -> Self {
-        Self { db: Some(db.into()), ..self }
+        Self {
+            db: Some(db.into()),
+            ..self
+        }
     }
 
     /// Starts it and waits for its first tick.
     pub fn start(self) -> Daemon {
-        let (folder, port) = (tempfile::tempdir().unwrap(), self.port.unwrap_or_else(free_port));
+        let (folder, port) = (
+            tempfile::tempdir().unwrap(),
+            self.port.unwrap_or_else(free_port),
+        );
         std::fs::write(folder.path().join("cowbell.toml"), &self.config).unwrap();
         let has_own_db = self.db.is_none() && self.arguments[0] == "demo";
         let db = self.db.unwrap_or_else(|| folder.path().join("cowbell.db"));
-        let named_db = if has_own_db { vec![] } else { vec![OsStr::new("--db"), db.as_os_str()] };
+        let named_db = if has_own_db {
+            vec![]
+        } else {
+            vec![OsStr::new("--db"), db.as_os_str()]
+        };
         let mut child = cowbell()
             .args(&self.arguments)
             .args(["--listen", &format!("127.0.0.1:{port}")])
@@ -182,7 +227,10 @@ impl Start {
             // What it leaves lying about when it is killed goes with the folder.
             .env("TMPDIR", folder.path())
             .env("RUNTIME_DIRECTORY", folder.path())
-            .env("CREDENTIALS_DIRECTORY", self.credentials.as_deref().unwrap_or(folder.path()))
+            .env(
+                "CREDENTIALS_DIRECTORY",
+                self.credentials.as_deref().unwrap_or(folder.path()),
+            )
             .envs(self.environment)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -191,11 +239,23 @@ impl Start {
         let log = Arc::new(Mutex::new(String::new()));
         listen_to(child.stdout.take().unwrap(), &log);
         listen_to(child.stderr.take().unwrap(), &log);
-        let mut daemon = Daemon { child, port, folder, db, log };
+        let mut daemon = Daemon {
+            child,
+            port,
+            folder,
+            db,
+            log,
+        };
         wait_for("the first tick", || {
             let ended = daemon.child.try_wait().unwrap();
-            assert!(ended.is_none(), "the daemon ended with {ended:?}: {}", daemon.log());
-            http::try_get(port, "/api/v1/status").ok().filter(|answer| answer.status == 200)
+            assert!(
+                ended.is_none(),
+                "the daemon ended with {ended:?}: {}",
+                daemon.log()
+            );
+            http::try_get(port, "/api/v1/status")
+                .ok()
+                .filter(|answer| answer.status == 200)
         });
         daemon
     }
@@ -228,7 +288,9 @@ impl Daemon {
     }
 
     pub fn taken(&self) -> u64 {
-        self.json("/api/v1/status")["ticks"]["taken"].as_u64().unwrap()
+        self.json("/api/v1/status")["ticks"]["taken"]
+            .as_u64()
+            .unwrap()
     }
 
     /// The part of this name, of `status`.
@@ -244,8 +306,12 @@ impl Daemon {
 
     /// Waits until a recording of so many ticks was played to its end and everything is in the store.
     pub fn has_played(&self, ticks: usize) {
-        wait_for("the recording's end", || (self.taken() == ticks as u64).then_some(()));
-        wait_for("the ticks in the store", || (kept_ticks(&self.db).len() >= ticks).then_some(()));
+        wait_for("the recording's end", || {
+            (self.taken() == ticks as u64).then_some(())
+        });
+        wait_for("the ticks in the store", || {
+            (kept_ticks(&self.db).len() >= ticks).then_some(())
+        });
     }
 
     /// The last points of a series, one per tick.
@@ -254,7 +320,10 @@ impl Daemon {
     }
 
     pub fn series_of(&self, query: &str) -> Vec<Value> {
-        self.json(&format!("/api/v1/series?{query}")).as_array().unwrap().clone()
+        self.json(&format!("/api/v1/series?{query}"))
+            .as_array()
+            .unwrap()
+            .clone()
     }
 
     /// Where it hears hooks.
@@ -287,7 +356,10 @@ impl Drop for Daemon {
 
 /// A time of the API. As texts they do not compare: what is a whole tenth of a second is shorter.
 pub fn time(value: &Value) -> jiff::Timestamp {
-    value.as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{value} is no time"))
+    value
+        .as_str()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_else(|| panic!("{value} is no time"))
 }
 
 /// When each tick that a database and its journal hold ended, and how many microseconds it was long.
@@ -301,7 +373,10 @@ pub fn kept_ticks(db: &Path) -> Vec<(jiff::Timestamp, u64)> {
 pub fn ask_database(db: &Path, question: &'static str) -> i64 {
     let answer = async {
         let mut connection = connect(db).await;
-        let answer = sqlx::query_scalar(question).fetch_one(&mut connection).await.unwrap();
+        let answer = sqlx::query_scalar(question)
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
         sqlx::Connection::close(connection).await.unwrap();
         answer
     };
@@ -312,7 +387,10 @@ pub fn ask_database(db: &Path, question: &'static str) -> i64 {
 pub fn change_database(db: &Path, statement: &'static str) {
     let change = async {
         let mut connection = connect(db).await;
-        sqlx::query(statement).execute(&mut connection).await.unwrap();
+        sqlx::query(statement)
+            .execute(&mut connection)
+            .await
+            .unwrap();
         sqlx::Connection::close(connection).await.unwrap();
     };
     block_on(change);
@@ -320,7 +398,11 @@ pub fn change_database(db: &Path, statement: &'static str) {
 
 /// Waits for what is asked of the store itself.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
 }
 
 async fn connect(db: &Path) -> sqlx::SqliteConnection {

@@ -10,7 +10,9 @@ use serde_json::json;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
-use crate::daemon::{Daemon, Start, ask_database, block_on, change_database, cowbell, kept_ticks, said};
+use crate::daemon::{
+    Daemon, Start, ask_database, block_on, change_database, cowbell, kept_ticks, said,
+};
 use crate::http;
 use crate::machine::Machine;
 use crate::{wait_at_most, wait_for};
@@ -18,7 +20,13 @@ use crate::{wait_at_most, wait_for};
 fn put(daemon: &Daemon, key: &str) -> u16 {
     let headers = [("Content-Type", "application/json"), ("Host", "127.0.0.1")];
     let job = json!({"name": key, "started_at": "2026-03-01T02:00:00Z", "ended_at": "2026-03-01T03:00:00Z", "succeeded": true});
-    http::put(daemon.port, &format!("/api/v1/jobs/{key}"), &headers, &job.to_string()).status
+    http::put(
+        daemon.port,
+        &format!("/api/v1/jobs/{key}"),
+        &headers,
+        &job.to_string(),
+    )
+    .status
 }
 
 /// Any program may open the database and close it again. SQLite's locks are the process's, and go when any descriptor of
@@ -31,11 +39,21 @@ fn a_reader_may_come_and_go_beside_the_daemon() {
     let (wal, db) = (daemon.db.with_extension("db-wal"), daemon.db.clone());
     for number in 0..3 {
         block_on(async {
-            let mut connection = SqliteConnectOptions::new().filename(&db).connect().await.unwrap();
-            sqlx::query("SELECT count(*) FROM job_record").fetch_one(&mut connection).await.unwrap();
+            let mut connection = SqliteConnectOptions::new()
+                .filename(&db)
+                .connect()
+                .await
+                .unwrap();
+            sqlx::query("SELECT count(*) FROM job_record")
+                .fetch_one(&mut connection)
+                .await
+                .unwrap();
             connection.close().await.unwrap();
         });
-        assert!(wal.exists(), "the last one to close deletes the log, and this was not the last");
+        assert!(
+            wal.exists(),
+            "the last one to close deletes the log, and this was not the last"
+        );
         assert_eq!(put(&daemon, &format!("job{number}")), 201);
         assert_eq!(daemon.get("/jobs").status, 200);
     }
@@ -49,7 +67,9 @@ fn a_lost_state_directory_is_reported_and_storing_begins_anew() {
     type Lose = fn(&Path);
     let lose: [(&str, Lose); 3] = [
         ("removed", |folder| fs::remove_dir_all(folder).unwrap()),
-        ("moved", |folder| fs::rename(folder, folder.with_extension("moved")).unwrap()),
+        ("moved", |folder| {
+            fs::rename(folder, folder.with_extension("moved")).unwrap()
+        }),
         ("replaced", |folder| {
             fs::rename(folder, folder.with_extension("moved")).unwrap();
             fs::create_dir(folder).unwrap();
@@ -59,20 +79,37 @@ fn a_lost_state_directory_is_reported_and_storing_begins_anew() {
         let (machine, place) = (Machine::new(), tempfile::tempdir().unwrap());
         let folder = place.path().join("state");
         fs::create_dir(&folder).unwrap();
-        let mut daemon = Start::watching(&machine).db(&folder.join("cowbell.db")).start();
+        let mut daemon = Start::watching(&machine)
+            .db(&folder.join("cowbell.db"))
+            .start();
         wait_for("ticks", || (daemon.taken() >= 5).then_some(()));
         lose(&folder);
         let notes = || daemon.json("/api/v1/status")["store"]["notes"].to_string();
-        wait_at_most(std::time::Duration::from_secs(15), "the loss to be reported", || {
-            notes().contains("removed or replaced: storing began anew").then_some(())
+        wait_at_most(
+            std::time::Duration::from_secs(15),
+            "the loss to be reported",
+            || {
+                notes()
+                    .contains("removed or replaced: storing began anew")
+                    .then_some(())
+            },
+        );
+        wait_for("the store to be well", || {
+            daemon.part("store")["ok"].as_bool().filter(|ok| *ok)
         });
-        wait_for("the store to be well", || daemon.part("store")["ok"].as_bool().filter(|ok| *ok));
         assert_eq!(put(&daemon, "after"), 201, "{what}");
         let taken = daemon.taken() as usize;
         daemon.stop(Signal::TERM);
         let kept = kept_ticks(&daemon.db).len();
-        assert!(kept >= taken, "{what}: {kept} of {taken} ticks are stored, with those that memory had");
-        assert_eq!(ask_database(&daemon.db, "SELECT count(*) FROM job"), 1, "{what}");
+        assert!(
+            kept >= taken,
+            "{what}: {kept} of {taken} ticks are stored, with those that memory had"
+        );
+        assert_eq!(
+            ask_database(&daemon.db, "SELECT count(*) FROM job"),
+            1,
+            "{what}"
+        );
     }
 }
 
@@ -84,20 +121,34 @@ fn damage_of_the_journal_costs_the_tick_that_it_lies_in_and_is_reported_by_all()
     daemon.stop(Signal::KILL);
     let db = daemon.db.to_str().unwrap();
     let all = kept_ticks(&daemon.db).len();
-    let journal = fs::File::options().read(true).write(true).open(format!("{db}-ticks")).unwrap();
+    let journal = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(format!("{db}-ticks"))
+        .unwrap();
     let mut byte = [0];
     journal.read_exact_at(&mut byte, 300).unwrap();
     journal.write_all_at(&[byte[0] ^ 0x10], 300).unwrap();
     let verified = said(cowbell().args(["db", "verify", "--db", db]));
     assert_eq!(verified.code, Some(1), "{verified:?}");
-    assert!(verified.err.contains("the journal is damaged at byte "), "{verified:?}");
+    assert!(
+        verified.err.contains("the journal is damaged at byte "),
+        "{verified:?}"
+    );
     let copy = format!("{db}.copy");
     let copied = said(cowbell().args(["db", "backup", &copy, "--db", db]));
     assert_eq!(copied.code, Some(1), "{copied:?}");
     let exported = said(cowbell().args(["export", "--db", db, "--of", "vm"]));
     assert_eq!(exported.code, Some(1), "{exported:?}");
-    assert!(exported.err.contains("the journal is damaged at byte "), "{exported:?}");
-    assert_eq!(exported.out.lines().count() - 1, all - 1, "one tick is lost");
+    assert!(
+        exported.err.contains("the journal is damaged at byte "),
+        "{exported:?}"
+    );
+    assert_eq!(
+        exported.out.lines().count() - 1,
+        all - 1,
+        "one tick is lost"
+    );
 }
 
 /// People rely on what a job's row says of their backup.
@@ -117,17 +168,28 @@ fn a_damaged_row_of_a_job_is_refused_and_no_other() {
     let daemon = Start::watching(&machine).db(&db).start();
     let names = || {
         let jobs = daemon.json("/api/v1/jobs?from=2026-03-01T00:00:00Z");
-        let jobs = jobs.as_array().unwrap().iter().map(|job| job["name"].as_str().unwrap().to_string());
+        let jobs = jobs
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|job| job["name"].as_str().unwrap().to_string());
         let mut names: Vec<String> = jobs.collect();
         names.sort();
         names
     };
     assert_eq!(names(), ["fine", "good"]);
-    assert!(daemon.log().contains("the row of job 2 is damaged"), "{}", daemon.log());
+    assert!(
+        daemon.log().contains("the row of job 2 is damaged"),
+        "{}",
+        daemon.log()
+    );
     drop(daemon);
     let verified = said(cowbell().args(["db", "verify", "--db", db.to_str().unwrap()]));
     assert_eq!(verified.code, Some(1), "{verified:?}");
-    assert!(verified.err.contains("the row of job 2 is damaged"), "{verified:?}");
+    assert!(
+        verified.err.contains("the row of job 2 is damaged"),
+        "{verified:?}"
+    );
 }
 
 #[test]
@@ -142,7 +204,11 @@ fn a_limit_on_the_size_of_files_does_not_end_the_watching() {
         db.display()
     );
     let mut command = std::process::Command::new("sh");
-    let mut child = command.args(["-c", &script]).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut child = command
+        .args(["-c", &script])
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     wait_for("ticks", || {
         let answer = http::try_get(port, "/api/v1/status").ok()?;
         (answer.json()["ticks"]["taken"].as_u64()? >= 20).then_some(())
@@ -159,14 +225,23 @@ fn damage_that_is_found_while_writing_sets_a_large_database_aside() {
     assert_eq!(put(&daemon, "before"), 201);
     daemon.stop(Signal::TERM);
     let db = daemon.db.clone();
-    change_database(&db, "CREATE TABLE large AS SELECT zeroblob(70 << 20) AS bytes");
-    let page = ask_database(&db, "SELECT rootpage FROM sqlite_schema WHERE name = 'job_started'");
+    change_database(
+        &db,
+        "CREATE TABLE large AS SELECT zeroblob(70 << 20) AS bytes",
+    );
+    let page = ask_database(
+        &db,
+        "SELECT rootpage FROM sqlite_schema WHERE name = 'job_started'",
+    );
     let size = ask_database(&db, "SELECT page_size FROM pragma_page_size");
     let file = fs::File::options().write(true).open(&db).unwrap();
-    file.write_all_at(&[0xff; 64], (page as u64 - 1) * size as u64).unwrap();
+    file.write_all_at(&[0xff; 64], (page as u64 - 1) * size as u64)
+        .unwrap();
     let mut daemon = Start::watching(&machine).db(&db).start();
     assert_eq!(put(&daemon, "after"), 202);
-    wait_for("a new database", || (put(&daemon, "after") == 200).then_some(()));
+    wait_for("a new database", || {
+        (put(&daemon, "after") == 200).then_some(())
+    });
     wait_for("the note", || {
         let notes = daemon.json("/api/v1/status")["store"]["notes"].to_string();
         notes.contains("was damaged").then_some(())
@@ -174,7 +249,10 @@ fn damage_that_is_found_while_writing_sets_a_large_database_aside() {
     let taken = daemon.taken() as usize;
     daemon.stop(Signal::TERM);
     let kept = kept_ticks(&db).len();
-    assert!(kept >= taken, "{kept} of {taken} ticks are stored, with those that memory had");
+    assert!(
+        kept >= taken,
+        "{kept} of {taken} ticks are stored, with those that memory had"
+    );
 }
 
 #[test]
@@ -192,7 +270,10 @@ fn a_job_that_a_constraint_refuses_is_not_reported_as_stored() {
     assert_eq!([put(&daemon, "bad"), put(&daemon, "good")], [507, 201]);
     assert_eq!(ask_database(&db, "SELECT count(*) FROM job"), 1);
     let error = daemon.part("store")["error"].to_string();
-    assert!(error.contains("1 entry"), "the status says that one was lost: {error}");
+    assert!(
+        error.contains("1 entry"),
+        "the status says that one was lost: {error}"
+    );
 }
 
 /// Threads are needed to open a database and to draw a chart.
@@ -200,9 +281,21 @@ fn a_job_that_a_constraint_refuses_is_not_reported_as_stored() {
 fn without_a_thread_to_be_had_the_answer_is_503_and_watching_goes_on() {
     let machine = Machine::new();
     let daemon = Start::watching(&machine).start();
-    let (pid, nothing) = (daemon.pid().as_raw_nonzero().to_string(), std::process::Stdio::null);
+    let (pid, nothing) = (
+        daemon.pid().as_raw_nonzero().to_string(),
+        std::process::Stdio::null,
+    );
     let mut strace = std::process::Command::new("strace")
-        .args(["-f", "-qq", "-o", "/dev/null", "-e", "inject=clone,clone3:error=EAGAIN", "-p", &pid])
+        .args([
+            "-f",
+            "-qq",
+            "-o",
+            "/dev/null",
+            "-e",
+            "inject=clone,clone3:error=EAGAIN",
+            "-p",
+            &pid,
+        ])
         .stderr(nothing())
         .spawn()
         .unwrap();
@@ -210,15 +303,23 @@ fn without_a_thread_to_be_had_the_answer_is_503_and_watching_goes_on() {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         (!status.contains("TracerPid:\t0\n")).then_some(())
     });
-    for target in ["/api/v1/series?of=total&metric=read_bytes&from=-10s", "/api/v1/jobs/1"] {
+    for target in [
+        "/api/v1/series?of=total&metric=read_bytes&from=-10s",
+        "/api/v1/jobs/1",
+    ] {
         let answer = daemon.get(target);
         assert_eq!(answer.status, 503, "{target}: {answer:?}");
     }
     let jobs = daemon.get("/api/v1/jobs");
-    assert!(jobs.status == 200 && jobs.head.contains("cowbell-missing: "), "{jobs:?}");
+    assert!(
+        jobs.status == 200 && jobs.head.contains("cowbell-missing: "),
+        "{jobs:?}"
+    );
     let taken = daemon.taken();
     wait_for("more ticks", || (daemon.taken() > taken + 3).then_some(()));
     strace.kill().unwrap();
     strace.wait().unwrap();
-    wait_for("an answer", || (daemon.get("/api/v1/jobs/1").status == 404).then_some(()));
+    wait_for("an answer", || {
+        (daemon.get("/api/v1/jobs/1").status == 404).then_some(())
+    });
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use rustix::process::Signal;
 
-use crate::daemon::{Daemon, Said, Start, ask_database, change_database, cowbell, kept_ticks, said, time};
+use crate::daemon::{
+    Daemon, Said, Start, ask_database, change_database, cowbell, kept_ticks, said, time,
+};
 use crate::machine::{Done, Machine, line};
 use crate::tape::{BEGIN, Snapshot, Tape};
 use crate::wait_for;
@@ -31,7 +33,9 @@ fn kept(ticks: usize) -> Daemon {
 fn a_backup_while_a_daemon_writes_holds_every_tick_that_is_older_than_a_second() {
     let machine = Machine::new();
     let mut daemon = Start::watching(&machine).start();
-    wait_for("two seconds of ticks", || (daemon.taken() > 20).then_some(()));
+    wait_for("two seconds of ticks", || {
+        (daemon.taken() > 20).then_some(())
+    });
     let copy = daemon.folder.path().join("copy.db");
     let began = Timestamp::now();
     let said = db(&daemon.db, &["backup", copy.to_str().unwrap()]);
@@ -42,11 +46,20 @@ fn a_backup_while_a_daemon_writes_holds_every_tick_that_is_older_than_a_second()
     );
 
     let copied: HashSet<Timestamp> = kept_ticks(&copy).into_iter().map(|(at, _)| at).collect();
-    let taken: Vec<Timestamp> =
-        daemon.series("vm", "blocked").iter().map(|point| time(&point["t"])).collect();
-    let old: Vec<_> = taken.iter().filter(|at| **at < began - SignedDuration::from_secs(1)).collect();
+    let taken: Vec<Timestamp> = daemon
+        .series("vm", "blocked")
+        .iter()
+        .map(|point| time(&point["t"]))
+        .collect();
+    let old: Vec<_> = taken
+        .iter()
+        .filter(|at| **at < began - SignedDuration::from_secs(1))
+        .collect();
     assert!(old.len() > 5, "{taken:?}");
-    assert!(old.iter().all(|at| copied.contains(*at)), "{old:?} in {copied:?}");
+    assert!(
+        old.iter().all(|at| copied.contains(*at)),
+        "{old:?} in {copied:?}"
+    );
 
     // The copy is a database as any other.
     daemon.stop(Signal::TERM);
@@ -65,15 +78,29 @@ fn a_backup_has_no_hole_however_often_segments_are_sealed_meanwhile() {
     let daemon = Start::playing(&tape.saved(), "max").start();
     let mut lengths = Vec::new();
     while lengths.len() < 3 || daemon.taken() < ticks {
-        let copy = daemon.folder.path().join(format!("copy{}.db", lengths.len()));
-        assert_eq!(db(&daemon.db, &["backup", copy.to_str().unwrap()]).code, Some(0));
+        let copy = daemon
+            .folder
+            .path()
+            .join(format!("copy{}.db", lengths.len()));
+        assert_eq!(
+            db(&daemon.db, &["backup", copy.to_str().unwrap()]).code,
+            Some(0)
+        );
         let copied = kept_ticks(&copy);
         for (number, (at, _)) in (0..).zip(&copied) {
-            assert_eq!(*at, BEGIN + SignedDuration::from_secs(20 * number), "of {}", copied.len());
+            assert_eq!(
+                *at,
+                BEGIN + SignedDuration::from_secs(20 * number),
+                "of {}",
+                copied.len()
+            );
         }
         lengths.push(copied.len());
     }
-    assert!(lengths.is_sorted() && lengths[0] < lengths[2], "{lengths:?}");
+    assert!(
+        lengths.is_sorted() && lengths[0] < lengths[2],
+        "{lengths:?}"
+    );
 }
 
 #[test]
@@ -82,7 +109,10 @@ fn a_backup_is_never_written_over_a_file() {
     let file = daemon.folder.path().join("precious");
     std::fs::write(&file, "precious").unwrap();
     let said = db(&daemon.db, &["backup", file.to_str().unwrap()]);
-    assert!(said.code == Some(1) && said.err.contains("exists and is not overwritten"), "{said:?}");
+    assert!(
+        said.code == Some(1) && said.err.contains("exists and is not overwritten"),
+        "{said:?}"
+    );
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
 }
 
@@ -92,13 +122,27 @@ fn what_is_no_database_of_ours_is_a_sentence_and_leaves_no_copy() {
     let (text, copy) = (folder.path().join("text"), folder.path().join("copy"));
     std::fs::write(&text, "this is a text, and long enough to be looked at").unwrap();
     for (path, expected) in [
-        (text, "it is no SQLite database; name another file with --db"),
+        (
+            text,
+            "it is no SQLite database; name another file with --db",
+        ),
         (folder.path().join("nothing"), "there is none"),
     ] {
-        for arguments in [&["verify"][..], &["compact"], &["backup", copy.to_str().unwrap()]] {
+        for arguments in [
+            &["verify"][..],
+            &["compact"],
+            &["backup", copy.to_str().unwrap()],
+        ] {
             let said = db(&path, arguments);
-            assert!(said.code == Some(1) && said.err.contains(expected), "{arguments:?}: {said:?}");
-            assert_eq!((said.err.lines().count(), copy.exists()), (1, false), "{said:?}");
+            assert!(
+                said.code == Some(1) && said.err.contains(expected),
+                "{arguments:?}: {said:?}"
+            );
+            assert_eq!(
+                (said.err.lines().count(), copy.exists()),
+                (1, false),
+                "{said:?}"
+            );
         }
     }
 }
@@ -127,12 +171,21 @@ fn verify_finds_a_flipped_byte_of_a_chunk() {
          WHERE id = (SELECT max(id) FROM chunk)",
     );
     let said = db(&daemon.db, &["verify"]);
-    assert!(said.code == Some(1) && said.out.contains("cowbell.db is damaged"), "{said:?}");
-    assert!(said.err.contains("cannot be read: ") && said.err.lines().count() == 1, "{said:?}");
+    assert!(
+        said.code == Some(1) && said.out.contains("cowbell.db is damaged"),
+        "{said:?}"
+    );
+    assert!(
+        said.err.contains("cannot be read: ") && said.err.lines().count() == 1,
+        "{said:?}"
+    );
 
     // A copy of it is made all the same, and says so.
     let copy = daemon.folder.path().join("copy.db");
-    assert_eq!(db(&daemon.db, &["backup", copy.to_str().unwrap()]).code, Some(1));
+    assert_eq!(
+        db(&daemon.db, &["backup", copy.to_str().unwrap()]).code,
+        Some(1)
+    );
     assert_eq!(ask_database(&copy, "SELECT sum(rows) FROM segment"), 30);
 }
 
@@ -141,36 +194,66 @@ fn verify_finds_a_flipped_byte_of_a_chunk() {
 fn of_a_damaged_database_no_half_copy_is_made_and_the_way_out_is_said() {
     use std::os::unix::fs::FileExt;
     let daemon = kept(30);
-    let page = ask_database(&daemon.db, "SELECT rootpage FROM sqlite_schema WHERE name = 'chunk'");
-    let file = std::fs::OpenOptions::new().write(true).open(&daemon.db).unwrap();
-    file.write_all_at(&[0xaa; 2_048], (page as u64 - 1) * 2_048).unwrap();
+    let page = ask_database(
+        &daemon.db,
+        "SELECT rootpage FROM sqlite_schema WHERE name = 'chunk'",
+    );
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&daemon.db)
+        .unwrap();
+    file.write_all_at(&[0xaa; 2_048], (page as u64 - 1) * 2_048)
+        .unwrap();
     let bytes = std::fs::read(&daemon.db).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.db");
     let names = || {
-        let names =
-            std::fs::read_dir(daemon.db.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+        let names = std::fs::read_dir(daemon.db.parent().unwrap())
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
         // What a reader leaves, empty.
         let of_readers = |name: &str| ["-shm", "-wal"].iter().any(|ending| name.ends_with(ending));
-        names.filter(|name| !of_readers(name.to_str().unwrap())).collect::<HashSet<_>>()
+        names
+            .filter(|name| !of_readers(name.to_str().unwrap()))
+            .collect::<HashSet<_>>()
     };
     let before = names();
     let way_out = "database disk image is malformed; a restart of the service sets the database aside and begins a \
                    new one\n";
     for (arguments, doing) in [
-        (&["compact"][..], format!("cannot compact the database {}", daemon.db.display())),
+        (
+            &["compact"][..],
+            format!("cannot compact the database {}", daemon.db.display()),
+        ),
         (
             &["backup", copy.to_str().unwrap()],
-            format!("cannot copy the database {} to {}", daemon.db.display(), copy.display()),
+            format!(
+                "cannot copy the database {} to {}",
+                daemon.db.display(),
+                copy.display()
+            ),
         ),
     ] {
         let said = db(&daemon.db, arguments);
-        assert_eq!((said.code, said.err), (Some(1), format!("cowbell: {doing}: {way_out}")));
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{arguments:?}");
-        assert!(std::fs::read(&daemon.db).unwrap() == bytes && names() == before, "{arguments:?}");
+        assert_eq!(
+            (said.code, said.err),
+            (Some(1), format!("cowbell: {doing}: {way_out}"))
+        );
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "{arguments:?}"
+        );
+        assert!(
+            std::fs::read(&daemon.db).unwrap() == bytes && names() == before,
+            "{arguments:?}"
+        );
     }
     let said = db(&daemon.db, &["verify"]);
-    assert!(said.code == Some(1) && said.out.contains("cowbell.db is damaged\nticks     "), "{said:?}");
+    assert!(
+        said.code == Some(1) && said.out.contains("cowbell.db is damaged\nticks     "),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -182,7 +265,10 @@ fn verify_of_an_unreadable_database_says_what_to_do() {
     let said = db(&cut, &["verify"]);
     let why = "database disk image is malformed; a restart of the service sets the database aside and begins a new \
                one";
-    let expected = format!("cowbell: cannot read the database {}: {why}\n", cut.display());
+    let expected = format!(
+        "cowbell: cannot read the database {}: {why}\n",
+        cut.display()
+    );
     assert_eq!((said.code, said.err), (Some(1), expected));
 }
 
@@ -190,11 +276,17 @@ fn verify_of_an_unreadable_database_says_what_to_do() {
 fn compact_gives_room_back_and_keeps_every_tick() {
     let daemon = kept(30);
     let ticks = kept_ticks(&daemon.db);
-    change_database(&daemon.db, "CREATE TABLE ballast AS SELECT zeroblob(3000000) AS weight");
+    change_database(
+        &daemon.db,
+        "CREATE TABLE ballast AS SELECT zeroblob(3000000) AS weight",
+    );
     change_database(&daemon.db, "DROP TABLE ballast");
     let before = std::fs::metadata(&daemon.db).unwrap().len();
     let said = db(&daemon.db, &["compact"]);
-    assert!(said.code == Some(0) && said.out.contains("is compact: "), "{said:?}");
+    assert!(
+        said.code == Some(0) && said.out.contains("is compact: "),
+        "{said:?}"
+    );
     let now = std::fs::metadata(&daemon.db).unwrap().len();
     assert!(before > 3_000_000 && now < 500_000, "{before}, then {now}");
     assert_eq!(kept_ticks(&daemon.db), ticks);
@@ -205,5 +297,8 @@ fn compact_is_refused_while_a_daemon_has_the_database() {
     let machine = Machine::new();
     let daemon = Start::watching(&machine).start();
     let said = db(&daemon.db, &["compact"]);
-    assert!(said.code == Some(1) && said.err.contains("another cowbell"), "{said:?}");
+    assert!(
+        said.code == Some(1) && said.err.contains("another cowbell"),
+        "{said:?}"
+    );
 }

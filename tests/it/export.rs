@@ -6,7 +6,9 @@ use cowbell::source::Part;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::daemon::{Daemon, Said, Start, ask_database, change_database, cowbell, kept_ticks, said, time};
+use crate::daemon::{
+    Daemon, Said, Start, ask_database, change_database, cowbell, kept_ticks, said, time,
+};
 use crate::machine::{Done, line};
 use crate::tape::{Snapshot, Tape, fails};
 use crate::wait_for;
@@ -20,7 +22,11 @@ fn played(ticks: usize) -> Daemon {
     let mut tape = Tape::new(SECOND);
     for tick in 0..ticks as u64 {
         let done = Done::sectors((tick + 1) * (tick + 7) * 8, tick * 24);
-        let reading = tape.tick(Snapshot::Filled(10.0 + tick as f64 / 7.0), done, Done::sectors(tick * 8, 0));
+        let reading = tape.tick(
+            Snapshot::Filled(10.0 + tick as f64 / 7.0),
+            done,
+            Done::sectors(tick * 8, 0),
+        );
         if tick == 3 {
             for part in [Part::Diskstats, Part::Dm, Part::Vmstat] {
                 fails(reading, part);
@@ -33,24 +39,39 @@ fn played(ticks: usize) -> Daemon {
 /// What is exported is what is in the journal, which is a little behind what the daemon knows.
 fn play(tape: Tape, ticks: usize) -> Daemon {
     let daemon = Start::playing(&tape.saved(), "max").start();
-    wait_for("all ticks in the journal", || (kept_ticks(&daemon.db).len() == ticks).then_some(()));
+    wait_for("all ticks in the journal", || {
+        (kept_ticks(&daemon.db).len() == ticks).then_some(())
+    });
     daemon
 }
 
 fn export(daemon: &Daemon, arguments: &[&str]) -> Said {
-    said(cowbell().arg("export").arg("--db").arg(&daemon.db).args(arguments))
+    said(
+        cowbell()
+            .arg("export")
+            .arg("--db")
+            .arg(&daemon.db)
+            .args(arguments),
+    )
 }
 
 fn exported(daemon: &Daemon, arguments: &[&str]) -> String {
     let said = export(daemon, arguments);
-    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{arguments:?}");
+    assert_eq!(
+        (said.code, said.err.as_str()),
+        (Some(0), ""),
+        "{arguments:?}"
+    );
     said.out
 }
 
 /// A table with a head, whose fields hold no commas.
 fn table(text: &str) -> (Vec<&str>, Vec<Vec<&str>>) {
     assert!(text.ends_with("\r\n"), "lines end as RFC 4180 has it");
-    let mut lines = text.trim_end().split("\r\n").map(|line| line.split(',').collect::<Vec<_>>());
+    let mut lines = text
+        .trim_end()
+        .split("\r\n")
+        .map(|line| line.split(',').collect::<Vec<_>>());
     let head = lines.next().unwrap();
     let rows: Vec<Vec<&str>> = lines.collect();
     assert!(rows.iter().all(|row| row.len() == head.len()), "{text}");
@@ -60,8 +81,10 @@ fn table(text: &str) -> (Vec<&str>, Vec<Vec<&str>>) {
 /// Instants and values of one column, an empty field as what is not known.
 fn column(text: &str, name: &str) -> Vec<(jiff::Timestamp, Option<f64>)> {
     let (head, rows) = table(text);
-    let place =
-        head.iter().position(|column| *column == name).unwrap_or_else(|| panic!("{name} in {head:?}"));
+    let place = head
+        .iter()
+        .position(|column| *column == name)
+        .unwrap_or_else(|| panic!("{name} in {head:?}"));
     let cell = |row: &Vec<&str>| (row[0].parse().unwrap(), row[place].parse().ok());
     rows.iter().map(cell).collect()
 }
@@ -74,14 +97,30 @@ fn api(daemon: &Daemon, of: &str, metric: &str) -> Vec<(jiff::Timestamp, Option<
 #[test]
 fn what_is_exported_is_what_the_api_says_before_it_is_sealed_and_afterwards() {
     let mut daemon = played(40);
-    let subjects = ["device:sda".to_string(), "total".into(), "vm".into(), format!("volume:{SNAPSHOT}")];
-    let texts = |daemon: &Daemon| subjects.each_ref().map(|of| exported(daemon, &["--of", of]));
+    let subjects = [
+        "device:sda".to_string(),
+        "total".into(),
+        "vm".into(),
+        format!("volume:{SNAPSHOT}"),
+    ];
+    let texts = |daemon: &Daemon| {
+        subjects
+            .each_ref()
+            .map(|of| exported(daemon, &["--of", of]))
+    };
     let before = texts(&daemon);
     for (of, text) in subjects.iter().zip(&before) {
         let (head, rows) = table(text);
-        assert_eq!((&head[..HEAD], rows.len()), (&["time", "kind", "name", "id", "seconds"][..], 40));
+        assert_eq!(
+            (&head[..HEAD], rows.len()),
+            (&["time", "kind", "name", "id", "seconds"][..], 40)
+        );
         for metric in &head[HEAD..] {
-            assert_eq!(column(text, metric), api(&daemon, of, metric), "{of} {metric}");
+            assert_eq!(
+                column(text, metric),
+                api(&daemon, of, metric),
+                "{of} {metric}"
+            );
         }
     }
     daemon.stop(Signal::TERM);
@@ -97,20 +136,48 @@ fn what_is_exported_is_what_the_api_says_before_it_is_sealed_and_afterwards() {
 fn what_is_not_known_is_empty_in_csv_null_in_json_and_in_sqlite() {
     let daemon = played(6);
     let of = ["--of", "device:sda", "--metric", "read_bytes"];
-    let known: Vec<bool> =
-        column(&exported(&daemon, &of), "read_bytes").iter().map(|(_, value)| value.is_some()).collect();
+    let known: Vec<bool> = column(&exported(&daemon, &of), "read_bytes")
+        .iter()
+        .map(|(_, value)| value.is_some())
+        .collect();
     assert_eq!(known, [false, true, true, false, false, true]);
 
     let text = exported(&daemon, &[&of[..], &["--format", "json"]].concat());
-    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let nulls: Vec<bool> = lines.iter().map(|line| line["read_bytes"].is_null()).collect();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let nulls: Vec<bool> = lines
+        .iter()
+        .map(|line| line["read_bytes"].is_null())
+        .collect();
     assert_eq!(nulls, known.iter().map(|known| !known).collect::<Vec<_>>());
-    assert!(lines.iter().all(|line| line.get("read_bytes").is_some() && line["name"] == "sda"), "{text}");
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.get("read_bytes").is_some() && line["name"] == "sda"),
+        "{text}"
+    );
 
     let file = daemon.folder.path().join("plain.db");
-    exported(&daemon, &[&of[..], &["--output", file.to_str().unwrap()]].concat());
-    assert_eq!(ask_database(&file, "SELECT count(*) FROM device_tick WHERE read_bytes IS NULL"), 3);
-    assert_eq!(ask_database(&file, "SELECT count(*) FROM device_tick WHERE read_bytes = 0"), 0);
+    exported(
+        &daemon,
+        &[&of[..], &["--output", file.to_str().unwrap()]].concat(),
+    );
+    assert_eq!(
+        ask_database(
+            &file,
+            "SELECT count(*) FROM device_tick WHERE read_bytes IS NULL"
+        ),
+        3
+    );
+    assert_eq!(
+        ask_database(
+            &file,
+            "SELECT count(*) FROM device_tick WHERE read_bytes = 0"
+        ),
+        0
+    );
 }
 
 #[test]
@@ -125,14 +192,23 @@ fn plain_tables_hold_what_the_csv_holds() {
     assert_eq!(count(ticks), rows as i64);
     let last = "SELECT CAST(round(1e6 * fill_percent) AS INTEGER) FROM volume_tick JOIN volumes ON volumes.id = volume
         WHERE lv = 'data_snapshot' ORDER BY time DESC LIMIT 1";
-    let fill = column(&exported(&daemon, &["--of", &format!("volume:{SNAPSHOT}")]), "fill_percent");
+    let fill = column(
+        &exported(&daemon, &["--of", &format!("volume:{SNAPSHOT}")]),
+        "fill_percent",
+    );
     assert_eq!(count(last), (fill[39].1.unwrap() * 1e6).round() as i64);
     assert_eq!(
         count("SELECT count(*) FROM device_tick JOIN devices ON id = device WHERE label = 'total'"),
         40
     );
-    assert_eq!(count("SELECT count(*) FROM jobs WHERE lv = 'data_snapshot' AND ended IS NULL"), 1);
-    assert_eq!(count("SELECT count(*) FROM alerts"), ask_database(&daemon.db, "SELECT count(*) FROM alert"));
+    assert_eq!(
+        count("SELECT count(*) FROM jobs WHERE lv = 'data_snapshot' AND ended IS NULL"),
+        1
+    );
+    assert_eq!(
+        count("SELECT count(*) FROM alerts"),
+        ask_database(&daemon.db, "SELECT count(*) FROM alert")
+    );
     assert_eq!(count("SELECT count(*) FROM gaps"), 0);
 }
 
@@ -140,12 +216,26 @@ fn plain_tables_hold_what_the_csv_holds() {
 fn a_minute_is_the_sum_of_its_ticks_with_the_smallest_and_the_largest() {
     let daemon = played(150);
     let seconds = exported(&daemon, &["--of", "device:sda", "--metric", "read_bytes"]);
-    let minutes =
-        exported(&daemon, &["--of", "device:sda", "--metric", "read_bytes", "--resolution", "1min"]);
-    let known: Vec<f64> =
-        column(&seconds, "read_bytes")[61..121].iter().filter_map(|(_, value)| *value).collect();
+    let minutes = exported(
+        &daemon,
+        &[
+            "--of",
+            "device:sda",
+            "--metric",
+            "read_bytes",
+            "--resolution",
+            "1min",
+        ],
+    );
+    let known: Vec<f64> = column(&seconds, "read_bytes")[61..121]
+        .iter()
+        .filter_map(|(_, value)| *value)
+        .collect();
     let at = |name: &str| column(&minutes, name);
-    let place = at("read_bytes").iter().position(|(at, _)| at.to_string() == "2026-03-01T02:02:00Z").unwrap();
+    let place = at("read_bytes")
+        .iter()
+        .position(|(at, _)| at.to_string() == "2026-03-01T02:02:00Z")
+        .unwrap();
     let value = |name: &str| at(name)[place].1.unwrap();
     assert_eq!((known.len(), value("seconds")), (60, 60.0));
     let mean = known.iter().sum::<f64>() / 60.0;
@@ -162,20 +252,37 @@ fn where_only_roll_ups_are_left_those_are_told_and_no_byte_is_lost() {
     let mut tape = Tape::new(10 * SECOND);
     for tick in 0..1_500 {
         let done = Done::sectors(tick * tick * 8, 0);
-        tape.bare_tick(&line((8, 0), "sda", done), "sda/dev\t8:0\nsda/serial\tA\nsda/slaves\t\n");
+        tape.bare_tick(
+            &line((8, 0), "sda", done),
+            "sda/dev\t8:0\nsda/serial\tA\nsda/slaves\t\n",
+        );
     }
     let mut daemon = play(tape, 1_500);
     daemon.stop(Signal::TERM);
     let told = |arguments: &[&str]| {
         // More than a pipe holds.
         let file = daemon.folder.path().join("told.csv");
-        let to_file = ["--of", "device:sda", "--metric", "read_bytes", "--output", file.to_str().unwrap()];
+        let to_file = [
+            "--of",
+            "device:sda",
+            "--metric",
+            "read_bytes",
+            "--output",
+            file.to_str().unwrap(),
+        ];
         exported(&daemon, &[&to_file, arguments].concat());
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::remove_file(&file).unwrap();
-        let seconds = column(&text, "seconds").into_iter().map(|(_, seconds)| seconds.unwrap());
-        let rates = column(&text, "read_bytes").into_iter().map(|(_, rate)| rate.unwrap_or_default());
-        let bytes: f64 = seconds.zip(rates).map(|(seconds, rate)| seconds * rate).sum();
+        let seconds = column(&text, "seconds")
+            .into_iter()
+            .map(|(_, seconds)| seconds.unwrap());
+        let rates = column(&text, "read_bytes")
+            .into_iter()
+            .map(|(_, rate)| rate.unwrap_or_default());
+        let bytes: f64 = seconds
+            .zip(rates)
+            .map(|(seconds, rate)| seconds * rate)
+            .sum();
         (text.lines().count() - 1, bytes.round() as u64, text)
     };
     let (fine, coarse) = (told(&[]), told(&["--resolution", "1min"]));
@@ -194,7 +301,11 @@ fn where_only_roll_ups_are_left_those_are_told_and_no_byte_is_lost() {
 #[test]
 fn a_range_is_understood_as_everywhere_and_relative_to_the_last_tick() {
     let daemon = played(40);
-    let count = |span: &[&str]| table(&exported(&daemon, &[&["--of", "vm"], span].concat())).1.len();
+    let count = |span: &[&str]| {
+        table(&exported(&daemon, &[&["--of", "vm"], span].concat()))
+            .1
+            .len()
+    };
     assert_eq!(count(&["--from", "-9s"]), 10);
     assert_eq!(count(&["--from", "2026-03-01T02:00:05Z", "--to=-30s"]), 5);
     assert_eq!(count(&["--to", "2026-03-01T01:00:00Z"]), 0);
@@ -205,11 +316,17 @@ fn a_name_with_commas_and_quotes_is_one_field() {
     let mut tape = Tape::new(SECOND);
     for tick in 1..3 {
         let diskstats = line((8, 0), "sda", Done::sectors(tick * 8, 0));
-        tape.bare_tick(&diskstats, "sda/dev\t8:0\nsda/serial\ta \"b\", c\nsda/slaves\t\n");
+        tape.bare_tick(
+            &diskstats,
+            "sda/dev\t8:0\nsda/serial\ta \"b\", c\nsda/slaves\t\n",
+        );
     }
     let daemon = play(tape, 2);
     let text = exported(&daemon, &["--of", "device:sda", "--metric", "reads"]);
-    assert!(text.contains(",device,sda,\"a \"\"b\"\", c\",1,1\r\n"), "{text}");
+    assert!(
+        text.contains(",device,sda,\"a \"\"b\"\", c\",1,1\r\n"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -217,7 +334,10 @@ fn what_cannot_be_exported_is_a_sentence() {
     let daemon = played(3);
     let check = |arguments: &[&str], expected: &str| {
         let said = export(&daemon, arguments);
-        assert!(said.code == Some(1) && said.err.contains(expected), "{expected}: {said:?}");
+        assert!(
+            said.code == Some(1) && said.err.contains(expected),
+            "{expected}: {said:?}"
+        );
         assert_eq!((said.out.as_str(), said.err.lines().count()), ("", 1));
     };
     check(
@@ -225,14 +345,29 @@ fn what_cannot_be_exported_is_a_sentence() {
         "nothing called `device:sdz` was ever seen here; there is volume:vg0/data",
     );
     check(&["--of", "device:sdz"], "device:sda");
-    check(&["--of", "sda"], "expected `of` to be device:<name or uuid>");
+    check(
+        &["--of", "sda"],
+        "expected `of` to be device:<name or uuid>",
+    );
     check(&["--metric", "read_bytes,bogus"], "but found `bogus`");
-    check(&["--of", "vm", "--metric", "reads"], "expected `metric` to be one of bi_kib_per_s");
-    check(&["--from", "yesterday"], "expected `from` to be a time such as");
+    check(
+        &["--of", "vm", "--metric", "reads"],
+        "expected `metric` to be one of bi_kib_per_s",
+    );
+    check(
+        &["--from", "yesterday"],
+        "expected `from` to be a time such as",
+    );
     check(&["--format", "sqlite"], "name one with --output");
-    check(&["--output", daemon.db.to_str().unwrap()], "exists and is not overwritten");
+    check(
+        &["--output", daemon.db.to_str().unwrap()],
+        "exists and is not overwritten",
+    );
     let nowhere = said(cowbell().args(["export", "--db", "/nonexistent/cowbell.db"]));
-    assert_eq!(nowhere.err, "cowbell: cannot read the database /nonexistent/cowbell.db: there is none\n");
+    assert_eq!(
+        nowhere.err,
+        "cowbell: cannot read the database /nonexistent/cowbell.db: there is none\n"
+    );
 }
 
 /// Segments of ten minutes, and two of them damaged, each in another way.
@@ -250,13 +385,22 @@ fn what_is_damaged_is_left_out_and_said_and_all_else_is_exported() {
     let all = rows(&exported(&daemon, &of_disk));
     change_database(&daemon.db, "UPDATE segment SET axis = x'00' WHERE id = 2");
     let said = export(&daemon, &of_disk);
-    let missing =
-        "is missing, between 2026-03-01T02:00:20Z and 2026-03-01T02:10:00Z: `cowbell db verify` says more";
-    let expected = format!("cowbell: a segment is damaged, and what cannot be read of it {missing}\n");
-    assert_eq!((said.code, said.err, rows(&said.out)), (Some(1), expected, all - 30));
-    exported(&daemon, &[&of_disk[..], &["--from", "2026-03-01T02:25:00Z"]].concat());
+    let missing = "is missing, between 2026-03-01T02:00:20Z and 2026-03-01T02:10:00Z: `cowbell db verify` says more";
+    let expected =
+        format!("cowbell: a segment is damaged, and what cannot be read of it {missing}\n");
+    assert_eq!(
+        (said.code, said.err, rows(&said.out)),
+        (Some(1), expected, all - 30)
+    );
+    exported(
+        &daemon,
+        &[&of_disk[..], &["--from", "2026-03-01T02:25:00Z"]].concat(),
+    );
 
-    change_database(&daemon.db, "UPDATE chunk SET data = x'00' WHERE id >> 24 = 3 AND id & 7 = 1");
+    change_database(
+        &daemon.db,
+        "UPDATE chunk SET data = x'00' WHERE id >> 24 = 3 AND id & 7 = 1",
+    );
     for ending in ["csv", "db"] {
         let file = daemon.folder.path().join("told").with_extension(ending);
         let to_file = ["--output", file.to_str().unwrap()];
@@ -282,16 +426,49 @@ fn openmetrics_has_a_sample_for_each_known_value_of_a_series() {
     let daemon = played(12);
     let text = exported(&daemon, &["--format", "openmetrics"]);
     assert!(text.ends_with("\n# EOF\n"));
-    let fill: Vec<&str> =
-        text.lines().filter(|line| line.starts_with("cowbell_volume_fill_ratio{")).collect();
-    assert!(fill[0].contains("vg=\"vg0\",lv=\"data_snapshot\",uuid=\""), "{}", fill[0]);
-    let csv = exported(&daemon, &["--of", &format!("volume:{SNAPSHOT}"), "--metric", "fill_percent"]);
+    let fill: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("cowbell_volume_fill_ratio{"))
+        .collect();
+    assert!(
+        fill[0].contains("vg=\"vg0\",lv=\"data_snapshot\",uuid=\""),
+        "{}",
+        fill[0]
+    );
+    let csv = exported(
+        &daemon,
+        &[
+            "--of",
+            &format!("volume:{SNAPSHOT}"),
+            "--metric",
+            "fill_percent",
+        ],
+    );
     let (_, rows) = table(&csv);
-    let known: Vec<f64> = rows.iter().filter_map(|row| row[HEAD].parse().ok()).collect();
-    let samples = fill.iter().map(|line| line.split(' ').nth(1).unwrap().parse::<f64>().unwrap() * 100.0);
-    assert!(known.len() >= 11 && known.len() == fill.len(), "{known:?} {fill:?}");
-    assert!(samples.zip(&known).all(|(sample, known)| (sample - known).abs() < 1e-9));
-    let families: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    let known: Vec<f64> = rows
+        .iter()
+        .filter_map(|row| row[HEAD].parse().ok())
+        .collect();
+    let samples = fill
+        .iter()
+        .map(|line| line.split(' ').nth(1).unwrap().parse::<f64>().unwrap() * 100.0);
+    assert!(
+        known.len() >= 11 && known.len() == fill.len(),
+        "{known:?} {fill:?}"
+    );
+    assert!(
+        samples
+            .zip(&known)
+            .all(|(sample, known)| (sample - known).abs() < 1e-9)
+    );
+    let families: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .collect();
     let distinct: std::collections::BTreeSet<&&str> = families.iter().collect();
-    assert_eq!(families.len(), distinct.len(), "a family's samples are together");
+    assert_eq!(
+        families.len(),
+        distinct.len(),
+        "a family's samples are together"
+    );
 }

@@ -15,7 +15,9 @@ const STEP: u64 = 2_048;
 const RATE: f64 = 1_048_576.0;
 
 fn names(serial: &str) -> String {
-    format!("sda/dev\t8:0\nsda/serial\tA\nsda/slaves\t\nsdb/dev\t8:16\nsdb/serial\t{serial}\nsdb/slaves\t\n")
+    format!(
+        "sda/dev\t8:0\nsda/serial\tA\nsda/slaves\t\nsdb/dev\t8:16\nsdb/serial\t{serial}\nsdb/slaves\t\n"
+    )
 }
 
 /// Plays a machine whose second disk has read as many sectors as `course` says, tick for tick, and has a serial number.
@@ -43,7 +45,10 @@ fn play(course: &[Option<(u64, &str)>]) -> Daemon {
 /// Rates as a person reads them off a chart: MiB/s, `None` for a gap. A point is one tick.
 fn course(points: &[Value]) -> Vec<Option<f64>> {
     let rate = |point: &Value| {
-        assert!(point["min"] == point["avg"] && point["avg"] == point["max"], "{point}");
+        assert!(
+            point["min"] == point["avg"] && point["avg"] == point["max"],
+            "{point}"
+        );
         point["avg"].as_f64().map(|rate| rate / RATE)
     };
     points.iter().map(rate).collect()
@@ -54,7 +59,10 @@ fn check(played: &[Option<(u64, &str)>], of: &str, expected: &[Option<f64>]) {
     assert_eq!(course(&daemon.series(of, "read_bytes")), expected, "{of}");
     let steady = course(&daemon.series("device:sda", "read_bytes"));
     assert_eq!(steady[0], None, "nothing is known of the first tick");
-    assert!(steady[1..].iter().all(|rate| *rate == Some(1.0)), "the other disk goes on: {steady:?}");
+    assert!(
+        steady[1..].iter().all(|rate| *rate == Some(1.0)),
+        "the other disk goes on: {steady:?}"
+    );
 }
 
 #[test]
@@ -76,7 +84,10 @@ fn a_device_that_was_made_anew_is_a_gap_though_it_has_its_identity_and_has_count
     }
     let daemon = Start::playing(&tape.saved(), "max").start();
     daemon.has_played(4);
-    assert_eq!(course(&daemon.series("device:sda", "read_bytes")), [None, Some(1.0), None, Some(1.0)]);
+    assert_eq!(
+        course(&daemon.series("device:sda", "read_bytes")),
+        [None, Some(1.0), None, Some(1.0)]
+    );
 }
 
 #[test]
@@ -84,7 +95,13 @@ fn each_counter_that_goes_back_is_a_gap_and_a_gauge_is_none() {
     // Reads, merged, sectors, ms; writes, merged, sectors, ms; in flight, busy ms, weighted ms.
     for column in 0..11 {
         let counters = |step: u64| -> Vec<String> {
-            let step_of = |index| if index == column && step == 3 { 50 } else { 100 * step };
+            let step_of = |index| {
+                if index == column && step == 3 {
+                    50
+                } else {
+                    100 * step
+                }
+            };
             (0..11).map(|index| step_of(index).to_string()).collect()
         };
         let mut tape = Tape::new(SECOND);
@@ -108,7 +125,11 @@ fn each_counter_that_goes_back_is_a_gap_and_a_gauge_is_none() {
 fn a_device_that_appears_has_not_just_read_all_that_its_counter_says() {
     let at = |step: u64| Some((step * STEP, "B"));
     // Ticks in which it was never there say nothing of it either.
-    check(&[None, None, at(500), at(501)], "device:sdb", &[None, None, None, Some(1.0)]);
+    check(
+        &[None, None, at(500), at(501)],
+        "device:sdb",
+        &[None, None, None, Some(1.0)],
+    );
 }
 
 #[test]
@@ -123,7 +144,12 @@ fn a_device_that_vanishes_and_returns_leaves_a_gap() {
 
 #[test]
 fn another_device_under_the_same_number_from_one_tick_to_the_next_is_another_series() {
-    let course = [Some((STEP, "B")), Some((2 * STEP, "B")), Some((900 * STEP, "C")), Some((901 * STEP, "C"))];
+    let course = [
+        Some((STEP, "B")),
+        Some((2 * STEP, "B")),
+        Some((900 * STEP, "C")),
+        Some((901 * STEP, "C")),
+    ];
     check(&course, "device:B", &[None, Some(1.0), None, None]);
     check(&course, "device:C", &[None, None, None, Some(1.0)]);
     // The name means the one that had it last.
@@ -134,14 +160,22 @@ fn another_device_under_the_same_number_from_one_tick_to_the_next_is_another_ser
 fn milliseconds_that_run_over_are_no_gap() {
     let mut tape = Tape::new(SECOND);
     for (tick, read_ms) in [(1, u32::MAX - 500), (2, 500)] {
-        let diskstats = format!("   8       0 sda {} 0 {} {read_ms} 0 0 0 0 0 0 0\n", tick * 10, tick * STEP);
+        let diskstats = format!(
+            "   8       0 sda {} 0 {} {read_ms} 0 0 0 0 0 0 0\n",
+            tick * 10,
+            tick * STEP
+        );
         tape.bare_tick(&diskstats, "sda/dev\t8:0\nsda/serial\tA\nsda/slaves\t\n");
     }
     let tape = tape.saved();
     let daemon = Start::playing(&tape, "max").start();
     daemon.has_played(2);
     let awaits = daemon.series("device:sda", "read_await_ms");
-    assert_eq!(awaits[1]["avg"].as_f64(), Some(100.1), "1001 ms for 10 requests: {awaits:?}");
+    assert_eq!(
+        awaits[1]["avg"].as_f64(),
+        Some(100.1),
+        "1001 ms for 10 requests: {awaits:?}"
+    );
 }
 
 #[test]
@@ -160,18 +194,35 @@ fn what_failed_in_a_tick_is_null_in_that_tick_alone() {
     let daemon = Start::playing(&tape, "max").start();
     daemon.has_played(6);
     let known = |of: &str, metric: &str| -> Vec<bool> {
-        daemon.series(of, metric).iter().map(|point| !point["avg"].is_null()).collect()
+        daemon
+            .series(of, metric)
+            .iter()
+            .map(|point| !point["avg"].is_null())
+            .collect()
     };
     assert_eq!(
         known("device:sda", "read_bytes"),
         [false, true, true, false, false, true],
         "the next one has no before"
     );
-    assert_eq!(known("volume:vg0/data_snapshot", "fill_percent"), [true, true, true, false, true, true]);
-    assert_eq!(known("vm", "bi_kib_per_s"), [false, true, true, false, false, true]);
-    assert_eq!(known("vm", "pressure_io_some"), [false, true, true, false, false, true]);
+    assert_eq!(
+        known("volume:vg0/data_snapshot", "fill_percent"),
+        [true, true, true, false, true, true]
+    );
+    assert_eq!(
+        known("vm", "bi_kib_per_s"),
+        [false, true, true, false, false, true]
+    );
+    assert_eq!(
+        known("vm", "pressure_io_some"),
+        [false, true, true, false, false, true]
+    );
     let jobs = daemon.json("/api/v1/jobs");
-    assert_eq!(jobs.as_array().unwrap().len(), 1, "the snapshot was not gone, only unseen: {jobs}");
+    assert_eq!(
+        jobs.as_array().unwrap().len(),
+        1,
+        "the snapshot was not gone, only unseen: {jobs}"
+    );
     assert_eq!(jobs[0]["ended_at"], Value::Null);
 }
 
@@ -179,17 +230,36 @@ fn what_failed_in_a_tick_is_null_in_that_tick_alone() {
 fn a_host_without_lvm_pressure_and_requests_says_null_and_not_zero() {
     let mut tape = Tape::new(SECOND);
     for _ in 0..2 {
-        tape.bare_tick(&line((8, 0), "sda", Done::default()), "sda/dev\t8:0\nsda/serial\tA\nsda/slaves\t\n");
+        tape.bare_tick(
+            &line((8, 0), "sda", Done::default()),
+            "sda/dev\t8:0\nsda/serial\tA\nsda/slaves\t\n",
+        );
     }
     let tape = tape.saved();
     let daemon = Start::playing(&tape, "max").start();
     daemon.has_played(2);
     assert_eq!(daemon.json("/api/v1/volumes"), serde_json::json!([]));
     let vm = daemon.json("/api/v1/vm");
-    for key in ["bi_kib_per_s", "bo_kib_per_s", "user", "system", "iowait", "blocked", "pressure_io_some"] {
+    for key in [
+        "bi_kib_per_s",
+        "bo_kib_per_s",
+        "user",
+        "system",
+        "iowait",
+        "blocked",
+        "pressure_io_some",
+    ] {
         assert_eq!(vm.get(key), Some(&Value::Null), "{key}");
     }
     let disk = &daemon.json("/api/v1/devices")[0];
-    assert_eq!(disk["read_bytes_per_s"].as_f64(), Some(0.0), "that nothing was read is known");
-    assert_eq!(disk["read_await_ms"], Value::Null, "how long nothing took is not");
+    assert_eq!(
+        disk["read_bytes_per_s"].as_f64(),
+        Some(0.0),
+        "that nothing was read is known"
+    );
+    assert_eq!(
+        disk["read_await_ms"],
+        Value::Null,
+        "how long nothing took is not"
+    );
 }

@@ -34,12 +34,25 @@ pub struct Host {
 
 impl Host {
     pub fn new(disks: &[&str]) -> Self {
-        let disks = disks.iter().map(|name| (name.to_string(), Done::default())).collect();
-        Self { disks, ..Self::default() }
+        let disks = disks
+            .iter()
+            .map(|name| (name.to_string(), Done::default()))
+            .collect();
+        Self {
+            disks,
+            ..Self::default()
+        }
     }
 
     /// Adds a layer on these devices; gives the kernel's name of it.
-    pub fn add(&mut self, lv: &str, layer: &'static str, on: &[&str], sectors: u64, status: &str) -> String {
+    pub fn add(
+        &mut self,
+        lv: &str,
+        layer: &'static str,
+        on: &[&str],
+        sectors: u64,
+        status: &str,
+    ) -> String {
         let minor = self.made;
         self.made += 1;
         self.layers.push(Layer {
@@ -56,7 +69,10 @@ impl Host {
     }
 
     pub fn layer(&mut self, lv: &str, layer: &str) -> &mut Layer {
-        let found = self.layers.iter_mut().find(|other| other.lv == lv && other.layer == layer);
+        let found = self
+            .layers
+            .iter_mut()
+            .find(|other| other.lv == lv && other.layer == layer);
         found.unwrap_or_else(|| panic!("no layer {layer:?} of {lv}"))
     }
 
@@ -68,18 +84,30 @@ impl Host {
     }
 
     /// A thick snapshot of an origin, with its COW area on these disks.
-    pub fn add_snapshot(&mut self, lv: &str, real: &str, disks: &[&str], cow_sectors: u64, status: &str) {
+    pub fn add_snapshot(
+        &mut self,
+        lv: &str,
+        real: &str,
+        disks: &[&str],
+        cow_sectors: u64,
+        status: &str,
+    ) {
         let cow = self.add(lv, "cow", disks, cow_sectors, "linear ");
         self.add(lv, "", &[real, &cow], cow_sectors, status);
     }
 
     /// `/proc/diskstats`
     pub fn diskstats(&self) -> String {
-        let disks = (0..).zip(&self.disks).map(|(index, (name, done))| line((8, 16 * index), name, *done));
-        let layers = self
-            .layers
-            .iter()
-            .map(|layer| line((253, layer.minor), &format!("dm-{}", layer.minor), layer.done));
+        let disks = (0..)
+            .zip(&self.disks)
+            .map(|(index, (name, done))| line((8, 16 * index), name, *done));
+        let layers = self.layers.iter().map(|layer| {
+            line(
+                (253, layer.minor),
+                &format!("dm-{}", layer.minor),
+                layer.done,
+            )
+        });
         disks.chain(layers).collect()
     }
 
@@ -96,7 +124,11 @@ impl Host {
                 16 * index
             )
         };
-        (0..).zip(&self.disks).map(disk).chain(self.layers.iter().map(Layer::named)).collect()
+        (0..)
+            .zip(&self.disks)
+            .map(disk)
+            .chain(self.layers.iter().map(Layer::named))
+            .collect()
     }
 }
 
@@ -110,14 +142,26 @@ impl Layer {
     }
 
     fn dm_uuid(&self) -> String {
-        let layer = if self.layer.is_empty() { String::new() } else { format!("-{}", self.layer) };
+        let layer = if self.layer.is_empty() {
+            String::new()
+        } else {
+            format!("-{}", self.layer)
+        };
         format!("LVM-{VG_UUID}{}{layer}", plain_uuid(&self.lv))
     }
 
     fn told(&self) -> String {
-        let Self { minor, sectors, status, .. } = self;
+        let Self {
+            minor,
+            sectors,
+            status,
+            ..
+        } = self;
         let (name, uuid) = (self.dm_name(), self.dm_uuid());
-        let table = self.table.as_ref().map(|table| format!("\ttable 0 {sectors} thin-pool {table}\n"));
+        let table = self
+            .table
+            .as_ref()
+            .map(|table| format!("\ttable 0 {sectors} thin-pool {table}\n"));
         let table = table.unwrap_or_default();
         format!("253:{minor}\t{name}\t{uuid}\tactive\n\tstatus 0 {sectors} {status}\n{table}")
     }
@@ -142,7 +186,10 @@ fn plain_uuid(lv: &str) -> String {
 pub fn uuid(lv: &str) -> String {
     let plain = plain_uuid(lv);
     let ends = [0, 6, 10, 14, 18, 22, 26, 32];
-    ends.windows(2).map(|ends| &plain[ends[0]..ends[1]]).collect::<Vec<_>>().join("-")
+    ends.windows(2)
+        .map(|ends| &plain[ends[0]..ends[1]])
+        .collect::<Vec<_>>()
+        .join("-")
 }
 
 /// A volume's row in LVM's report, without percentages.
@@ -160,6 +207,7 @@ pub fn report(rows: &[Value]) -> String {
         "vg_name": VG, "vg_uuid": "ItZNPi-sw1Y-qMR0-M1ui-Kz8l-nAXb-ZGUKiO", "vg_size": "2139095040",
         "vg_free": "1073741824", "vg_extent_size": "4194304", "vg_missing_pv_count": "0", "vg_tags": "",
     });
-    let pv = json!({"pv_name": "/dev/sda", "pv_major": "8", "pv_minor": "0", "pv_size": "2139095040"});
+    let pv =
+        json!({"pv_name": "/dev/sda", "pv_major": "8", "pv_minor": "0", "pv_size": "2139095040"});
     json!({"report": [{"vg": [vg], "pv": [pv], "lv": rows, "seg": []}]}).to_string()
 }

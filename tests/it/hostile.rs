@@ -30,21 +30,66 @@ fn bad_values_are_answered_with_400_and_a_sentence() {
         ("/api/v1/series?of=disk:sda&metric=read_bytes", "disk:sda"),
         ("/api/v1/series?of=&metric=read_bytes", "of"),
         ("/api/v1/series?of=sda&metric=read_bytes", "device:"),
-        ("/api/v1/series?of=device:sda&metric=read_bytes&points=0", "points"),
-        ("/api/v1/series?of=device:sda&metric=read_bytes&points=-1", "points"),
-        ("/api/v1/series?of=device:sda&metric=read_bytes&points=10001", "10000"),
-        ("/api/v1/series?of=device:sda&metric=read_bytes&points=1e3", "points"),
-        ("/api/v1/series?of=device:sda&metric=read_bytes&points=99999999999999999999999", "points"),
-        ("/api/v1/series?of=device:sda&metric=read_bytes&points=", "points"),
-        ("/api/v1/series?of=device:sda&metric=read_bytes&from=yesterday", "yesterday"),
-        ("/api/v1/series?of=device:sda&metric=read_bytes&from=-1", "from"),
-        ("/api/v1/series?of=device:sda&metric=read_bytes&from=-1h&to=-2h", "before"),
-        ("/api/v1/series?of=device:sda&metric=read_bytes&from=now&to=now", "before"),
-        ("/api/v1/series?of=device:sda&metric=read_bytes&from=-99999999999999999999y", "from"),
-        ("/api/v1/series?of=device:sda&metric=read_bytes&from=9999999-01-01T00:00:00Z", "from"),
-        ("/api/v1/series?of=device:sda&metric=read_bytes&from=2026-02-30T00:00:00Z", "from"),
-        ("/api/v1/series?of=device:sda&metric=read_bytes&to=%00", "to"),
-        ("/api/v1/series?of=device:sda&metric=read_bytes&of=device:sdb", "of"),
+        (
+            "/api/v1/series?of=device:sda&metric=read_bytes&points=0",
+            "points",
+        ),
+        (
+            "/api/v1/series?of=device:sda&metric=read_bytes&points=-1",
+            "points",
+        ),
+        (
+            "/api/v1/series?of=device:sda&metric=read_bytes&points=10001",
+            "10000",
+        ),
+        (
+            "/api/v1/series?of=device:sda&metric=read_bytes&points=1e3",
+            "points",
+        ),
+        (
+            "/api/v1/series?of=device:sda&metric=read_bytes&points=99999999999999999999999",
+            "points",
+        ),
+        (
+            "/api/v1/series?of=device:sda&metric=read_bytes&points=",
+            "points",
+        ),
+        (
+            "/api/v1/series?of=device:sda&metric=read_bytes&from=yesterday",
+            "yesterday",
+        ),
+        (
+            "/api/v1/series?of=device:sda&metric=read_bytes&from=-1",
+            "from",
+        ),
+        (
+            "/api/v1/series?of=device:sda&metric=read_bytes&from=-1h&to=-2h",
+            "before",
+        ),
+        (
+            "/api/v1/series?of=device:sda&metric=read_bytes&from=now&to=now",
+            "before",
+        ),
+        (
+            "/api/v1/series?of=device:sda&metric=read_bytes&from=-99999999999999999999y",
+            "from",
+        ),
+        (
+            "/api/v1/series?of=device:sda&metric=read_bytes&from=9999999-01-01T00:00:00Z",
+            "from",
+        ),
+        (
+            "/api/v1/series?of=device:sda&metric=read_bytes&from=2026-02-30T00:00:00Z",
+            "from",
+        ),
+        (
+            "/api/v1/series?of=device:sda&metric=read_bytes&to=%00",
+            "to",
+        ),
+        (
+            "/api/v1/series?of=device:sda&metric=read_bytes&of=device:sdb",
+            "of",
+        ),
         ("/api/v1/jobs?from=bogus", "bogus"),
         ("/api/v1/jobs?to=%F0%9F%94%94", "to"),
     ] {
@@ -64,10 +109,19 @@ fn what_was_never_seen_is_not_found() {
     for (target, part) in [
         ("/api/v1/series?of=device:sdz&metric=read_bytes", "sdz"),
         ("/api/v1/series?of=device:&metric=read_bytes", "device:"),
-        ("/api/v1/series?of=volume:vg0/none&metric=fill_percent", "vg0/none"),
+        (
+            "/api/v1/series?of=volume:vg0/none&metric=fill_percent",
+            "vg0/none",
+        ),
         ("/api/v1/series?of=device:%00&metric=read_bytes", "device:"),
-        ("/api/v1/series?of=device:%F0%9F%94%94&metric=read_bytes", "🔔"),
-        ("/api/v1/series?of=device:'%20OR%201=1%20--&metric=read_bytes", "OR"),
+        (
+            "/api/v1/series?of=device:%F0%9F%94%94&metric=read_bytes",
+            "🔔",
+        ),
+        (
+            "/api/v1/series?of=device:'%20OR%201=1%20--&metric=read_bytes",
+            "OR",
+        ),
         ("/api/v1/nothing", ""),
         ("/api/v2/status", ""),
         ("/api/v1/status/", ""),
@@ -157,15 +211,20 @@ fn nothing_that_a_visitor_sends_makes_a_500() {
         if target.contains("/live") {
             continue;
         }
-        for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "BREW"]
-        {
-            let request =
-                format!("{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+        for method in [
+            "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "BREW",
+        ] {
+            let request = format!(
+                "{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+            );
             // The daemon may hang up on what is no HTTP at all.
             if let Ok(answer) = http::send(daemon.port, request.as_bytes()) {
                 let shown = &target[..target.len().min(80)];
                 assert!(answer.status < 500, "{method} {shown}: {answer:?}");
-                assert!(!answer.body.contains("root:"), "{method} {shown} shows a file of this host");
+                assert!(
+                    !answer.body.contains("root:"),
+                    "{method} {shown} shows a file of this host"
+                );
             }
         }
     }
@@ -182,13 +241,24 @@ fn nothing_that_a_visitor_sends_makes_a_500() {
         }
     }
     assert_eq!(daemon.get("/healthz").status, 200, "it goes on");
-    assert!(!daemon.log().contains("ERROR could") && !daemon.log().contains("panicked"), "{}", daemon.log());
+    assert!(
+        !daemon.log().contains("ERROR could") && !daemon.log().contains("panicked"),
+        "{}",
+        daemon.log()
+    );
 }
 
 #[test]
 fn every_answer_keeps_browsers_to_this_page() {
     let (_tape, daemon) = playing();
-    for target in ["/", "/nothing", "/api/v1/status", "/api/v1/series", "/healthz", "/assets/nothing"] {
+    for target in [
+        "/",
+        "/nothing",
+        "/api/v1/status",
+        "/api/v1/series",
+        "/healthz",
+        "/assets/nothing",
+    ] {
         let head = daemon.get(target).head.to_ascii_lowercase();
         for part in [
             "content-security-policy: default-src 'self'",
@@ -208,24 +278,51 @@ pub const HOST: (&str, &str) = ("Host", "127.0.0.1:2692");
 fn a_job_that_makes_no_sense_is_answered_with_400_and_a_sentence() {
     let machine = crate::machine::Machine::new();
     let daemon = Start::watching(&machine).start();
-    let long = format!(r#"{{"name":"{}","started_at":"2026-03-01T02:00:01Z"}}"#, "x".repeat(201));
+    let long = format!(
+        r#"{{"name":"{}","started_at":"2026-03-01T02:00:01Z"}}"#,
+        "x".repeat(201)
+    );
     for (key, body, part) in [
         ("x", "", "JSON"),
         ("x", "{", "JSON"),
         ("x", "[]", "JSON"),
         ("x", r#"{"name":"backup"}"#, "started_at"),
-        ("x", r#"{"name":"backup","started_at":"soon"}"#, "started_at"),
-        ("x", r#"{"name":7,"started_at":"2026-03-01T02:00:01Z"}"#, "name"),
-        ("x", r#"{"name":"","started_at":"2026-03-01T02:00:01Z"}"#, "name"),
-        ("x", r#"{"name":"a\u0000b","started_at":"2026-03-01T02:00:01Z"}"#, "name"),
+        (
+            "x",
+            r#"{"name":"backup","started_at":"soon"}"#,
+            "started_at",
+        ),
+        (
+            "x",
+            r#"{"name":7,"started_at":"2026-03-01T02:00:01Z"}"#,
+            "name",
+        ),
+        (
+            "x",
+            r#"{"name":"","started_at":"2026-03-01T02:00:01Z"}"#,
+            "name",
+        ),
+        (
+            "x",
+            r#"{"name":"a\u0000b","started_at":"2026-03-01T02:00:01Z"}"#,
+            "name",
+        ),
         ("x", &long, "name"),
-        ("x", r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","colour":"red"}"#, "colour"),
+        (
+            "x",
+            r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","colour":"red"}"#,
+            "colour",
+        ),
         (
             "x",
             r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","ended_at":"2026-03-01T02:00:02Z"}"#,
             "succeeded",
         ),
-        ("x", r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","succeeded":true}"#, "ended_at"),
+        (
+            "x",
+            r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","succeeded":true}"#,
+            "ended_at",
+        ),
         (
             "x",
             r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","ended_at":"2026-03-01T02:00:00Z","succeeded":true}"#,
@@ -236,8 +333,16 @@ fn a_job_that_makes_no_sense_is_answered_with_400_and_a_sentence() {
             r#"{"name":"a","started_at":"2999-01-01T00:00:00Z"}"#,
             "expected `started_at` from 1970 to now",
         ),
-        ("x", r#"{"name":"a","started_at":"-000001-01-01T00:00:00Z"}"#, "started_at"),
-        ("x", r#"{"name":"a","started_at":"1969-12-31T23:59:59Z"}"#, "expected `started_at` from 1970"),
+        (
+            "x",
+            r#"{"name":"a","started_at":"-000001-01-01T00:00:00Z"}"#,
+            "started_at",
+        ),
+        (
+            "x",
+            r#"{"name":"a","started_at":"1969-12-31T23:59:59Z"}"#,
+            "expected `started_at` from 1970",
+        ),
         ("x", r#"{"name":"a","started_at":-5}"#, "started_at"),
         (
             "x",
@@ -249,7 +354,11 @@ fn a_job_that_makes_no_sense_is_answered_with_400_and_a_sentence() {
             r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","ended_at":"2026-03-01T02:00:02Z","succeeded":true,"status":256}"#,
             "status",
         ),
-        ("x", r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","status":0}"#, "together with `status`"),
+        (
+            "x",
+            r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","status":0}"#,
+            "together with `status`",
+        ),
         (
             "x",
             r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","ended_at":"2026-03-01T02:00:02Z","succeeded":true,"status":7}"#,
@@ -260,21 +369,43 @@ fn a_job_that_makes_no_sense_is_answered_with_400_and_a_sentence() {
             r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","ended_at":"2026-03-01T02:00:02Z","succeeded":false,"status":0}"#,
             "to be true with `status` 0",
         ),
-        ("x", r#"{"name":"42","started_at":"2026-03-01T02:00:01Z"}"#, "with a letter in it"),
+        (
+            "x",
+            r#"{"name":"42","started_at":"2026-03-01T02:00:01Z"}"#,
+            "with a letter in it",
+        ),
         ("%00", JOB, "key"),
         ("%20", JOB, "key"),
     ] {
-        let answer = http::put(daemon.port, &format!("/api/v1/jobs/{key}"), &[HOST, JSON], body);
+        let answer = http::put(
+            daemon.port,
+            &format!("/api/v1/jobs/{key}"),
+            &[HOST, JSON],
+            body,
+        );
         assert_eq!(answer.status, 400, "{body}: {answer:?}");
-        assert!(answer.sentence().contains(part), "expected {part:?} for {body}: {answer:?}");
+        assert!(
+            answer.sentence().contains(part),
+            "expected {part:?} for {body}: {answer:?}"
+        );
     }
-    let long = format!(r#"{{"name":"{}","started_at":"2026-03-01T02:00:01Z"}}"#, "y".repeat(10_000));
+    let long = format!(
+        r#"{{"name":"{}","started_at":"2026-03-01T02:00:01Z"}}"#,
+        "y".repeat(10_000)
+    );
     let answer = http::put(daemon.port, "/api/v1/jobs/x", &[HOST, JSON], &long);
     assert_eq!(answer.status, 400, "{answer:?}");
     let giant = format!(r#"{{"name":"{}"}}"#, "x".repeat(100_000));
     let answer = http::put(daemon.port, "/api/v1/jobs/x", &[HOST, JSON], &giant);
-    assert!(answer.status == 400 && answer.sentence().contains("more than 64 KiB"), "{answer:?}");
-    assert_eq!(daemon.json("/api/v1/jobs"), json!([]), "nothing of it was kept");
+    assert!(
+        answer.status == 400 && answer.sentence().contains("more than 64 KiB"),
+        "{answer:?}"
+    );
+    assert_eq!(
+        daemon.json("/api/v1/jobs"),
+        json!([]),
+        "nothing of it was kept"
+    );
 }
 
 #[test]
@@ -289,16 +420,25 @@ fn a_job_that_is_told_twice_is_one_and_markup_in_its_name_is_text() {
     put(&format!("{{{begun}}}"));
     put(&format!("{{{begun}}}"));
     for _ in 0..2 {
-        put(&format!(r#"{{{begun},"ended_at":"2026-03-01T02:00:02Z","succeeded":false,"status":3}}"#));
+        put(&format!(
+            r#"{{{begun},"ended_at":"2026-03-01T02:00:02Z","succeeded":false,"status":3}}"#
+        ));
     }
     let job = crate::wait_for("its end", || {
         let jobs = daemon.json("/api/v1/jobs");
         assert!(jobs.as_array().unwrap().len() < 2, "{jobs}");
         (!jobs[0]["outcome"].is_null()).then(|| jobs[0].clone())
     });
-    assert_eq!((&job["outcome"], &job["exit_status"]), (&json!("failed"), &json!(3)), "{job}");
+    assert_eq!(
+        (&job["outcome"], &job["exit_status"]),
+        (&json!("failed"), &json!(3)),
+        "{job}"
+    );
     let page = daemon.get(&format!("/jobs/{}", job["id"])).body;
-    assert!(page.contains("with status 3") && !page.contains("<script>alert"), "{page}");
+    assert!(
+        page.contains("with status 3") && !page.contains("<script>alert"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -314,7 +454,9 @@ fn requests_that_are_never_completed_keep_nobody_out_for_long() {
         })
         .collect();
     wait_for("an answer", || {
-        http::try_get(daemon.port, "/healthz").ok().filter(|answer| answer.status == 200)
+        http::try_get(daemon.port, "/healthz")
+            .ok()
+            .filter(|answer| answer.status == 200)
     });
     drop(half_sent);
 }

@@ -51,10 +51,25 @@ fn at(second: u64) -> String {
 }
 
 /// The series between two seconds, thinned to so many points.
-fn series(daemon: &Daemon, of: &str, metric: &str, from: u64, to: u64, points: usize) -> Vec<Value> {
-    let query = format!("of={of}&metric={metric}&from={}&to={}&points={points}", at(from), at(to));
+fn series(
+    daemon: &Daemon,
+    of: &str,
+    metric: &str,
+    from: u64,
+    to: u64,
+    points: usize,
+) -> Vec<Value> {
+    let query = format!(
+        "of={of}&metric={metric}&from={}&to={}&points={points}",
+        at(from),
+        at(to)
+    );
     let series = daemon.series_of(&query);
-    assert!(series.len() <= points, "{} points for {query}", series.len());
+    assert!(
+        series.len() <= points,
+        "{} points for {query}",
+        series.len()
+    );
     series
 }
 
@@ -69,7 +84,11 @@ fn an_hour_is_played_in_seconds_and_every_number_is_right() {
     let began = Instant::now();
     let daemon = Start::playing(&tape, "max").config(&config).start();
     daemon.has_played(TICKS as usize);
-    assert!(began.elapsed() < Duration::from_secs(60), "it took {:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(60),
+        "it took {:?}",
+        began.elapsed()
+    );
     assert_eq!(daemon.json("/api/v1/status")["ticks"]["missed"], 0);
     job_is_right(&daemon);
     alerts_are_right(&daemon);
@@ -80,7 +99,11 @@ fn an_hour_is_played_in_seconds_and_every_number_is_right() {
 
 fn job_is_right(daemon: &Daemon) {
     let jobs = daemon.json("/api/v1/jobs");
-    assert_eq!(jobs.as_array().unwrap().len(), 1, "one life, one job: {jobs}");
+    assert_eq!(
+        jobs.as_array().unwrap().len(),
+        1,
+        "one life, one job: {jobs}"
+    );
     let job = &jobs[0];
     for (key, expected) in [
         ("kind", "snapshot".into()),
@@ -105,7 +128,9 @@ fn job_is_right(daemon: &Daemon) {
 fn alerts_are_right(daemon: &Daemon) {
     let alerts = daemon.json("/api/v1/alerts");
     let alerts = alerts.as_array().unwrap();
-    let [backup, invalid, fill, time] = &alerts[..] else { panic!("{alerts:?}") };
+    let [backup, invalid, fill, time] = &alerts[..] else {
+        panic!("{alerts:?}")
+    };
     // Foreseen from 20 % on: growth of 400 s tells of 1,600 s.
     assert_eq!(
         (time["rule"].as_str(), time["severity"].as_str()),
@@ -116,8 +141,14 @@ fn alerts_are_right(daemon: &Daemon) {
         (Some(&*at(1_040)), Some(&*at(2_600)))
     );
     assert_eq!((&fill["peak"], &fill["job"]), (&99.95.into(), &1.into()));
-    assert_eq!((backup["rule"].as_str(), backup["cleared_at"].as_str()), (Some("backup_failed"), None));
-    assert_eq!((fill["rule"].as_str(), fill["severity"].as_str()), (Some("snapshot_fill"), Some("critical")));
+    assert_eq!(
+        (backup["rule"].as_str(), backup["cleared_at"].as_str()),
+        (Some("backup_failed"), None)
+    );
+    assert_eq!(
+        (fill["rule"].as_str(), fill["severity"].as_str()),
+        (Some("snapshot_fill"), Some("critical"))
+    );
     assert_eq!(
         (fill["raised_at"].as_str(), fill["cleared_at"].as_str()),
         (Some(&*at(2_000)), Some(&*at(2_600)))
@@ -127,13 +158,23 @@ fn alerts_are_right(daemon: &Daemon) {
         (Some("snapshot_invalid"), Some("critical"))
     );
     assert_eq!(
-        (invalid["raised_at"].as_str(), invalid["cleared_at"].as_str()),
+        (
+            invalid["raised_at"].as_str(),
+            invalid["cleared_at"].as_str()
+        ),
         (Some(&*at(2_600)), Some(&*at(3_000)))
     );
     let latest = daemon.get("/api/v1/alerts?limit=1");
     assert_eq!(latest.json(), serde_json::json!([backup]));
-    let link = latest.head.lines().find_map(|line| line.strip_prefix("link: <")).expect("a next page");
-    let link = link.strip_suffix(">; rel=\"next\"").unwrap().replace("limit=1", "limit=9");
+    let link = latest
+        .head
+        .lines()
+        .find_map(|line| line.strip_prefix("link: <"))
+        .expect("a next page");
+    let link = link
+        .strip_suffix(">; rel=\"next\"")
+        .unwrap()
+        .replace("limit=1", "limit=9");
     let next = daemon.get(&link);
     assert_eq!(
         (next.json(), next.head.contains("link: ")),
@@ -144,11 +185,15 @@ fn alerts_are_right(daemon: &Daemon) {
 /// At this speed newer states may replace older ones before those are told, but the newest is told, and none twice.
 fn everything_was_told_once(told: &std::path::Path) {
     let key = |told: &Value| {
-        ["rule", "status", "severity"].map(|name| told[name].as_str().unwrap().to_string()).join(" ")
+        ["rule", "status", "severity"]
+            .map(|name| told[name].as_str().unwrap().to_string())
+            .join(" ")
     };
     let messages = wait_for("the last messages", || {
         let text = std::fs::read_to_string(told).unwrap_or_default();
-        let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let messages = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
         // Alerts that are raised within two seconds share a message.
         let with_others = |message: Value| {
             let others = message["others"].as_array().cloned().unwrap_or_default();
@@ -157,8 +202,9 @@ fn everything_was_told_once(told: &std::path::Path) {
         let messages: Vec<Value> = messages.flat_map(with_others).collect();
         let last = |rule: &str| messages.iter().rfind(|told| told["rule"] == rule).map(key);
         let is_over = |rule: &str| last(rule).is_none_or(|last| last.contains("cleared"));
-        let is_complete =
-            last("backup_failed").is_some() && is_over("snapshot_fill") && is_over("snapshot_invalid");
+        let is_complete = last("backup_failed").is_some()
+            && is_over("snapshot_fill")
+            && is_over("snapshot_invalid");
         is_complete.then_some(messages)
     });
     for (wanted, parts) in [
@@ -174,16 +220,31 @@ fn everything_was_told_once(told: &std::path::Path) {
         ),
         (
             "snapshot_fill raised critical",
-            &["vg0/data_snapshot", " % full (critical from 85 %)", "1.00 GiB free", "`lvextend -L +"],
+            &[
+                "vg0/data_snapshot",
+                " % full (critical from 85 %)",
+                "1.00 GiB free",
+                "`lvextend -L +",
+            ],
         ),
         (
             "snapshot_fill cleared critical",
-            &["now invalid", "Before: Snapshot vg0/data_snapshot is 99.95 % full"],
+            &[
+                "now invalid",
+                "Before: Snapshot vg0/data_snapshot is 99.95 % full",
+            ],
         ),
-        ("snapshot_invalid raised critical", &["vg0/data_snapshot", "invalid", "lvremove"]),
+        (
+            "snapshot_invalid raised critical",
+            &["vg0/data_snapshot", "invalid", "lvremove"],
+        ),
         (
             "snapshot_invalid cleared critical",
-            &["vg0/data_snapshot", "removed", "Before: Snapshot vg0/data_snapshot of data is invalid"],
+            &[
+                "vg0/data_snapshot",
+                "removed",
+                "Before: Snapshot vg0/data_snapshot of data is invalid",
+            ],
         ),
         ("backup_failed raised critical", &[]),
     ] {
@@ -201,7 +262,11 @@ fn everything_was_told_once(told: &std::path::Path) {
 
 fn rates_are_right(daemon: &Daemon) {
     let reads = series(daemon, "device:sda", "read_bytes", 0, TICKS, 10_000);
-    assert_eq!(reads.len(), TICKS as usize, "a point for each tick, and never more");
+    assert_eq!(
+        reads.len(),
+        TICKS as usize,
+        "a point for each tick, and never more"
+    );
     let rate = |second: usize| {
         assert_eq!(reads[second]["t"], at(second as u64));
         reads[second]["avg"].as_f64().map(|rate| rate / MIB as f64)
@@ -227,16 +292,33 @@ fn rates_are_right(daemon: &Daemon) {
     // Thinned, the sum stays exact and the burst stays visible.
     let thinned = series(daemon, "device:sda", "read_bytes", 1_200, 1_299, 10);
     assert_eq!(thinned.len(), 10);
-    let sum: f64 = thinned.iter().map(|point| point["avg"].as_f64().unwrap() * 10.0).sum();
+    let sum: f64 = thinned
+        .iter()
+        .map(|point| point["avg"].as_f64().unwrap() * 10.0)
+        .sum();
     assert_eq!(sum / MIB as f64, 199.0, "{thinned:?}");
     let burst = &thinned[3];
-    assert_eq!((burst["min"].as_f64(), burst["max"].as_f64()), (Some(MIB as f64), Some(100.0 * MIB as f64)));
+    assert_eq!(
+        (burst["min"].as_f64(), burst["max"].as_f64()),
+        (Some(MIB as f64), Some(100.0 * MIB as f64))
+    );
     let total = series(daemon, "total", "written_bytes", 100, 199, 1);
-    assert_eq!(total[0]["avg"].as_f64(), Some(2.0 * MIB as f64), "each byte counts once");
+    assert_eq!(
+        total[0]["avg"].as_f64(),
+        Some(2.0 * MIB as f64),
+        "each byte counts once"
+    );
 }
 
 fn fills_are_right(daemon: &Daemon) {
-    let fills = series(daemon, "volume:vg0/data_snapshot", "fill_percent", 0, TICKS, 10_000);
+    let fills = series(
+        daemon,
+        "volume:vg0/data_snapshot",
+        "fill_percent",
+        0,
+        TICKS,
+        10_000,
+    );
     let fill = |second: usize| fills[second]["avg"].as_f64();
     for (second, expected) in [
         (599, None),
@@ -253,19 +335,46 @@ fn fills_are_right(daemon: &Daemon) {
         assert_eq!(fill(second), expected, "percent at second {second}");
     }
     for points in [1, 2, 7, 600] {
-        let thinned = series(daemon, "volume:vg0/data_snapshot", "fill_percent", 600, 2_599, points);
-        assert_eq!(thinned.last().unwrap()["max"].as_f64(), Some(99.95), "in {points} points");
+        let thinned = series(
+            daemon,
+            "volume:vg0/data_snapshot",
+            "fill_percent",
+            600,
+            2_599,
+            points,
+        );
+        assert_eq!(
+            thinned.last().unwrap()["max"].as_f64(),
+            Some(99.95),
+            "in {points} points"
+        );
         assert_eq!(thinned[0]["min"].as_f64(), Some(0.0), "in {points} points");
     }
-    let by_uuid =
-        series(daemon, &format!("volume:{}", crate::tape::SNAPSHOT_UUID), "read_bytes", 1_000, 1_009, 1);
-    assert_eq!(by_uuid[0]["avg"].as_f64(), Some(MIB as f64), "what is gone is known by its UUID, too");
+    let by_uuid = series(
+        daemon,
+        &format!("volume:{}", crate::tape::SNAPSHOT_UUID),
+        "read_bytes",
+        1_000,
+        1_009,
+        1,
+    );
+    assert_eq!(
+        by_uuid[0]["avg"].as_f64(),
+        Some(MIB as f64),
+        "what is gone is known by its UUID, too"
+    );
 }
 
 #[test]
 fn a_snapshot_that_is_there_at_the_start_is_a_job_since_its_creation_and_partly_seen() {
-    let tape =
-        Tape::of(Duration::from_secs(1), &[Snapshot::Filled(40.0), Snapshot::Filled(41.0), Snapshot::Absent]);
+    let tape = Tape::of(
+        Duration::from_secs(1),
+        &[
+            Snapshot::Filled(40.0),
+            Snapshot::Filled(41.0),
+            Snapshot::Absent,
+        ],
+    );
     let daemon = Start::playing(&tape, "max").start();
     daemon.has_played(3);
     let job = &daemon.json("/api/v1/jobs")[0];

@@ -26,7 +26,10 @@ impl Answer {
 
     /// The sentence of an answer that says no.
     pub fn sentence(&self) -> String {
-        self.json()["error"].as_str().unwrap_or_else(|| panic!("no `error` in {self:?}")).to_string()
+        self.json()["error"]
+            .as_str()
+            .unwrap_or_else(|| panic!("no `error` in {self:?}"))
+            .to_string()
     }
 }
 
@@ -37,7 +40,10 @@ pub fn get(port: u16, target: &str) -> Answer {
 
 pub fn try_get(port: u16, target: &str) -> std::io::Result<Answer> {
     let host = format!("Host: 127.0.0.1:{port}");
-    send(port, format!("GET {target} HTTP/1.1\r\n{host}\r\nConnection: close\r\n\r\n").as_bytes())
+    send(
+        port,
+        format!("GET {target} HTTP/1.1\r\n{host}\r\nConnection: close\r\n\r\n").as_bytes(),
+    )
 }
 
 /// Puts a body under these headers over the control socket; `Host` is one of them.
@@ -46,15 +52,23 @@ pub fn put(port: u16, target: &str, headers: &[(&str, &str)], body: &str) -> Ans
 }
 
 /// Changes something by this method over the control socket.
-pub fn change(port: u16, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+pub fn change(
+    port: u16,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Answer {
     command(port, request(method, target, headers, body).as_bytes())
         .unwrap_or_else(|error| panic!("{method} {target}: {error}"))
 }
 
 /// A request with these headers.
 pub fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> String {
-    let mut request =
-        format!("{method} {target} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+    let mut request = format!(
+        "{method} {target} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n",
+        body.len()
+    );
     for (name, value) in headers {
         request.push_str(&format!("{name}: {value}\r\n"));
     }
@@ -91,9 +105,19 @@ fn understand(bytes: &[u8]) -> Option<Answer> {
     let text = String::from_utf8_lossy(bytes);
     let (head, body) = text.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
-    let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
-    let body = if is_chunked { dechunked(body) } else { body.to_string() };
-    Some(Answer { status, head: head.to_string(), body })
+    let is_chunked = head
+        .to_ascii_lowercase()
+        .contains("transfer-encoding: chunked");
+    let body = if is_chunked {
+        dechunked(body)
+    } else {
+        body.to_string()
+    };
+    Some(Answer {
+        status,
+        head: head.to_string(),
+        body,
+    })
 }
 
 fn dechunked(mut rest: &str) -> String {
@@ -118,8 +142,14 @@ impl Live {
     pub fn open(port: u16) -> Self {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
-        write!(stream, "GET /api/v1/live HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n").unwrap();
-        Self { lines: BufReader::new(stream) }
+        write!(
+            stream,
+            "GET /api/v1/live HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"
+        )
+        .unwrap();
+        Self {
+            lines: BufReader::new(stream),
+        }
     }
 
     /// The next tick; `None` when the daemon has ended the stream.

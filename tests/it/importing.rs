@@ -35,7 +35,12 @@ fn twin() -> (Tape, Daemon) {
 
 fn job(daemon: &Daemon, arguments: &[&str]) -> Said {
     let listen = format!("127.0.0.1:{}", daemon.port);
-    said(cowbell().arg("job").args(arguments).args(["--listen", &listen]))
+    said(
+        cowbell()
+            .arg("job")
+            .args(arguments)
+            .args(["--listen", &listen]),
+    )
 }
 
 fn import(daemon: &Daemon, body: &str) -> Answer {
@@ -61,28 +66,62 @@ fn a_job_of_another_host_has_the_same_figures_here() {
     let file = folder.path().join("night.json");
     let path = file.to_str().unwrap();
     let exported = job(&twin, &["export", "1", "-o", path]);
-    assert_eq!((exported.code, &*exported.err), (Some(0), ""), "{exported:?}");
+    assert_eq!(
+        (exported.code, &*exported.err),
+        (Some(0), ""),
+        "{exported:?}"
+    );
 
     let machine = Machine::new();
     let here = Start::watching(&machine).start();
     let imported = job(&here, &["import", path]);
-    assert_eq!((imported.code, &*imported.err), (Some(0), ""), "{imported:?}");
+    assert_eq!(
+        (imported.code, &*imported.err),
+        (Some(0), ""),
+        "{imported:?}"
+    );
     assert_eq!(imported.out, "data_snapshot of lab is job 1\n");
-    assert_eq!(job(&here, &["import", path]).out, "data_snapshot of lab exists already as job 1\n");
+    assert_eq!(
+        job(&here, &["import", path]).out,
+        "data_snapshot of lab exists already as job 1\n"
+    );
 
-    let (there, now) = (twin.json("/api/v1/jobs/1/figures"), here.json("/api/v1/jobs/1/figures"));
-    for place in ["/figures/read/bytes", "/figures/fill/peak_percent", "/figures/seconds", "/setup/kind"] {
+    let (there, now) = (
+        twin.json("/api/v1/jobs/1/figures"),
+        here.json("/api/v1/jobs/1/figures"),
+    );
+    for place in [
+        "/figures/read/bytes",
+        "/figures/fill/peak_percent",
+        "/figures/seconds",
+        "/setup/kind",
+    ] {
         assert_eq!(now.pointer(place), there.pointer(place), "{place}");
     }
     assert_eq!(now["diagnosis"], there["diagnosis"]);
     let list = here.json("/api/v1/jobs");
-    assert_eq!((&list[0]["imported_from"], &list[0]["outcome"]), (&"lab".into(), &"unknown".into()));
-    has(&here.get("/jobs?from=2026-01-01T00:00:00Z").body, &["data_snapshot", "on lab"]);
-    has(&here.get("/jobs/1").body, &["From lab", "Read from the snapshot", ">Cost</h2>"]);
-    has(&job(&here, &["list", "--from", "2026-01-01T00:00:00Z"]).out, &["vg0/data on lab"]);
+    assert_eq!(
+        (&list[0]["imported_from"], &list[0]["outcome"]),
+        (&"lab".into(), &"unknown".into())
+    );
+    has(
+        &here.get("/jobs?from=2026-01-01T00:00:00Z").body,
+        &["data_snapshot", "on lab"],
+    );
+    has(
+        &here.get("/jobs/1").body,
+        &["From lab", "Read from the snapshot", ">Cost</h2>"],
+    );
+    has(
+        &job(&here, &["list", "--from", "2026-01-01T00:00:00Z"]).out,
+        &["vg0/data on lab"],
+    );
     let again = folder.path().join("again.json");
     job(&here, &["export", "1", "-o", again.to_str().unwrap()]);
-    assert_eq!(std::fs::read_to_string(&again).unwrap(), std::fs::read_to_string(&file).unwrap());
+    assert_eq!(
+        std::fs::read_to_string(&again).unwrap(),
+        std::fs::read_to_string(&file).unwrap()
+    );
 }
 
 #[test]
@@ -94,12 +133,20 @@ fn an_imported_job_is_compared_with_others_and_forgotten_with_its_file() {
         .replace("\"host\":\"lab\"", "\"host\":\"lab2\"");
     let machine = Machine::new();
     let here = Start::watching(&machine).start();
-    assert_eq!((import(&here, &text).status, import(&here, &other).status), (201, 201));
+    assert_eq!(
+        (import(&here, &text).status, import(&here, &other).status),
+        (201, 201)
+    );
     let body = here.json("/api/v1/jobs/compare?ids=1,2");
     assert_eq!(body["comparison"]["besides"][0]["fact"], "host");
-    assert_eq!(body["comparison"]["rows"][0]["cells"][1]["ratio"]["ratio"], 1.0);
+    assert_eq!(
+        body["comparison"]["rows"][0]["cells"][1]["ratio"]["ratio"],
+        1.0
+    );
     assert_eq!(job(&here, &["delete", "1"]).code, Some(0));
-    crate::wait_for("the job to be gone", || (here.get("/api/v1/jobs/1").status != 200).then_some(()));
+    crate::wait_for("the job to be gone", || {
+        (here.get("/api/v1/jobs/1").status != 200).then_some(())
+    });
     crate::wait_for("its file to be gone", || {
         (crate::daemon::ask_database(&here.db, "SELECT count(*) FROM imported") == 1).then_some(())
     });
@@ -115,11 +162,30 @@ fn what_cannot_be_imported_is_refused_in_a_sentence_and_nothing_is_kept() {
     for (body, part) in [
         (text[..text.len() / 2].to_string(), "the file is truncated"),
         ("{\"rows\": []}".into(), "this is not the file of a job"),
-        (text.replacen("\"cowbell_job\":1", "\"cowbell_job\":7", 1), "has version 7"),
-        (text.replacen("\"read\":[", "\"read\":[1,", 1), "does not fit together"),
-        (text.replacen("\"ticks\":[", "\"ticks\":[[1,-1],", 1), "cannot be understood"),
-        (text.replacen("\"name\":\"data_snapshot\"", &format!("\"name\":\"{long}\""), 1), "1 to 200 letters"),
-        (text.replacen("\"name\":\"data_snapshot\"", "\"name\":\"\\u001b[2J\"", 1), "control characters"),
+        (
+            text.replacen("\"cowbell_job\":1", "\"cowbell_job\":7", 1),
+            "has version 7",
+        ),
+        (
+            text.replacen("\"read\":[", "\"read\":[1,", 1),
+            "does not fit together",
+        ),
+        (
+            text.replacen("\"ticks\":[", "\"ticks\":[[1,-1],", 1),
+            "cannot be understood",
+        ),
+        (
+            text.replacen(
+                "\"name\":\"data_snapshot\"",
+                &format!("\"name\":\"{long}\""),
+                1,
+            ),
+            "1 to 200 letters",
+        ),
+        (
+            text.replacen("\"name\":\"data_snapshot\"", "\"name\":\"\\u001b[2J\"", 1),
+            "control characters",
+        ),
     ] {
         let refused = import(&here, &body);
         assert_eq!(refused.status, 400, "{part}: {refused:?}");
@@ -138,7 +204,11 @@ fn what_cannot_be_imported_is_refused_in_a_sentence_and_nothing_is_kept() {
         .as_bytes(),
     );
     assert_eq!(foreign.unwrap().status, 403);
-    assert_eq!(import(&twin, &text).status, 409, "a recording's jobs cannot be changed");
+    assert_eq!(
+        import(&twin, &text).status,
+        409,
+        "a recording's jobs cannot be changed"
+    );
 }
 
 /// Jobs and imported files have a quarter of `size`. What fills it here is a file of nine megabytes.
@@ -160,13 +230,29 @@ fn jobs_beyond_their_part_of_the_size_are_refused_and_no_tick_goes_for_them() {
     ] {
         change_database(&here.db, statement);
     }
-    let here = Start::watching(&machine).db(&here.db).config("[store]\nsize = \"32MiB\"").start();
+    let here = Start::watching(&machine)
+        .db(&here.db)
+        .config("[store]\nsize = \"32MiB\"")
+        .start();
     for refused in [job(&here, &["import", path]), job(&here, &["start", "new"])] {
         assert_eq!(refused.code, Some(1), "{refused:?}");
-        has(&refused.err, &["a quarter of `size` in [store]", "delete some"]);
+        has(
+            &refused.err,
+            &["a quarter of `size` in [store]", "delete some"],
+        );
     }
-    assert_eq!(import(&here, &std::fs::read_to_string(path).unwrap()).status, 507);
-    assert_eq!(job(&here, &["stop", "before"]).code, Some(0), "a job that is stored already may end");
-    let stored = block_on(cowbell::store::inventory(&here.db)).unwrap().ticks.len();
+    assert_eq!(
+        import(&here, &std::fs::read_to_string(path).unwrap()).status,
+        507
+    );
+    assert_eq!(
+        job(&here, &["stop", "before"]).code,
+        Some(0),
+        "a job that is stored already may end"
+    );
+    let stored = block_on(cowbell::store::inventory(&here.db))
+        .unwrap()
+        .ticks
+        .len();
     assert!(stored > ticks, "{stored}");
 }

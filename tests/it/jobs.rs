@@ -35,7 +35,12 @@ fn night() -> (Tape, Daemon) {
 
 fn job(daemon: &Daemon, arguments: &[&str]) -> Said {
     let listen = format!("127.0.0.1:{}", daemon.port);
-    said(cowbell().arg("job").args(arguments).args(["--listen", &listen]))
+    said(
+        cowbell()
+            .arg("job")
+            .args(arguments)
+            .args(["--listen", &listen]),
+    )
 }
 
 fn has(text: &str, parts: &[&str]) {
@@ -51,12 +56,22 @@ fn figures_are_what_was_seen_of_the_job() {
     let read = &body["figures"]["read"];
     let mib = |value: &Value| value.as_f64().unwrap() / f64::from(1 << 20);
     // What was read in the tick in which the snapshot was gone nobody saw.
-    assert_eq!(mib(&read["bytes"]).round(), 60.0 * 8.0 + 59.0 * 4.0, "{body:#}");
-    assert_eq!((mib(&read["ends"]["first"]), mib(&read["ends"]["last"])), (8.0, 4.0));
+    assert_eq!(
+        mib(&read["bytes"]).round(),
+        60.0 * 8.0 + 59.0 * 4.0,
+        "{body:#}"
+    );
+    assert_eq!(
+        (mib(&read["ends"]["first"]), mib(&read["ends"]["last"])),
+        (8.0, 4.0)
+    );
     assert_eq!(body["figures"]["fill"]["peak_percent"], 11.9);
     assert_eq!(body["setup"]["kind"], "thick");
     assert_eq!(body["setup"]["origin_pvs"], body["setup"]["cow_pvs"]);
-    has(&body["diagnosis"].to_string(), &["Reads slowed from 8.00 MiB/s to 4.00 MiB/s."]);
+    has(
+        &body["diagnosis"].to_string(),
+        &["Reads slowed from 8.00 MiB/s to 4.00 MiB/s."],
+    );
     assert_eq!(body["sizing"]["runs"], 1);
 }
 
@@ -70,14 +85,25 @@ fn a_job_that_is_none_is_refused_with_a_sentence() {
     );
     let misnamed = daemon.get("/api/v1/jobs/nightly/figures");
     assert_eq!(misnamed.status, 400);
-    has(&misnamed.sentence(), &["expected the ID of a job", "found `nightly`"]);
+    has(
+        &misnamed.sentence(),
+        &["expected the ID of a job", "found `nightly`"],
+    );
 }
 
 #[test]
 fn the_page_says_what_it_cost() {
     let (_tape, daemon) = night();
     let page = daemon.get("/jobs/1").body;
-    has(&page, &["<h2 id=\"cost\">Cost</h2>", "Reads slowed from", "lvsize=", "While it was read"]);
+    has(
+        &page,
+        &[
+            "<h2 id=\"cost\">Cost</h2>",
+            "Reads slowed from",
+            "lvsize=",
+            "While it was read",
+        ],
+    );
 }
 
 #[test]
@@ -87,7 +113,10 @@ fn jobs_are_listed_and_shown_on_the_command_line() {
     assert_eq!((list.code, &*list.err), (Some(0), ""), "{list:?}");
     has(&list.out, &["ID  Job", "1   data_snapshot", "vg0/data"]);
     let shown = job(&daemon, &["show", "1"]);
-    has(&shown.out, &["\n\nReads slowed", "    lvsize=", "read speed mean"]);
+    has(
+        &shown.out,
+        &["\n\nReads slowed", "    lvsize=", "read speed mean"],
+    );
     let markdown = job(&daemon, &["show", "1", "--markdown"]);
     has(&markdown.out, &["# data\\_snapshot", "| Figure | Value |"]);
     let json: Value = serde_json::from_str(&job(&daemon, &["show", "1", "--json"]).out).unwrap();

@@ -39,7 +39,10 @@ struct Story {
 
 impl Story {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), there: 0 }
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            there: 0,
+        }
     }
 
     fn db(&self) -> PathBuf {
@@ -48,19 +51,37 @@ impl Story {
 
     /// The child, by way of `strace` where it is to be killed within a call.
     fn child(&self, strace: &[&str]) -> Command {
-        let end = if strace.is_empty() { u64::MAX } else { self.there + TICKS_OF_A_LIFE };
+        let end = if strace.is_empty() {
+            u64::MAX
+        } else {
+            self.there + TICKS_OF_A_LIFE
+        };
         let binary = std::env::current_exe().unwrap();
         let mut command = match strace {
             [] => Command::new(&binary),
             options => {
                 let mut command = Command::new("strace");
-                command.args(["-f", "--seccomp-bpf", "-qq", "-o", "/dev/null"]).args(options).arg(&binary);
+                command
+                    .args(["-f", "--seccomp-bpf", "-qq", "-o", "/dev/null"])
+                    .args(options)
+                    .arg(&binary);
                 command
             }
         };
-        command.args(["--exact", "kills::appends_until_it_is_killed", "--ignored", "--nocapture"]);
-        command.env(FOLDER, self.folder.path()).env(FIRST, self.there.to_string()).env(END, end.to_string());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.args([
+            "--exact",
+            "kills::appends_until_it_is_killed",
+            "--ignored",
+            "--nocapture",
+        ]);
+        command
+            .env(FOLDER, self.folder.path())
+            .env(FIRST, self.there.to_string())
+            .env(END, end.to_string());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         command
     }
 
@@ -74,8 +95,13 @@ impl Story {
         }
         let lines = output.lines().map_while(Result::ok);
         // The harness begins a line of its own.
-        let told =
-            lines.filter_map(|line| line.rsplit_once("kept ")?.1.strip_suffix('.')?.parse::<u64>().ok());
+        let told = lines.filter_map(|line| {
+            line.rsplit_once("kept ")?
+                .1
+                .strip_suffix('.')?
+                .parse::<u64>()
+                .ok()
+        });
         let told = told.last().map_or(self.there, |last| last + 1);
         let status = child.wait().unwrap();
         self.check(told);
@@ -92,9 +118,16 @@ impl Story {
         };
         assert_eq!(inventory.damage, Vec::<String>::new());
         let count = inventory.ticks.len() as u64;
-        assert!(count >= told, "{told} ticks were kept, but {count} are there");
+        assert!(
+            count >= told,
+            "{told} ticks were kept, but {count} are there"
+        );
         for (number, (at, elapsed_us)) in (0..).zip(&inventory.ticks) {
-            assert_eq!((*at, *elapsed_us), (Tick::of_minute(number).at, 60_000_000), "tick {number}");
+            assert_eq!(
+                (*at, *elapsed_us),
+                (Tick::of_minute(number).at, 60_000_000),
+                "tick {number}"
+            );
         }
         self.there = count;
     }
@@ -112,11 +145,19 @@ impl Story {
         }
         let sum = all.iter().map(|tick| tick.sectors).sum::<u64>() as f64;
         let expected = sum * 512.0 / (60 * all.len()) as f64;
-        let found = read_bytes(&store, all[0].at, all[all.len() - 1].at, 1).await[0].avg.unwrap();
-        assert!((found - expected).abs() <= 1e-9 * expected, "found {found}, expected {expected}");
+        let found = read_bytes(&store, all[0].at, all[all.len() - 1].at, 1).await[0]
+            .avg
+            .unwrap();
+        assert!(
+            (found - expected).abs() <= 1e-9 * expected,
+            "found {found}, expected {expected}"
+        );
         inlet.close().await;
         let inventory = cowbell::store::inventory(&self.db()).await.unwrap();
-        assert_eq!((inventory.ticks.len() as u64, inventory.in_journal), (self.there, 0));
+        assert_eq!(
+            (inventory.ticks.len() as u64, inventory.in_journal),
+            (self.there, 0)
+        );
     }
 }
 
@@ -160,8 +201,15 @@ const CALLS: [(&str, &str, std::ops::Range<usize>, usize); 6] = [
 
 /// Whether `strace` is installed. CI has to have it.
 fn has_strace() -> bool {
-    let found = Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_ok();
-    assert!(found || std::env::var_os("CI").is_none(), "CI needs strace (Debian's package strace)");
+    let found = Command::new("strace")
+        .arg("-V")
+        .stdout(Stdio::null())
+        .status()
+        .is_ok();
+    assert!(
+        found || std::env::var_os("CI").is_none(),
+        "CI needs strace (Debian's package strace)"
+    );
     found
 }
 
@@ -182,13 +230,18 @@ fn a_kill_within_any_call_loses_nothing() {
         assert!(story.there > 0, "after {call} on {file}");
         block_on(story.check_values());
     }
-    assert!(killed >= KILLS_IN_CALLS, "{killed} were killed; may strace trace here?");
+    assert!(
+        killed >= KILLS_IN_CALLS,
+        "{killed} were killed; may strace trace here?"
+    );
 }
 
 #[test]
 #[ignore = "the child of the tests above"]
 fn appends_until_it_is_killed() {
-    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        return;
+    };
     let [first, end] = [FIRST, END].map(|name| std::env::var(name).unwrap().parse().unwrap());
     block_on(append(&Path::new(&folder).join("cowbell.db"), first, end));
 }
@@ -201,13 +254,17 @@ async fn append(db: &Path, first: u64, end: u64) {
     let mut next = first;
     while next < end {
         for _ in 0..=next % 7 {
-            inlet.append_tick(&Tick::of_minute(next).interval(&topology)).await;
+            inlet
+                .append_tick(&Tick::of_minute(next).interval(&topology))
+                .await;
             (next, handed_over) = (next + 1, handed_over + 1);
         }
         while inlet.health().0.written < handed_over {
             tokio::time::sleep(Duration::from_micros(20)).await;
         }
-        std::io::stdout().write_all(format!("kept {}.\n", next - 1).as_bytes()).unwrap();
+        std::io::stdout()
+            .write_all(format!("kept {}.\n", next - 1).as_bytes())
+            .unwrap();
     }
     inlet.close().await;
 }

@@ -34,7 +34,13 @@ const MEASURES: [&str; 13] = [
     "system",
     "iowait",
 ];
-const OF_A_PV: [&str; 5] = ["read", "written", "utilisation", "read_await_ms", "read_request_bytes"];
+const OF_A_PV: [&str; 5] = [
+    "read",
+    "written",
+    "utilisation",
+    "read_await_ms",
+    "read_request_bytes",
+];
 const SHARES: [&str; 5] = ["fill_percent", "user", "system", "iowait", "utilisation"];
 
 /// A job's file of so many seconds with everything that is known of a job, each with other numbers.
@@ -45,11 +51,15 @@ fn file(ticks: usize) -> String {
 fn file_of(ticks: usize, measures: &[&str], of_a_pv: &[&str]) -> String {
     let mut last = 1_u64;
     let mut number = || {
-        last = last.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        last = last
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         last >> 33
     };
     let mut column = |name: &str| match SHARES.contains(&name) {
-        true => (0..ticks).map(|_| json!((number() % 1_000_000) as f64 / 1e6)).collect::<Vec<_>>(),
+        true => (0..ticks)
+            .map(|_| json!((number() % 1_000_000) as f64 / 1e6))
+            .collect::<Vec<_>>(),
         false => (0..ticks).map(|_| json!(number() % 120_000_000)).collect(),
     };
     let mut columns = |names: &[&str]| -> Value {
@@ -60,14 +70,16 @@ fn file_of(ticks: usize, measures: &[&str], of_a_pv: &[&str]) -> String {
             .into()
     };
     let lengths: Vec<_> = (1..=ticks).map(|tick| (tick * 1000, 1_000_000)).collect();
-    let during = json!({"ticks": lengths, "columns": columns(measures), "pvs": {"sda": columns(of_a_pv)}});
+    let during =
+        json!({"ticks": lengths, "columns": columns(measures), "pvs": {"sda": columns(of_a_pv)}});
     let began: jiff::Timestamp = "2026-03-01T02:00:00Z".parse().unwrap();
     let ended = began + jiff::SignedDuration::from_secs(ticks as i64);
     let job = json!({
         "kind": "snapshot", "name": "data_snapshot", "vg": "vg0", "lv": "data_snapshot", "origin": "data",
         "started_at": began, "ended_at": ended, "outcome": "succeeded", "setup": {"host": "twin"},
     });
-    json!({"cowbell_job": 1, "job": job, "before": null, "during": during, "after": null}).to_string()
+    json!({"cowbell_job": 1, "job": job, "before": null, "during": during, "after": null})
+        .to_string()
 }
 
 fn head(daemon: &Daemon, length: usize) -> String {
@@ -104,11 +116,16 @@ fn while_somebody_sends_a_file_no_other_is_taken_in() {
     let mut slow = begun(&daemon, &head);
     let mut asked = [0; 25];
     slow.read_exact(&mut asked).unwrap();
-    assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n", "he has the place, and is to go on");
+    assert_eq!(
+        &asked, b"HTTP/1.1 100 Continue\r\n\r\n",
+        "he has the place, and is to go on"
+    );
     slow.write_all(&small.as_bytes()[..100]).unwrap();
     refused(&import(&daemon, &small), "imported");
     drop(slow);
-    crate::wait_for("the place", || (import(&daemon, &small).status == 201).then_some(()));
+    crate::wait_for("the place", || {
+        (import(&daemon, &small).status == 201).then_some(())
+    });
 }
 
 #[test]
@@ -116,7 +133,10 @@ fn while_somebody_takes_no_more_of_a_file_no_other_is_given_out() {
     let machine = Machine::new();
     let daemon = Start::watching(&machine).start();
     assert_eq!(import(&daemon, &file(LONG)).status, 201);
-    let mut slow = begun(&daemon, "GET /api/v1/jobs/1/export HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let mut slow = begun(
+        &daemon,
+        "GET /api/v1/jobs/1/export HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    );
     slow.read_exact(&mut [0; 100]).unwrap();
     refused(&daemon.get("/api/v1/jobs/1/export"), "exported");
     drop(slow);
@@ -130,8 +150,16 @@ fn while_somebody_takes_no_more_of_a_file_no_other_is_given_out() {
 fn most_resident_mib(pid: Pid) -> f64 {
     let path = format!("/proc/{}/status", pid.as_raw_nonzero());
     let status = std::fs::read_to_string(path).unwrap();
-    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    most.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1024.0
+    let most = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
+    most.split_whitespace()
+        .next()
+        .unwrap()
+        .parse::<f64>()
+        .unwrap()
+        / 1024.0
 }
 
 /// The figures of `benches/RESULTS.md`.
@@ -148,10 +176,17 @@ fn what_a_long_file_takes_of_memory() {
         let (took, most) = (began.elapsed().as_secs_f64(), most_resident_mib(pid));
         println!("| {what} | {status} | {before:.0} MiB | {most:.0} MiB | {took:.1} s |");
     };
-    for (named, file) in [("all that is known", file(LONGEST)), ("ticks alone", file_of(MOST, &[], &[]))] {
+    for (named, file) in [
+        ("all that is known", file(LONGEST)),
+        ("ticks alone", file_of(MOST, &[], &[])),
+    ] {
         let length = file.len() as f64 / MIB as f64;
-        measured(&format!("import, {named}, {length:.1} MiB"), &|| import(&daemon, &file).status);
+        measured(&format!("import, {named}, {length:.1} MiB"), &|| {
+            import(&daemon, &file).status
+        });
     }
     measured("export", &|| daemon.get("/api/v1/jobs/1/export").status);
-    measured("its figures", &|| daemon.get("/api/v1/jobs/1/figures").status);
+    measured("its figures", &|| {
+        daemon.get("/api/v1/jobs/1/figures").status
+    });
 }

@@ -17,15 +17,27 @@ pub struct Done {
 impl Done {
     /// Reads and writes of 8 sectors each.
     pub fn sectors(sectors_read: u64, sectors_written: u64) -> Self {
-        Self { reads: sectors_read / 8, sectors_read, writes: sectors_written / 8, sectors_written }
+        Self {
+            reads: sectors_read / 8,
+            sectors_read,
+            writes: sectors_written / 8,
+            sectors_written,
+        }
     }
 }
 
 /// A line of `/proc/diskstats`, of a disk so fast that nothing takes a millisecond.
 pub fn line(number: (u32, u32), name: &str, done: Done) -> String {
-    let Done { reads, sectors_read, writes, sectors_written } = done;
+    let Done {
+        reads,
+        sectors_read,
+        writes,
+        sectors_written,
+    } = done;
     let (major, minor) = number;
-    format!("{major:4} {minor:7} {name} {reads} 0 {sectors_read} 0 {writes} 0 {sectors_written} 0 0 0 0\n")
+    format!(
+        "{major:4} {minor:7} {name} {reads} 0 {sectors_read} 0 {writes} 0 {sectors_written} 0 0 0 0\n"
+    )
 }
 
 pub const VMSTAT: &str = "nr_free_pages 1000\npgpgin 2000\npgpgout 3000\npswpin 0\n";
@@ -41,7 +53,9 @@ pub struct Machine {
 impl Machine {
     /// A machine with the disks `sda` and `sdb` that has just been started.
     pub fn new() -> Self {
-        let machine = Self { folder: tempfile::tempdir().unwrap() };
+        let machine = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
         machine.write("proc/vmstat", VMSTAT);
         machine.write("proc/stat", STAT);
         machine.write("proc/pressure/io", PRESSURE);
@@ -49,7 +63,8 @@ impl Machine {
         machine.has_disk("sdb", "8:16");
         machine.write(
             "proc/diskstats",
-            &(line((8, 0), "sda", Done::sectors(800, 1600)) + &line((8, 16), "sdb", Done::sectors(80, 160))),
+            &(line((8, 0), "sda", Done::sectors(800, 1600))
+                + &line((8, 16), "sdb", Done::sectors(80, 160))),
         );
         machine
     }
@@ -68,7 +83,11 @@ impl Machine {
     }
 
     pub fn has_disk(&self, name: &str, number: &str) {
-        for (attribute, value) in [("dev", number), ("size", "4194304"), ("queue/rotational", "0")] {
+        for (attribute, value) in [
+            ("dev", number),
+            ("size", "4194304"),
+            ("queue/rotational", "0"),
+        ] {
             self.write(&format!("sys/class/block/{name}/{attribute}"), value);
         }
     }

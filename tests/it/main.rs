@@ -32,8 +32,8 @@ mod gaps;
 mod hooks;
 mod hostile;
 mod hour;
-mod jobs;
 mod importing;
+mod jobs;
 mod kills;
 mod long_files;
 mod lvm;
@@ -85,7 +85,11 @@ fn wait_at_most<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Option
         if let Some(seen) = look() {
             return seen;
         }
-        assert!(began.elapsed() < limit, "waited {:.1} s in vain for {what}", began.elapsed().as_secs_f64());
+        assert!(
+            began.elapsed() < limit,
+            "waited {:.1} s in vain for {what}",
+            began.elapsed().as_secs_f64()
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -21,29 +21,43 @@ impl Watched {
             (Part::Sysfs, host.names()),
             (Part::Dm, host.device_mapper()),
         ];
-        let more = more.into_iter().map(|(part, text)| (part, text.to_string()));
-        let texts = texts.into_iter().chain(more).map(|(part, text)| (part, ReadResult::Text(text)));
+        let more = more
+            .into_iter()
+            .map(|(part, text)| (part, text.to_string()));
+        let texts = texts
+            .into_iter()
+            .chain(more)
+            .map(|(part, text)| (part, ReadResult::Text(text)));
         let interval = self.observer.observe(&reading(seconds, texts.collect()));
         self.news.extend(self.book.advance(&interval));
     }
 
     /// The programs of all snapshots, in the order in which they appeared.
     fn programs(&self) -> Vec<Option<&str>> {
-        self.book.running().iter().map(|job| job.program.as_deref()).collect()
+        self.book
+            .running()
+            .iter()
+            .map(|job| job.program.as_deref())
+            .collect()
     }
 }
 
 fn watched() -> (Watched, Host, String) {
     let mut host = Host::new(&["sda"]);
     let real = host.add_origin("data", &["sda"], MANY);
-    let mut watched =
-        Watched { observer: Observer::default(), book: JobTracker::default(), news: Vec::new() };
+    let mut watched = Watched {
+        observer: Observer::default(),
+        book: JobTracker::default(),
+        news: Vec::new(),
+    };
     watched.take(0.0, &host, Vec::new());
     (watched, host, real)
 }
 
 fn chain(program: &str) -> String {
-    format!("1 (systemd) S 0\n40 (cron) S 1\n50 ({program}) S 40\n60 (sh) S 50\n70 (lvcreate) D 60\n")
+    format!(
+        "1 (systemd) S 0\n40 (cron) S 1\n50 ({program}) S 40\n60 (sh) S 50\n70 (lvcreate) D 60\n"
+    )
 }
 
 #[test]
@@ -55,12 +69,20 @@ fn a_snapshot_has_the_program_that_was_seen_when_it_appeared_or_just_before_or_a
                 host.add_snapshot("snap", &real, &["sda"], 8192, "snapshot 16/8192 16");
             }
             let nightly = chain("nightly.sh");
-            let more = if second == seen { vec![(Part::Processes, nightly.as_str())] } else { Vec::new() };
+            let more = if second == seen {
+                vec![(Part::Processes, nightly.as_str())]
+            } else {
+                Vec::new()
+            };
             watched.take(second, &host, more);
         }
         assert_eq!(watched.programs(), [Some("nightly.sh")], "seen at {seen}");
         let kept = watched.news.last().and_then(|job| job.program.as_deref());
-        assert_eq!(kept, Some("nightly.sh"), "it is kept at once, seen at {seen}");
+        assert_eq!(
+            kept,
+            Some("nightly.sh"),
+            "it is kept at once, seen at {seen}"
+        );
     }
 }
 
@@ -83,7 +105,11 @@ fn a_thin_snapshot_has_the_program_that_was_seen_when_it_was_made() {
     host.add("snap", "", &["sda"], MANY, "thin 0 -");
     watched.take(5.0, &host, vec![(Part::Processes, &chain("thin.sh"))]);
     watched.take(20.0, &host, vec![(Part::Processes, &chain("later.sh"))]);
-    assert_eq!(watched.programs(), [None; 0], "that it is a snapshot LVM has not said yet");
+    assert_eq!(
+        watched.programs(),
+        [None; 0],
+        "that it is a snapshot LVM has not said yet"
+    );
     let mut snap = host::row("snap", "Vwi-a-tz--");
     snap["origin"] = "thin".into();
     snap["lv_time"] = (crate::tape::BEGIN.as_second() + 5).to_string().into();

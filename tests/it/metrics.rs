@@ -24,11 +24,18 @@ pub struct Sample {
 }
 
 pub fn scrape(daemon: &Daemon, headers: &[(&str, &str)]) -> Answer {
-    send(daemon.port, request("GET", "/metrics", headers, "").as_bytes()).unwrap()
+    send(
+        daemon.port,
+        request("GET", "/metrics", headers, "").as_bytes(),
+    )
+    .unwrap()
 }
 
 pub fn samples(text: &str) -> Vec<Sample> {
-    text.lines().filter(|line| !line.starts_with('#')).map(sample).collect()
+    text.lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(sample)
+        .collect()
 }
 
 fn sample(line: &str) -> Sample {
@@ -38,10 +45,18 @@ fn sample(line: &str) -> Sample {
     let mut rest = labels;
     while let Some((key, quoted)) = rest.split_once("=\"") {
         let (value, length) = unescaped(quoted);
-        assert_eq!(parsed.insert(key.trim_start_matches(',').into(), value), None, "{line}");
+        assert_eq!(
+            parsed.insert(key.trim_start_matches(',').into(), value),
+            None,
+            "{line}"
+        );
         rest = &quoted[length..];
     }
-    Sample { name: name.into(), labels: parsed, value: value.parse().unwrap() }
+    Sample {
+        name: name.into(),
+        labels: parsed,
+        value: value.parse().unwrap(),
+    }
 }
 
 /// A label's value up to its closing quote, and the bytes that it takes with it.
@@ -63,9 +78,13 @@ fn unescaped(quoted: &str) -> (String, usize) {
 /// The value of a metric whose labels include these.
 pub fn value(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> Option<f64> {
     let has = |sample: &Sample| {
-        labels.iter().all(|(key, value)| sample.labels.get(*key).is_some_and(|own| own == value))
+        labels
+            .iter()
+            .all(|(key, value)| sample.labels.get(*key).is_some_and(|own| own == value))
     };
-    let mut found = samples.iter().filter(|sample| sample.name == name && has(sample));
+    let mut found = samples
+        .iter()
+        .filter(|sample| sample.name == name && has(sample));
     let value = found.next()?.value;
     assert!(found.next().is_none(), "several {name} with {labels:?}");
     Some(value)
@@ -74,7 +93,10 @@ pub fn value(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> Option<
 /// The greatest number of samples with the same value of a label.
 fn most_with(samples: &[Sample], prefix: &str, label: &str) -> usize {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| sample.name.starts_with(prefix) == (label == "device")) {
+    for sample in samples
+        .iter()
+        .filter(|sample| sample.name.starts_with(prefix) == (label == "device"))
+    {
         if let Some(value) = sample.labels.get(label) {
             *counts.entry(value).or_default() += 1;
         }
@@ -99,14 +121,24 @@ fn a_backup_that_fails_is_followed_to_its_end() {
     watch_demo(|samples| {
         let device = most_with(samples, "cowbell_device_", "device");
         let volume = most_with(samples, "cowbell_device_", "uuid");
-        assert!(device <= MOST_OF_DEVICE && volume <= MOST_OF_VOLUME, "{device} {volume}");
+        assert!(
+            device <= MOST_OF_DEVICE && volume <= MOST_OF_VOLUME,
+            "{device} {volume}"
+        );
         let of_snapshot = |name: &str| value(samples, name, &SNAPSHOT);
-        let state =
-            |state| value(samples, "cowbell_volume_state", &[SNAPSHOT[0], ("cowbell_volume_state", state)]);
+        let state = |state| {
+            value(
+                samples,
+                "cowbell_volume_state",
+                &[SNAPSHOT[0], ("cowbell_volume_state", state)],
+            )
+        };
         let fill = of_snapshot("cowbell_volume_fill_ratio");
-        if let (Some(fill), Some(used), Some(size)) =
-            (fill, of_snapshot("cowbell_volume_used_bytes"), of_snapshot("cowbell_volume_size_bytes"))
-        {
+        if let (Some(fill), Some(used), Some(size)) = (
+            fill,
+            of_snapshot("cowbell_volume_used_bytes"),
+            of_snapshot("cowbell_volume_size_bytes"),
+        ) {
             assert!((fill - used / size).abs() < 2e-4, "{fill} {used} {size}");
             seen.insert("fill");
         }
@@ -121,21 +153,37 @@ fn a_backup_that_fails_is_followed_to_its_end() {
             seen.insert("until done");
         }
         if state("invalid") == Some(1.0) {
-            assert_eq!((fill, state("ok")), (None, Some(0.0)), "an invalid snapshot has no fill");
+            assert_eq!(
+                (fill, state("ok")),
+                (None, Some(0.0)),
+                "an invalid snapshot has no fill"
+            );
             assert_eq!(times, [None; 3]);
             seen.insert("invalid");
         }
-        let outcome = [origin[0], origin[1], ("cowbell_backup_last_outcome", "untrustworthy")];
+        let outcome = [
+            origin[0],
+            origin[1],
+            ("cowbell_backup_last_outcome", "untrustworthy"),
+        ];
         if value(samples, "cowbell_backup_last_outcome", &outcome) == Some(1.0) {
-            assert_eq!(value(samples, "cowbell_backup_last_trustworthy", &origin), Some(0.0));
+            assert_eq!(
+                value(samples, "cowbell_backup_last_trustworthy", &origin),
+                Some(0.0)
+            );
             assert!(
-                value(samples, "cowbell_backup_last_peak_fill_ratio", &origin).is_some_and(|peak| peak > 0.9)
+                value(samples, "cowbell_backup_last_peak_fill_ratio", &origin)
+                    .is_some_and(|peak| peak > 0.9)
             );
             assert!(
                 value(samples, "cowbell_backup_last_duration_seconds", &origin)
                     .is_some_and(|took| took > 60.0)
             );
-            let failed = [("rule", "backup_failed"), ("severity", "critical"), origin[1]];
+            let failed = [
+                ("rule", "backup_failed"),
+                ("severity", "critical"),
+                origin[1],
+            ];
             assert_eq!(value(samples, "cowbell_open_alerts", &failed), Some(1.0));
             seen.insert("outcome");
         }
@@ -149,10 +197,16 @@ fn each_format_goes_to_those_who_want_it() {
     let open = scrape(&daemon, &[HOST, ("Accept", OPENMETRICS)]);
     let classic = scrape(&daemon, &[HOST]);
     for (answer, kind) in [
-        (&open, "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        (
+            &open,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        ),
         (&classic, "text/plain; version=0.0.4; charset=utf-8"),
     ] {
-        assert!(answer.status == 200 && answer.head.contains(kind), "{answer:?}");
+        assert!(
+            answer.status == 200 && answer.head.contains(kind),
+            "{answer:?}"
+        );
     }
     for (line, is_open) in [
         ("# TYPE cowbell_device_read_bytes counter\n", true),
@@ -163,13 +217,21 @@ fn each_format_goes_to_those_who_want_it() {
         ("# TYPE cowbell_volume_state gauge\n", false),
         ("# TYPE cowbell_host_info gauge\n", false),
     ] {
-        assert_eq!((open.body.contains(line), classic.body.contains(line)), (is_open, !is_open), "{line}");
+        assert_eq!(
+            (open.body.contains(line), classic.body.contains(line)),
+            (is_open, !is_open),
+            "{line}"
+        );
     }
     assert!(open.body.ends_with("\n# EOF\n") && !classic.body.contains("EOF"));
     // Parts may come between the two.
     let of_devices = |text: &str| {
-        let samples = samples(text).into_iter().filter(|sample| sample.name.starts_with("cowbell_device_"));
-        samples.map(|sample| (sample.name, sample.labels)).collect::<Vec<_>>()
+        let samples = samples(text)
+            .into_iter()
+            .filter(|sample| sample.name.starts_with("cowbell_device_"));
+        samples
+            .map(|sample| (sample.name, sample.labels))
+            .collect::<Vec<_>>()
     };
     assert_eq!(of_devices(&open.body), of_devices(&classic.body));
     assert!(!of_devices(&open.body).is_empty());
@@ -179,7 +241,13 @@ fn each_format_goes_to_those_who_want_it() {
 fn what_is_not_known_has_no_sample() {
     let machine = Machine::new();
     let daemon = Start::watching(&machine).start();
-    let read = |samples: &[Sample]| value(samples, "cowbell_device_read_bytes_total", &[("device", "sda")]);
+    let read = |samples: &[Sample]| {
+        value(
+            samples,
+            "cowbell_device_read_bytes_total",
+            &[("device", "sda")],
+        )
+    };
     assert!(read(&samples(&scrape(&daemon, &[HOST]).body)).is_some());
     std::fs::write(machine.root().join("proc/diskstats"), "nonsense\n").unwrap();
     wait_for("counters that are gone", || {
@@ -206,8 +274,18 @@ fn prometheus_needs_the_token_from_elsewhere() {
 fn charts_lead_to_the_board_of_the_host_at_their_range() {
     let machine = Machine::new();
     let board = "https://grafana.example/d/cowbell-host?var-instance=db1:2692";
-    let daemon = Start::watching(&machine).config(&format!("grafana = \"{board}\"\n")).start();
-    let page = daemon.get("/devices/sda?from=2026-03-01T02:00:00Z&to=2026-03-01T03:00:00Z").body;
-    let link = format!("{}&#38;from=1772330400000&#38;to=1772334000000", board.replace('&', "&#38;"));
-    assert!(page.contains(&format!("<a href=\"{link}\">This range in Grafana</a>")), "{page}");
+    let daemon = Start::watching(&machine)
+        .config(&format!("grafana = \"{board}\"\n"))
+        .start();
+    let page = daemon
+        .get("/devices/sda?from=2026-03-01T02:00:00Z&to=2026-03-01T03:00:00Z")
+        .body;
+    let link = format!(
+        "{}&#38;from=1772330400000&#38;to=1772334000000",
+        board.replace('&', "&#38;")
+    );
+    assert!(
+        page.contains(&format!("<a href=\"{link}\">This range in Grafana</a>")),
+        "{page}"
+    );
 }

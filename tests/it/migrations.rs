@@ -20,11 +20,17 @@ fn here(path: &str) -> PathBuf {
 /// A database made by every migration in turn, each one's sample rows put in before the next runs.
 async fn migrated(db: &Path) -> SqliteConnection {
     let migrator = Migrator::new(here("migrations")).await.unwrap();
-    let options = SqliteConnectOptions::new().filename(db).create_if_missing(true).foreign_keys(true);
+    let options = SqliteConnectOptions::new()
+        .filename(db)
+        .create_if_missing(true)
+        .foreign_keys(true);
     let mut connection = options.connect().await.unwrap();
     for migration in migrator.iter() {
         let rows_before = rows(&mut connection).await;
-        migrator.run_to(migration.version, &mut connection).await.unwrap();
+        migrator
+            .run_to(migration.version, &mut connection)
+            .await
+            .unwrap();
         for (table, before) in rows_before {
             let now = count(&mut connection, &table).await;
             assert!(
@@ -35,16 +41,26 @@ async fn migrated(db: &Path) -> SqliteConnection {
         }
         let sample = here(&format!("tests/it/samples/{:04}.sql", migration.version));
         let sample = std::fs::read_to_string(&sample).unwrap_or_else(|error| {
-            panic!("{error}: migration {} needs sample data in {}", migration.version, sample.display())
+            panic!(
+                "{error}: migration {} needs sample data in {}",
+                migration.version,
+                sample.display()
+            )
         });
-        sqlx::raw_sql(AssertSqlSafe(sample)).execute(&mut connection).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(sample))
+            .execute(&mut connection)
+            .await
+            .unwrap();
     }
     connection
 }
 
 async fn tables(connection: &mut SqliteConnection) -> Vec<String> {
     let question = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT LIKE '\\_%' ESCAPE '\\'";
-    sqlx::query_scalar(question).fetch_all(connection).await.unwrap()
+    sqlx::query_scalar(question)
+        .fetch_all(connection)
+        .await
+        .unwrap()
 }
 
 async fn count(connection: &mut SqliteConnection, table: &str) -> i64 {
@@ -68,11 +84,19 @@ async fn every_migration_keeps_what_was_there() {
     let mut connection = migrated(&folder.path().join("cowbell.db")).await;
     let rows = rows(&mut connection).await;
     assert!(rows.len() >= 5, "{rows:?}");
-    assert!(rows.iter().all(|(_, count)| *count > 0), "a table without sample data: {rows:?}");
-    let id: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut connection).await.unwrap();
+    assert!(
+        rows.iter().all(|(_, count)| *count > 0),
+        "a table without sample data: {rows:?}"
+    );
+    let id: i64 = sqlx::query_scalar("PRAGMA application_id")
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
     assert_eq!(id, APPLICATION_ID);
-    let health: String =
-        sqlx::query_scalar("PRAGMA integrity_check").fetch_one(&mut connection).await.unwrap();
+    let health: String = sqlx::query_scalar("PRAGMA integrity_check")
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
     assert_eq!(health, "ok");
 }
 
@@ -81,17 +105,35 @@ async fn the_program_reads_what_the_samples_hold() {
     let folder = tempfile::tempdir().unwrap();
     let db = folder.path().join("cowbell.db");
     migrated(&db).await.close().await.unwrap();
-    let (inlet, store) =
-        cowbell::store::open(&db, TickOrigin::ThisMachine, Default::default()).await.unwrap();
-    let range = Range { from: Timestamp::UNIX_EPOCH, to: "2100-01-01T00:00:00Z".parse().unwrap() };
+    let (inlet, store) = cowbell::store::open(&db, TickOrigin::ThisMachine, Default::default())
+        .await
+        .unwrap();
+    let range = Range {
+        from: Timestamp::UNIX_EPOCH,
+        to: "2100-01-01T00:00:00Z".parse().unwrap(),
+    };
     let jobs = store.jobs(&JobQuery::of(range), 100).await.unwrap().jobs;
-    let names: Vec<_> =
-        jobs.iter().map(|job| (job.name.as_str(), job.outcome.map(|outcome| outcome.text()))).collect();
-    assert_eq!(names, [("data_snapshot", Some("untrustworthy")), ("nightly", None)]);
+    let names: Vec<_> = jobs
+        .iter()
+        .map(|job| (job.name.as_str(), job.outcome.map(|outcome| outcome.text())))
+        .collect();
+    assert_eq!(
+        names,
+        [("data_snapshot", Some("untrustworthy")), ("nightly", None)]
+    );
     let alerts = store.alerts(None, 100).await.unwrap();
-    assert_eq!(alerts.iter().map(|alert| alert.rule.text()).collect::<Vec<_>>(), ["snapshot fill"]);
+    assert_eq!(
+        alerts
+            .iter()
+            .map(|alert| alert.rule.text())
+            .collect::<Vec<_>>(),
+        ["snapshot fill"]
+    );
     let state = store.start_state();
-    assert_eq!((state.last_job_id, state.last_alert_id, state.alerts.len()), (9, 1, 1));
+    assert_eq!(
+        (state.last_job_id, state.last_alert_id, state.alerts.len()),
+        (9, 1, 1)
+    );
     inlet.close().await;
 }
 
@@ -107,8 +149,14 @@ async fn the_views_show_jobs_and_alerts_as_plain_columns() {
     .fetch_one(&mut connection)
     .await
     .unwrap();
-    let expected =
-        ("snapshot".into(), "untrustworthy".into(), Some(1_772_330_500_250), 2_000, "succeeded".into(), 1);
+    let expected = (
+        "snapshot".into(),
+        "untrustworthy".into(),
+        Some(1_772_330_500_250),
+        2_000,
+        "succeeded".into(),
+        1,
+    );
     assert_eq!(row, expected);
     let phases: (i64, i64, i64, i64, i64) = sqlx::query_as(
         "SELECT flush_ms, snapshot_ms, mount_ms, backup_ms, cleanup_ms FROM job WHERE run = 4711",

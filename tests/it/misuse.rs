@@ -8,42 +8,79 @@ fn an_invalid_command_line_is_one_line_with_status_2() {
         (&["foo"][..], "unrecognized subcommand 'foo'"),
         (&["job", "shwo"], "a similar subcommand exists: 'show'"),
         (&["db"], "'cowbell db' requires a subcommand"),
-        (&["serve", "--lisen", "x"], "a similar argument exists: '--listen'"),
+        (
+            &["serve", "--lisen", "x"],
+            "a similar argument exists: '--listen'",
+        ),
         (
             &["job", "note"],
             "the following required arguments were not provided: <JOB> <TEXT>; Usage: cowbell job note",
         ),
-        (&["demo", "--replay", "x"], "unexpected argument '--replay' found"),
+        (
+            &["demo", "--replay", "x"],
+            "unexpected argument '--replay' found",
+        ),
         (&["serve", "--speed", "2"], "not provided: --replay <FILE>"),
         (&["job", "show", "1", "2"], "unexpected argument '2' found"),
-        (&["job", "compare", "--set"], "a value is required for '--set <NAME>'"),
-        (&["job", "compare", "--json", "--csv", "1"], "'--json' cannot be used with '--csv'"),
-        (&["check", "--db", "a", "--db", "b"], "'--db <PATH>' cannot be used multiple times"),
+        (
+            &["job", "compare", "--set"],
+            "a value is required for '--set <NAME>'",
+        ),
+        (
+            &["job", "compare", "--json", "--csv", "1"],
+            "'--json' cannot be used with '--csv'",
+        ),
+        (
+            &["check", "--db", "a", "--db", "b"],
+            "'--db <PATH>' cannot be used multiple times",
+        ),
         (&["status", "--db", "a"], "unexpected argument '--db' found"),
-        (&["--db", "a", "status"], "the subcommand 'status' has no option '--db'"),
-        (&["export", "--format", "xml"], "[possible values: csv, json, openmetrics, sqlite]"),
-        (&["export", "--resolution", "\u{1b}[31mred"], "expected tick, 10s or 1min"),
+        (
+            &["--db", "a", "status"],
+            "the subcommand 'status' has no option '--db'",
+        ),
+        (
+            &["export", "--format", "xml"],
+            "[possible values: csv, json, openmetrics, sqlite]",
+        ),
+        (
+            &["export", "--resolution", "\u{1b}[31mred"],
+            "expected tick, 10s or 1min",
+        ),
         (&["job", "show", "x"], "invalid value 'x' for '<ID>'"),
         (&["job", "start", "a", "--repeat", "0"], "0 is not in 1..="),
         (&["\u{1b}[31mred"], "unrecognized subcommand"),
         (&["status", &"x".repeat(10_000)], "unexpected argument 'xxx"),
     ] {
         let found = said(cowbell().args(arguments));
-        assert_eq!((found.code, &*found.out, found.err.lines().count()), (Some(2), "", 1), "{found:?}");
+        assert_eq!(
+            (found.code, &*found.out, found.err.lines().count()),
+            (Some(2), "", 1),
+            "{found:?}"
+        );
         assert!(
             found.err.starts_with("cowbell: ") && found.err.contains(expected),
             "{arguments:?}: {found:?}"
         );
-        assert!(found.err.len() < 1_100 && !found.err.contains('\u{1b}'), "{arguments:?}: {found:?}");
+        assert!(
+            found.err.len() < 1_100 && !found.err.contains('\u{1b}'),
+            "{arguments:?}: {found:?}"
+        );
     }
 }
 
 #[test]
 fn the_commands_of_jobs_are_named_where_none_was_given() {
     let found = said(cowbell().arg("job"));
-    assert_eq!((found.code, found.err.lines().count()), (Some(2), 1), "{found:?}");
+    assert_eq!(
+        (found.code, found.err.lines().count()),
+        (Some(2), 1),
+        "{found:?}"
+    );
     assert!(
-        found.err.starts_with("cowbell: 'cowbell job' requires a subcommand")
+        found
+            .err
+            .starts_with("cowbell: 'cowbell job' requires a subcommand")
             && found.err.contains("list, show"),
         "{found:?}"
     );
@@ -54,7 +91,10 @@ fn help_and_version_are_as_they_were() {
     for (arguments, part) in [
         (&["--help"][..], "Usage: cowbell [OPTIONS] [COMMAND]"),
         (&["job", "--help"], "Usage: cowbell job [OPTIONS] <COMMAND>"),
-        (&["job", "note", "--help"], "-h, --help       Print help\n\nCommon options:\n      --config"),
+        (
+            &["job", "note", "--help"],
+            "-h, --help       Print help\n\nCommon options:\n      --config",
+        ),
         (&["--version"], "cowbell "),
     ] {
         let found = said(cowbell().args(arguments));
@@ -67,13 +107,20 @@ fn help_and_version_are_as_they_were() {
 fn helps(command: &[String]) -> Vec<(String, String)> {
     let found = said(cowbell().args(command).arg("--help"));
     assert_eq!((found.code, &*found.err), (Some(0), ""), "{command:?}");
-    let names = found.out.split("\n\n").filter_map(|part| part.strip_prefix("Commands:\n"));
-    let names = names.flat_map(str::lines).filter(|line| !line.starts_with("   "));
+    let names = found
+        .out
+        .split("\n\n")
+        .filter_map(|part| part.strip_prefix("Commands:\n"));
+    let names = names
+        .flat_map(str::lines)
+        .filter(|line| !line.starts_with("   "));
     let below = names.flat_map(|line| {
         let name = line.split_whitespace().next().unwrap().to_string();
         helps(&[command, &[name]].concat())
     });
-    below.chain([(command.join(" "), found.out.clone())]).collect()
+    below
+        .chain([(command.join(" "), found.out.clone())])
+        .collect()
 }
 
 #[test]
@@ -92,10 +139,17 @@ fn help_fits_80_columns_and_has_no_option_without_effect() {
             ("--config", !on_database),
             ("--listen", !on_database && first != "reader"),
             ("--interval", watches || first == "reader"),
-            ("--db", on_database || ["", "serve", "check", "demo", "support-bundle"].contains(&first)),
+            (
+                "--db",
+                on_database || ["", "serve", "check", "demo", "support-bundle"].contains(&first),
+            ),
             ("--root", reads_machine),
         ] {
-            assert_eq!(help.contains(&format!("  {option} <")), is_used, "{command}: {option}");
+            assert_eq!(
+                help.contains(&format!("  {option} <")),
+                is_used,
+                "{command}: {option}"
+            );
         }
     }
 }
@@ -108,7 +162,10 @@ fn a_place_that_cannot_be_used_is_said_with_what_to_do() {
     let there = there.to_str().unwrap();
     let expected = format!("{there} exists and is not overwritten; name another file");
     let found = said(cowbell().args(["record", there]));
-    assert_eq!((found.code, found.err), (Some(1), format!("cowbell: {expected}\n")));
+    assert_eq!(
+        (found.code, found.err),
+        (Some(1), format!("cowbell: {expected}\n"))
+    );
 }
 
 #[test]
@@ -118,10 +175,21 @@ fn that_no_daemon_answers_is_said_once() {
         "no daemon answers ({}: No such file or directory (os error 2)): is `cowbell serve` running, and with this `listen`?",
         place.display()
     );
-    for arguments in [&["job", "list"][..], &["job", "start", "a"], &["job", "note", "a", "b"]] {
+    for arguments in [
+        &["job", "list"][..],
+        &["job", "start", "a"],
+        &["job", "note", "a", "b"],
+    ] {
         let found = said(cowbell().args(["--listen", "127.0.0.1:1"]).args(arguments));
-        assert_eq!((found.code, found.err), (Some(1), format!("cowbell: {why}\n")), "{arguments:?}");
+        assert_eq!(
+            (found.code, found.err),
+            (Some(1), format!("cowbell: {why}\n")),
+            "{arguments:?}"
+        );
     }
     let found = said(cowbell().args(["--listen", "127.0.0.1:1", "status"]));
-    assert_eq!((found.code, found.out), (Some(3), format!("COWBELL UNKNOWN - {why}\n")));
+    assert_eq!(
+        (found.code, found.out),
+        (Some(3), format!("COWBELL UNKNOWN - {why}\n"))
+    );
 }

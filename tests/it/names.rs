@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use cowbell::source::{JobCommand, Label, Mark, MarkEnd, MarkKind, Part, PartReading, ReadResult, Reading};
+use cowbell::source::{
+    JobCommand, Label, Mark, MarkEnd, MarkKind, Part, PartReading, ReadResult, Reading,
+};
 use jiff::SignedDuration;
 use serde_json::Value;
 
@@ -25,22 +27,35 @@ const VARIANT: &str = "-1+\"</script><b>";
 
 fn machine(tick: u64) -> (String, String, String) {
     let done = Done::sectors(tick * 2_048, tick * 1_024);
-    let names =
-        [("8:0", "sda", ""), ("104:0", "cciss!c0d0", ""), ("253:0", "dm-0", "lvm"), ("253:1", "dm-1", "")];
+    let names = [
+        ("8:0", "sda", ""),
+        ("104:0", "cciss!c0d0", ""),
+        ("253:0", "dm-0", "lvm"),
+        ("253:1", "dm-1", ""),
+    ];
     let uuid = format!("LVM-{}{}", "V".repeat(32), "L".repeat(32));
     let mapper_name = format!("{}-{}", VG.replace('-', "--"), LV.replace('-', "--"));
     let sysfs = names.map(|(number, name, kind)| {
         let mapped = match (kind, name) {
             ("lvm", _) => {
-                format!("{name}/dm/name\t{mapper_name}\n{name}/dm/uuid\t{uuid}\n{name}/slaves\tsda\n")
+                format!(
+                    "{name}/dm/name\t{mapper_name}\n{name}/dm/uuid\t{uuid}\n{name}/slaves\tsda\n"
+                )
             }
             (_, "dm-1") => format!("{name}/dm/name\t{MAPPED}\n{name}/slaves\tsda\n"),
             _ => format!("{name}/slaves\t\n"),
         };
         format!("{name}/dev\t{number}\n{name}/size\t4194304\n{mapped}")
     });
-    let numbers = [((8, 0), "sda"), ((104, 0), OLD_DISK), ((253, 0), "dm-0"), ((253, 1), "dm-1")];
-    let diskstats = numbers.map(|(number, name)| line(number, name, done)).concat();
+    let numbers = [
+        ((8, 0), "sda"),
+        ((104, 0), OLD_DISK),
+        ((253, 0), "dm-0"),
+        ((253, 1), "dm-1"),
+    ];
+    let diskstats = numbers
+        .map(|(number, name)| line(number, name, done))
+        .concat();
     let mapper = format!(
         "253:0\t{mapper_name}\t{uuid}\tactive\n\tstatus 0 614400 snapshot 13000/130000 16\n253:1\t{MAPPED}\t\tactive\n\
          \tstatus 0 614400 linear \n"
@@ -54,9 +69,17 @@ fn job(number: u64) -> JobCommand {
         key: format!("mark:{number}"),
         kind: MarkKind::Command,
         name: JOB.into(),
-        label: Some(Label { set: SET.into(), variant: Some(format!("{VARIANT}{number}")), repeat: Some(1) }),
+        label: Some(Label {
+            set: SET.into(),
+            variant: Some(format!("{VARIANT}{number}")),
+            repeat: Some(1),
+        }),
         started_at,
-        end: Some(MarkEnd { at: started_at + SignedDuration::from_secs(20), succeeded: true, status: None }),
+        end: Some(MarkEnd {
+            at: started_at + SignedDuration::from_secs(20),
+            succeeded: true,
+            status: None,
+        }),
         process: None,
     })
 }
@@ -66,7 +89,11 @@ fn playing() -> (Tape, Daemon) {
     for tick in 0..30 {
         let (diskstats, sysfs, mapper) = machine(tick);
         let reading: &mut Reading = tape.bare_tick(&diskstats, &sysfs);
-        reading.texts.push(PartReading { part: Part::Dm, result: ReadResult::Text(mapper), took_us: 10 });
+        reading.texts.push(PartReading {
+            part: Part::Dm,
+            result: ReadResult::Text(mapper),
+            took_us: 10,
+        });
         if tick == 25 {
             reading.commands.extend([job(1), job(2)]);
         }
@@ -89,7 +116,9 @@ fn out(daemon: &Daemon, arguments: &[&str]) -> String {
     let mut command = cowbell();
     let found = said(match arguments[0] {
         "export" => command.args(arguments).arg("--db").arg(&daemon.db),
-        _ => command.args(arguments).args(["--listen", &format!("127.0.0.1:{}", daemon.port)]),
+        _ => command
+            .args(arguments)
+            .args(["--listen", &format!("127.0.0.1:{}", daemon.port)]),
     });
     assert!(found.err.is_empty(), "{arguments:?}: {found:?}");
     found.out
@@ -111,10 +140,18 @@ fn pages(daemon: &Daemon) -> Vec<(String, String)> {
     .map(String::from)
     .into();
     let devices = daemon.json("/api/v1/devices");
-    let device =
-        |device: &Value| format!("/devices/{}", device["device"].as_str().unwrap().replace('/', "%2F"));
+    let device = |device: &Value| {
+        format!(
+            "/devices/{}",
+            device["device"].as_str().unwrap().replace('/', "%2F")
+        )
+    };
     targets.extend(devices.as_array().unwrap().iter().map(device));
-    targets.push(format!("/volumes/{}/{}", VG.replace('+', "%2B"), LV.replace('+', "%2B")));
+    targets.push(format!(
+        "/volumes/{}/{}",
+        VG.replace('+', "%2B"),
+        LV.replace('+', "%2B")
+    ));
     let page = |target: String| {
         let answer = daemon.get(&target);
         assert_eq!(answer.status, 200, "{target}: {answer:?}");
@@ -128,7 +165,13 @@ fn names_are_text_in_html_and_svg() {
     let (_tape, daemon) = playing();
     let pages = pages(&daemon);
     for (target, body) in &pages {
-        for markup in ["<img src=x", "<img/", "onerror=alert(1)>", "<svg/", "</script><b>"] {
+        for markup in [
+            "<img src=x",
+            "<img/",
+            "onerror=alert(1)>",
+            "<svg/",
+            "</script><b>",
+        ] {
             assert!(!body.contains(markup), "{markup} in {target}: {body}");
         }
     }
@@ -145,14 +188,32 @@ fn names_are_text_in_html_and_svg() {
         ("/api/v1/jobs/report?ids=2,3", JOB),
     ] {
         let (_, body) = pages.iter().find(|(page, _)| page == target).unwrap();
-        assert!(body.contains(&escaped(name)), "expected {name} in {target}: {body}");
+        assert!(
+            body.contains(&escaped(name)),
+            "expected {name} in {target}: {body}"
+        );
     }
     let (_, job) = pages.iter().find(|(page, _)| page == "/jobs/2").unwrap();
-    let charts: Vec<&str> =
-        job.split("<svg").skip(1).filter_map(|rest| rest.split("</svg>").next()).collect();
-    let entities = [("&#60;", "&lt;"), ("&#62;", "&gt;"), ("&#34;", "&quot;"), ("&#38;", "&amp;")];
-    let name = entities.iter().fold(escaped(JOB), |text, (number, entity)| text.replace(number, entity));
-    assert!(charts.iter().any(|svg| svg.contains(&name)), "a job's span is named: {charts:?}");
+    let charts: Vec<&str> = job
+        .split("<svg")
+        .skip(1)
+        .filter_map(|rest| rest.split("</svg>").next())
+        .collect();
+    let entities = [
+        ("&#60;", "&lt;"),
+        ("&#62;", "&gt;"),
+        ("&#34;", "&quot;"),
+        ("&#38;", "&amp;"),
+    ];
+    let name = entities
+        .iter()
+        .fold(escaped(JOB), |text, (number, entity)| {
+            text.replace(number, entity)
+        });
+    assert!(
+        charts.iter().any(|svg| svg.contains(&name)),
+        "a job's span is named: {charts:?}"
+    );
 }
 
 #[test]
@@ -164,11 +225,18 @@ fn no_field_of_csv_is_a_formula() {
         out(&daemon, &["export"]),
         out(&daemon, &["job", "compare", "2", "3", "--csv"]),
     ] {
-        let mut rows = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
-        for field in rows.records().flat_map(|row| row.unwrap().iter().map(String::from).collect::<Vec<_>>())
+        let mut rows = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .from_reader(text.as_bytes());
+        for field in rows
+            .records()
+            .flat_map(|row| row.unwrap().iter().map(String::from).collect::<Vec<_>>())
         {
             let is_number = field.parse::<f64>().is_ok();
-            assert!(is_number || !field.starts_with(['=', '+', '-', '@', '\t', '\r']), "{field}: {text}");
+            assert!(
+                is_number || !field.starts_with(['=', '+', '-', '@', '\t', '\r']),
+                "{field}: {text}"
+            );
         }
     }
     assert!(out(&daemon, &["export", "--of", &volume]).contains(&format!(",'{VG}/{LV},")));
@@ -184,16 +252,34 @@ fn names_are_no_headers_and_lead_nowhere() {
         "/devices/x%0d%0aX-Evil:%201".into(),
         "/api/v1/jobs/compare?ids=2,3".into(),
         "/api/v1/jobs/report?ids=2,3".into(),
-        format!("/volumes/{}/{}", VG.replace('+', "%2B"), LV.replace('+', "%2B")),
+        format!(
+            "/volumes/{}/{}",
+            VG.replace('+', "%2B"),
+            LV.replace('+', "%2B")
+        ),
     ] {
         let answer = daemon.get(&target);
         let head = answer.head.to_ascii_lowercase();
-        assert!(answer.status < 500 && !head.contains("\nx-evil"), "{target}: {head}");
-        assert!(head.is_ascii() && !head.contains("<img"), "{target}: {head}");
+        assert!(
+            answer.status < 500 && !head.contains("\nx-evil"),
+            "{target}: {head}"
+        );
+        assert!(
+            head.is_ascii() && !head.contains("<img"),
+            "{target}: {head}"
+        );
     }
     let found = said(
         cowbell()
-            .args(["job", "export", "2", "-o", "job.json", "--listen", &format!("127.0.0.1:{}", daemon.port)])
+            .args([
+                "job",
+                "export",
+                "2",
+                "-o",
+                "job.json",
+                "--listen",
+                &format!("127.0.0.1:{}", daemon.port),
+            ])
             .current_dir(daemon.folder.path()),
     );
     assert_eq!(found.out, "job.json is written\n", "{found:?}");
@@ -211,13 +297,18 @@ fn names_do_not_command_the_terminal() {
         &["alert", "list"],
     ] {
         let mut command = cowbell();
-        let found = said(command.args(arguments).args(["--listen", &format!("127.0.0.1:{}", daemon.port)]));
+        let found = said(
+            command
+                .args(arguments)
+                .args(["--listen", &format!("127.0.0.1:{}", daemon.port)]),
+        );
         let text = found.out + &found.err;
         assert!(
             !text.contains(|letter: char| letter.is_control() && letter != '\n'),
             "{arguments:?}: {text:?}"
         );
-        if arguments[0] == "job" && !arguments.contains(&"--markdown") && arguments[1] != "compare" {
+        if arguments[0] == "job" && !arguments.contains(&"--markdown") && arguments[1] != "compare"
+        {
             assert!(text.contains(JOB), "{arguments:?}: {text}");
         }
     }
@@ -231,9 +322,10 @@ fn a_disk_that_is_gone_has_its_history_and_one_that_never_was_has_none() {
         let steady = line((8, 0), "sda", Done::sectors(tick * 2_048, 0));
         let other = line((8, 16), "sdb", Done::sectors(tick * 2_048, 0));
         match tick {
-            0..5 => {
-                tape.bare_tick(&(steady + &other), &names("sdb/dev\t8:16\nsdb/serial\tB\nsdb/slaves\t\n"))
-            }
+            0..5 => tape.bare_tick(
+                &(steady + &other),
+                &names("sdb/dev\t8:16\nsdb/serial\tB\nsdb/slaves\t\n"),
+            ),
             _ => tape.bare_tick(&steady, &names("")),
         };
     }
@@ -242,17 +334,27 @@ fn a_disk_that_is_gone_has_its_history_and_one_that_never_was_has_none() {
     daemon.has_played(10);
     let page = |target: &str| daemon.get(target);
     let gone = page("/devices/sdb");
-    assert!(gone.status == 200 && gone.body.contains("Its history remains."), "{gone:?}");
+    assert!(
+        gone.status == 200 && gone.body.contains("Its history remains."),
+        "{gone:?}"
+    );
     assert!(gone.body.contains("class=\"line"), "{gone:?}");
     for (target, status, sentence) in [
-        ("/devices/sdz", 404, "No device called sdz was ever seen here"),
+        (
+            "/devices/sdz",
+            404,
+            "No device called sdz was ever seen here",
+        ),
         ("/volumes/vg0/none", 404, "vg0/none"),
         ("/devices/sda?from=yesterday", 400, "yesterday"),
         ("/?from=2026-02-30T00:00:00Z", 400, "2026-02-30"),
         ("/devices/sdb?from=-1h&to=-2h", 400, "before"),
     ] {
         let refused = page(target);
-        assert!(refused.status == status && refused.body.contains(sentence), "{target}: {refused:?}");
+        assert!(
+            refused.status == status && refused.body.contains(sentence),
+            "{target}: {refused:?}"
+        );
     }
 }
 
@@ -261,12 +363,17 @@ fn a_group_that_is_gone_has_its_history_and_one_that_never_was_has_none() {
     let mut tape = Tape::new(Duration::from_secs(1));
     let sda = "sda/dev\t8:0\nsda/serial\tA\nsda/slaves\t\n";
     let uuid = format!("LVM-{}{}", "V".repeat(32), "L".repeat(32));
-    let volume = format!("dm-0/dev\t253:0\ndm-0/dm/name\told-data\ndm-0/dm/uuid\t{uuid}\ndm-0/slaves\tsda\n");
+    let volume = format!(
+        "dm-0/dev\t253:0\ndm-0/dm/name\told-data\ndm-0/dm/uuid\t{uuid}\ndm-0/slaves\tsda\n"
+    );
     for tick in 0..10 {
         let done = Done::sectors(tick * 2_048, 0);
         let steady = line((8, 0), "sda", done);
         match tick {
-            0..5 => tape.bare_tick(&(steady + &line((253, 0), "dm-0", done)), &format!("{sda}{volume}")),
+            0..5 => tape.bare_tick(
+                &(steady + &line((253, 0), "dm-0", done)),
+                &format!("{sda}{volume}"),
+            ),
             _ => tape.bare_tick(&steady, sda),
         };
     }
@@ -274,12 +381,24 @@ fn a_group_that_is_gone_has_its_history_and_one_that_never_was_has_none() {
     let daemon = Start::playing(&tape, "max").start();
     daemon.has_played(10);
     let gone = daemon.get("/groups/old");
-    assert!(gone.status == 200 && gone.body.contains("Its history remains."), "{gone:?}");
-    for part in ["class=\"line", "Read, by volume", "href=\"/volumes/old/data\""] {
+    assert!(
+        gone.status == 200 && gone.body.contains("Its history remains."),
+        "{gone:?}"
+    );
+    for part in [
+        "class=\"line",
+        "Read, by volume",
+        "href=\"/volumes/old/data\"",
+    ] {
         assert!(gone.body.contains(part), "{part}: {gone:?}");
     }
     let never = daemon.get("/groups/none");
-    assert!(never.status == 404 && never.body.contains("No volume group called none was ever seen here"));
+    assert!(
+        never.status == 404
+            && never
+                .body
+                .contains("No volume group called none was ever seen here")
+    );
 }
 
 #[test]
@@ -290,6 +409,10 @@ fn names_are_labels_of_metrics_as_they_are() {
     assert!(read(&[("device", OLD_DISK)]).is_some());
     assert!(read(&[("uuid", &format!("dm:{MAPPED}"))]).is_some());
     assert!(read(&[("vg", VG), ("lv", LV)]).is_some());
-    let fill = value(&samples, "cowbell_volume_fill_ratio", &[("vg", VG), ("lv", LV)]);
+    let fill = value(
+        &samples,
+        "cowbell_volume_fill_ratio",
+        &[("vg", VG), ("lv", LV)],
+    );
     assert_eq!(fill, Some(0.1));
 }

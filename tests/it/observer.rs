@@ -15,7 +15,11 @@ pub fn complaint(observer: &Observer, part: Part) -> Option<&str> {
 
 /// A reading so many seconds after the beginning.
 pub fn reading(seconds: f64, texts: Vec<(Part, ReadResult)>) -> Reading {
-    let texts = texts.into_iter().map(|(part, result)| PartReading { part, result, took_us: 10 });
+    let texts = texts.into_iter().map(|(part, result)| PartReading {
+        part,
+        result,
+        took_us: 10,
+    });
     Reading {
         at: BEGIN + jiff::SignedDuration::from_secs_f64(seconds),
         uptime_us: 1_000_000 + (seconds * 1e6) as u64,

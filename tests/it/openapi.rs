@@ -11,7 +11,12 @@ use crate::tape::{Snapshot, Tape};
 const ROUTER: &str = include_str!("../../src/web/mod.rs");
 
 fn playing() -> (Tape, Daemon) {
-    let course = [Snapshot::Absent, Snapshot::Filled(50.0), Snapshot::Filled(75.0), Snapshot::Invalid];
+    let course = [
+        Snapshot::Absent,
+        Snapshot::Filled(50.0),
+        Snapshot::Filled(75.0),
+        Snapshot::Invalid,
+    ];
     let tape = Tape::of(Duration::from_secs(1), &course);
     let daemon = Start::playing(&tape, "max").start();
     daemon.has_played(4);
@@ -20,8 +25,13 @@ fn playing() -> (Tape, Daemon) {
 
 /// Addresses of the API, as the router has them.
 fn routes() -> Vec<&'static str> {
-    let addresses = ROUTER.split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next());
-    addresses.filter(|address| address.starts_with("/api/v1/") || *address == "/healthz").collect()
+    let addresses = ROUTER
+        .split(".route(\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next());
+    addresses
+        .filter(|address| address.starts_with("/api/v1/") || *address == "/healthz")
+        .collect()
 }
 
 #[test]
@@ -30,8 +40,14 @@ fn every_route_is_described() {
     let document = daemon.json("/api/v1/openapi.json");
     let routes = routes();
     assert!(routes.len() >= 10, "{routes:?}");
-    for route in routes.into_iter().filter(|route| *route != "/api/v1/openapi.json") {
-        assert!(document["paths"].get(route).is_some(), "{route} is not described");
+    for route in routes
+        .into_iter()
+        .filter(|route| *route != "/api/v1/openapi.json")
+    {
+        assert!(
+            document["paths"].get(route).is_some(),
+            "{route} is not described"
+        );
     }
 }
 
@@ -47,20 +63,38 @@ fn answers_are_as_described() {
         ("/api/v1/jobs", "/api/v1/jobs"),
         ("/api/v1/jobs/{id}/figures", "/api/v1/jobs/1/figures"),
         ("/api/v1/alerts", "/api/v1/alerts"),
-        ("/api/v1/series", "/api/v1/series?of=volume:vg0/data_snapshot&metric=fill_percent"),
+        (
+            "/api/v1/series",
+            "/api/v1/series?of=volume:vg0/data_snapshot&metric=fill_percent",
+        ),
         ("/api/v1/series", "/api/v1/series?of=vm&metric=user"),
     ] {
         let answer = daemon.json(target);
         assert_ne!(answer, json!([]), "{target} has something to show");
         let content = &document["paths"][route]["get"]["responses"]["200"]["content"];
-        conforms(&document, &content["application/json"]["schema"], &answer, target);
+        conforms(
+            &document,
+            &content["application/json"]["schema"],
+            &answer,
+            target,
+        );
     }
     let refused = daemon.get("/api/v1/series?of=vm&metric=bogus").json();
     let content = &document["paths"]["/api/v1/series"]["get"]["responses"]["400"]["content"];
-    conforms(&document, &content["application/json"]["schema"], &refused, "a refusal");
+    conforms(
+        &document,
+        &content["application/json"]["schema"],
+        &refused,
+        "a refusal",
+    );
     let tick = Live::open(daemon.port).tick().unwrap();
     let content = &document["paths"]["/api/v1/live"]["get"]["responses"]["200"]["content"];
-    conforms(&document, &content["text/event-stream"]["schema"], &tick, "a tick");
+    conforms(
+        &document,
+        &content["text/event-stream"]["schema"],
+        &tick,
+        "a tick",
+    );
 }
 
 /// The specification's own names: what is built on the API relies on them.
@@ -68,7 +102,10 @@ fn answers_are_as_described() {
 fn answers_have_the_keys_that_were_promised() {
     let (_tape, daemon) = playing();
     for (target, keys) in [
-        ("/api/v1/status", "version host started_at ticks parts process"),
+        (
+            "/api/v1/status",
+            "version host started_at ticks parts process",
+        ),
         (
             "/api/v1/devices",
             "device uuid label kind vg read_bytes_per_s written_bytes_per_s reads_per_s writes_per_s read_await_ms write_await_ms queue_depth utilisation",
@@ -77,16 +114,26 @@ fn answers_have_the_keys_that_were_promised() {
             "/api/v1/volumes",
             "vg lv uuid device kind origin pool size_bytes used_bytes fill_percent metadata_percent state pvs",
         ),
-        ("/api/v1/vm", "bi_kib_per_s bo_kib_per_s user system iowait blocked pressure_io_some"),
+        (
+            "/api/v1/vm",
+            "bi_kib_per_s bo_kib_per_s user system iowait blocked pressure_io_some",
+        ),
         (
             "/api/v1/jobs",
             "id kind name vg lv origin started_at ended_at outcome peak_fill_percent bytes_read",
         ),
-        ("/api/v1/alerts", "id rule severity vg lv value raised_at cleared_at sentence"),
+        (
+            "/api/v1/alerts",
+            "id rule severity vg lv value raised_at cleared_at sentence",
+        ),
         ("/api/v1/series?of=vm&metric=user", "t min avg max"),
     ] {
         let answer = daemon.json(target);
-        let first = if answer.is_array() { &answer[0] } else { &answer };
+        let first = if answer.is_array() {
+            &answer[0]
+        } else {
+            &answer
+        };
         for key in keys.split(' ') {
             assert!(first.get(key).is_some(), "{target} has no `{key}`: {first}");
         }
@@ -107,17 +154,31 @@ fn answers_have_the_keys_that_were_promised() {
     }
     let volumes = daemon.json("/api/v1/volumes");
     let snapshot = &volumes[1];
-    assert_eq!((snapshot["vg"].as_str(), snapshot["lv"].as_str()), (Some("vg0"), Some("data_snapshot")));
-    assert_eq!((snapshot["origin"].as_str(), snapshot["state"].as_str()), (Some("data"), Some("invalid")));
-    assert_eq!(snapshot["fill_percent"], Value::Null, "an invalid snapshot has no fill");
+    assert_eq!(
+        (snapshot["vg"].as_str(), snapshot["lv"].as_str()),
+        (Some("vg0"), Some("data_snapshot"))
+    );
+    assert_eq!(
+        (snapshot["origin"].as_str(), snapshot["state"].as_str()),
+        (Some("data"), Some("invalid"))
+    );
+    assert_eq!(
+        snapshot["fill_percent"],
+        Value::Null,
+        "an invalid snapshot has no fill"
+    );
 }
 
 /// An object with the properties of all these.
 fn together(document: &Value, parts: &[Value]) -> Value {
     let (mut properties, mut required) = (serde_json::Map::new(), Vec::new());
     for part in parts {
-        let reference = part["$ref"].as_str().map(|reference| reference.trim_start_matches('#'));
-        let part = reference.and_then(|reference| document.pointer(reference)).unwrap_or(part);
+        let reference = part["$ref"]
+            .as_str()
+            .map(|reference| reference.trim_start_matches('#'));
+        let part = reference
+            .and_then(|reference| document.pointer(reference))
+            .unwrap_or(part);
         properties.extend(part["properties"].as_object().cloned().unwrap_or_default());
         required.extend(part["required"].as_array().cloned().unwrap_or_default());
     }
@@ -128,8 +189,9 @@ fn together(document: &Value, parts: &[Value]) -> Value {
 fn conforms(document: &Value, schema: &Value, value: &Value, place: &str) {
     assert!(schema.is_object(), "{place} is not described");
     if let Some(reference) = schema["$ref"].as_str() {
-        let described =
-            document.pointer(reference.trim_start_matches('#')).unwrap_or_else(|| panic!("{reference}"));
+        let described = document
+            .pointer(reference.trim_start_matches('#'))
+            .unwrap_or_else(|| panic!("{reference}"));
         return conforms(document, described, value, place);
     }
     if let Some(parts) = schema["allOf"].as_array() {
@@ -137,8 +199,15 @@ fn conforms(document: &Value, schema: &Value, value: &Value, place: &str) {
     }
     if let Some(choices) = schema["oneOf"].as_array().or(schema["anyOf"].as_array()) {
         let fits = |choice: &Value| {
-            let reference = choice["$ref"].as_str().map(|reference| reference.trim_start_matches('#'));
-            has_type(reference.and_then(|reference| document.pointer(reference)).unwrap_or(choice), value)
+            let reference = choice["$ref"]
+                .as_str()
+                .map(|reference| reference.trim_start_matches('#'));
+            has_type(
+                reference
+                    .and_then(|reference| document.pointer(reference))
+                    .unwrap_or(choice),
+                value,
+            )
         };
         let choice = choices.iter().find(|choice| fits(choice));
         return conforms(
@@ -148,18 +217,42 @@ fn conforms(document: &Value, schema: &Value, value: &Value, place: &str) {
             place,
         );
     }
-    assert!(has_type(schema, value), "{place}: {value} is not as described: {schema}");
+    assert!(
+        has_type(schema, value),
+        "{place}: {value} is not as described: {schema}"
+    );
     if let Some(words) = schema["enum"].as_array() {
-        assert!(words.contains(value), "{place}: {value} is none of {words:?}");
+        assert!(
+            words.contains(value),
+            "{place}: {value} is none of {words:?}"
+        );
     }
     for (index, item) in value.as_array().into_iter().flatten().enumerate() {
-        conforms(document, &schema["items"], item, &format!("{place}[{index}]"));
+        conforms(
+            document,
+            &schema["items"],
+            item,
+            &format!("{place}[{index}]"),
+        );
     }
-    for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        assert!(value.get(key).is_some(), "{place}: `{key}` is missing in {value}");
+    for key in schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+    {
+        assert!(
+            value.get(key).is_some(),
+            "{place}: `{key}` is missing in {value}"
+        );
     }
     for (key, found) in value.as_object().into_iter().flatten() {
-        conforms(document, &schema["properties"][key], found, &format!("{place}.{key}"));
+        conforms(
+            document,
+            &schema["properties"][key],
+            found,
+            &format!("{place}.{key}"),
+        );
     }
 }
 

@@ -11,7 +11,9 @@ use uses::{Crate, sources, without_tests};
 /// The modules that `lib.rs` lists, in its order.
 fn modules(lib: &str) -> Vec<&str> {
     let lines = lib.lines().map(|line| line.trim_start_matches("pub "));
-    lines.filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';')).collect()
+    lines
+        .filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'))
+        .collect()
 }
 
 #[test]
@@ -21,7 +23,12 @@ fn every_module_uses_only_modules_above_it() {
     let modules = modules(&lib);
     let found = Crate::of(&src, "lib.rs").violations(&modules);
     assert!(modules.len() > 10, "{modules:?}");
-    assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
+    assert!(
+        found.is_empty(),
+        "{} violations:\n{}",
+        found.len(),
+        found.join("\n")
+    );
 }
 
 /// A module's children must not use one another in a circle, each taken with everything below it.
@@ -33,16 +40,26 @@ fn no_files_of_a_module_use_one_another_in_a_circle() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Crate::of(&root.join("src"), "lib.rs").circles();
     found.extend(Crate::of(&root.join("benches/store"), "main.rs").circles());
-    assert!(found.is_empty(), "{} circles:\n{}", found.len(), found.join("\n"));
+    assert!(
+        found.is_empty(),
+        "{} circles:\n{}",
+        found.len(),
+        found.join("\n")
+    );
 }
 
 /// An error that SQLite may be the cause of is told by `store::in_words` alone: anything else says it twice.
 #[test]
 fn errors_of_the_store_are_told_by_one_function() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    for file in ["store", "web", "cli", "check"].iter().flat_map(|folder| sources(&src.join(folder))) {
+    for file in ["store", "web", "cli", "check"]
+        .iter()
+        .flat_map(|folder| sources(&src.join(folder)))
+    {
         let text = fs::read_to_string(&file).unwrap();
-        let raw = without_tests(&text).into_iter().find(|line| line.contains("{error:#}"));
+        let raw = without_tests(&text)
+            .into_iter()
+            .find(|line| line.contains("{error:#}"));
         assert_eq!(raw, None, "in {}, which `in_words` tells", file.display());
     }
 }
@@ -51,16 +68,26 @@ fn errors_of_the_store_are_told_by_one_function() {
 fn every_module_has_its_line_of_documentation() {
     let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
     let lines: Vec<&str> = lib.lines().collect();
-    for (index, line) in
-        lines.iter().enumerate().filter(|(_, line)| line.contains("mod ") && line.ends_with(';'))
+    for (index, line) in lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.contains("mod ") && line.ends_with(';'))
     {
-        assert!(lines[index - 1].starts_with("/// "), "`{line}` has no line of documentation");
+        assert!(
+            lines[index - 1].starts_with("/// "),
+            "`{line}` has no line of documentation"
+        );
     }
 }
 
 /// A crate of these files, whose root is `lib.rs`.
 fn constructed(files: &[(&str, &str)]) -> Crate {
-    Crate::of_texts(files.iter().map(|(name, text)| (name.to_string(), text.to_string())), "lib.rs")
+    Crate::of_texts(
+        files
+            .iter()
+            .map(|(name, text)| (name.to_string(), text.to_string())),
+        "lib.rs",
+    )
 }
 
 #[test]
@@ -82,17 +109,29 @@ fn a_violation_is_found_in_every_notation() {
     check("use crate::first::Thing;\nuse crate::second::other;\n", &[]);
     check("use crate::third::Thing;\n", &["third"]);
     check("use crate::{first::{A, B}, third};\n", &["third"]);
-    check("fn f() { crate::third::g(crate::first::h()) }\n", &["third"]);
+    check(
+        "fn f() { crate::third::g(crate::first::h()) }\n",
+        &["third"],
+    );
     check("use super::super::third::Thing;\n", &["third"]);
-    check("use super::super::{first::A, third::{B as C}};\n", &["third"]);
+    check(
+        "use super::super::{first::A, third::{B as C}};\n",
+        &["third"],
+    );
     check("pub use crate::third;\n", &["third"]);
     check("// crate::third is below\n/// As [`crate::third`].\n", &[]);
     check("use crate::thirdly::Thing;\n", &[]);
     let tests = "#[cfg(test)]\nmod tests {\n    use crate::third::Thing;\n    fn f() {\n    }\n}\n";
     check(tests, &[]);
     check(&format!("{tests}use crate::third::Thing;\n"), &["third"]);
-    check("#[cfg(test)]\nmod tests;\nuse crate::third::Thing;\n", &["third"]);
-    check("    #[cfg(test)]\n    #[allow(unused)]\n    use crate::third::Thing;\n", &[]);
+    check(
+        "#[cfg(test)]\nmod tests;\nuse crate::third::Thing;\n",
+        &["third"],
+    );
+    check(
+        "    #[cfg(test)]\n    #[allow(unused)]\n    use crate::third::Thing;\n",
+        &[],
+    );
 }
 
 #[test]
@@ -105,14 +144,48 @@ fn a_circle_is_found_in_every_notation() {
             ("m/other.rs", other),
             ("m/other/deep.rs", deep),
         ];
-        assert_eq!(constructed(&files).circles(), expected, "{parent:?} {one:?} {other:?} {deep:?}");
+        assert_eq!(
+            constructed(&files).circles(),
+            expected,
+            "{parent:?} {one:?} {other:?} {deep:?}"
+        );
     };
     let found = ["in `crate::m`: one → other → one"];
-    check("", "use super::other::A;", "use crate::m::one::B;", "", &found);
-    check("", "use super::other::A;", "", "use super::super::one;", &found);
-    check("", "fn f() { super::other::g() }", "use super::{C, one::B};", "", &found);
-    check("pub use other::{A, B};", "use super::A;", "use super::one::C;", "", &found);
-    check("pub use one::A;\npub use other::B;", "use super::{A, Own};", "use super::{Own, A};", "", &[]);
+    check(
+        "",
+        "use super::other::A;",
+        "use crate::m::one::B;",
+        "",
+        &found,
+    );
+    check(
+        "",
+        "use super::other::A;",
+        "",
+        "use super::super::one;",
+        &found,
+    );
+    check(
+        "",
+        "fn f() { super::other::g() }",
+        "use super::{C, one::B};",
+        "",
+        &found,
+    );
+    check(
+        "pub use other::{A, B};",
+        "use super::A;",
+        "use super::one::C;",
+        "",
+        &found,
+    );
+    check(
+        "pub use one::A;\npub use other::B;",
+        "use super::{A, Own};",
+        "use super::{Own, A};",
+        "",
+        &[],
+    );
     check(
         "use one::A;\nuse self::other::B;",
         "use super::own;",
@@ -120,5 +193,11 @@ fn a_circle_is_found_in_every_notation() {
         "use crate::m::own;",
         &[],
     );
-    check("", "use super::other::A;", "use deep::C;", "use super::D;", &[]);
+    check(
+        "",
+        "use super::other::A;",
+        "use deep::C;",
+        "use super::D;",
+        &[],
+    );
 }

@@ -42,10 +42,16 @@ impl Night {
 
     /// A tick, after these words of the run 7, or `RUN WORD`, and with these texts.
     fn seen(&mut self, snapshot: Snapshot, words: &[&str], texts: &[(Part, &str)]) {
-        let reading = self.tape.tick(snapshot, Done::default(), Done::sectors(self.read, 0));
+        let reading = self
+            .tape
+            .tick(snapshot, Done::default(), Done::sectors(self.read, 0));
         for (part, text) in texts {
             let result = ReadResult::Text((*text).into());
-            reading.texts.push(PartReading { part: *part, result, took_us: 0 });
+            reading.texts.push(PartReading {
+                part: *part,
+                result,
+                took_us: 0,
+            });
         }
         let at = reading.at;
         for word in words {
@@ -55,7 +61,9 @@ impl Night {
                 format!("mylvmbackup 7 {word}")
             };
             let changed = self.jobs.take_hook(&hooks::parse(&word).unwrap(), at);
-            changed.into_iter().for_each(|job| _ = self.rules.judge_job(&job, at));
+            changed
+                .into_iter()
+                .for_each(|job| _ = self.rules.judge_job(&job, at));
         }
         let interval = self.observer.observe(reading);
         for job in self.jobs.advance(&interval) {
@@ -69,7 +77,11 @@ impl Night {
 
     /// The run 7 up to its reading, in a process that is observed.
     fn begins(&mut self) {
-        self.seen(NONE, &["preconnect", "preflush"], &[(Part::Backups, "7\t4000\t6 1\n")]);
+        self.seen(
+            NONE,
+            &["preconnect", "preflush"],
+            &[(Part::Backups, "7\t4000\t6 1\n")],
+        );
         self.tick(ALIVE, &["presnapshot", "preunlock", "predisconnect"]);
         self.tick(ALIVE, &["premount", "prebackup"]);
     }
@@ -89,7 +101,12 @@ impl Night {
     /// cowbell restarts.
     fn restarts(&mut self) {
         let running = self.jobs.running().iter().cloned();
-        let all = self.jobs.ended().iter().map(|job| (**job).clone()).chain(running);
+        let all = self
+            .jobs
+            .ended()
+            .iter()
+            .map(|job| (**job).clone())
+            .chain(running);
         self.jobs = JobTracker::resume(all.collect(), 9, Some(self.now()));
     }
 
@@ -102,7 +119,12 @@ impl Night {
     }
 
     fn jobs(&self, kind: JobKind) -> Vec<&Job> {
-        let all = self.jobs.ended().iter().map(|job| &**job).chain(self.jobs.running());
+        let all = self
+            .jobs
+            .ended()
+            .iter()
+            .map(|job| &**job)
+            .chain(self.jobs.running());
         all.filter(|job| job.kind == kind).collect()
     }
 
@@ -114,7 +136,11 @@ impl Night {
 
     /// Open alerts of backups: `critical data`.
     fn rings(&self) -> String {
-        let open = self.rules.open().iter().filter(|alert| alert.rule == cowbell::alert::Rule::BackupFailed);
+        let open = self
+            .rules
+            .open()
+            .iter()
+            .filter(|alert| alert.rule == cowbell::alert::Rule::BackupFailed);
         let open = open.map(|alert| format!("{} {}", alert.severity.text(), alert.lv));
         open.collect::<Vec<_>>().join(", ")
     }
@@ -149,7 +175,10 @@ fn a_backup_that_read_everything_succeeded() {
     night.begins();
     night.reads(95);
     night.ends_well();
-    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Succeeded), ""));
+    assert_eq!(
+        (night.outcome(), &*night.rings()),
+        (Some(Outcome::Succeeded), "")
+    );
 }
 
 #[test]
@@ -158,12 +187,24 @@ fn a_first_backup_that_read_little_is_unclear_until_a_person_accepts_it() {
     night.begins();
     night.reads(40);
     night.ends_well();
-    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Unknown), "warning data"));
-    assert!(night.sentence().contains("`cowbell job accept 1`"), "{}", night.sentence());
-    let accept = AcceptCommand { key: SNAPSHOT_UUID.into() };
+    assert_eq!(
+        (night.outcome(), &*night.rings()),
+        (Some(Outcome::Unknown), "warning data")
+    );
+    assert!(
+        night.sentence().contains("`cowbell job accept 1`"),
+        "{}",
+        night.sentence()
+    );
+    let accept = AcceptCommand {
+        key: SNAPSHOT_UUID.into(),
+    };
     let change = night.jobs.accept(&accept, None, night.now()).unwrap();
     night.rules.judge_job(&change.job, night.now());
-    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Succeeded), ""));
+    assert_eq!(
+        (night.outcome(), &*night.rings()),
+        (Some(Outcome::Succeeded), "")
+    );
 }
 
 #[test]
@@ -172,11 +213,24 @@ fn a_process_that_ends_without_a_report_abandons_its_backup_at_once() {
     night.begins();
     night.reads(20);
     night.process_ends(ALIVE);
-    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Abandoned), "critical data"));
-    assert!(night.sentence().contains("Its snapshot vg0/data_snapshot still exists"), "{}", night.sentence());
+    assert_eq!(
+        (night.outcome(), &*night.rings()),
+        (Some(Outcome::Abandoned), "critical data")
+    );
+    assert!(
+        night
+            .sentence()
+            .contains("Its snapshot vg0/data_snapshot still exists"),
+        "{}",
+        night.sentence()
+    );
     night.tick(ALIVE, &[]);
     night.tick(NONE, &[]);
-    assert_eq!(night.jobs(JobKind::Snapshot).len(), 1, "the snapshot that it left is no other job");
+    assert_eq!(
+        night.jobs(JobKind::Snapshot).len(),
+        1,
+        "the snapshot that it left is no other job"
+    );
 }
 
 #[test]
@@ -187,7 +241,10 @@ fn a_backup_that_is_killed_after_a_restart_is_abandoned() {
     night.restarts();
     night.seen(ALIVE, &[], &[(Part::Backups, "7\t4000\t6 1\n")]);
     night.process_ends(ALIVE);
-    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Abandoned), "critical data"));
+    assert_eq!(
+        (night.outcome(), &*night.rings()),
+        (Some(Outcome::Abandoned), "critical data")
+    );
 }
 
 #[test]
@@ -198,8 +255,15 @@ fn a_backup_that_ended_while_cowbell_did_not_run_may_be_bad() {
         night.reads(20);
         night.restarts();
         night.process_ends(snapshot);
-        assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Unknown), "warning data"));
-        assert!(night.sentence().contains("did not receive its report"), "{}", night.sentence());
+        assert_eq!(
+            (night.outcome(), &*night.rings()),
+            (Some(Outcome::Unknown), "warning data")
+        );
+        assert!(
+            night.sentence().contains("did not receive its report"),
+            "{}",
+            night.sentence()
+        );
     }
 }
 
@@ -214,7 +278,10 @@ fn a_backup_that_ran_when_the_machine_went_down_is_abandoned() {
         night.rules.judge_job(&job, now);
     }
     night.tick(ALIVE, &[]);
-    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Abandoned), "critical data"));
+    assert_eq!(
+        (night.outcome(), &*night.rings()),
+        (Some(Outcome::Abandoned), "critical data")
+    );
 }
 
 #[test]
@@ -234,7 +301,10 @@ fn a_snapshot_that_is_kept_is_no_running_backup() {
     assert_eq!(night.outcome(), None, "it cleans up");
     night.process_ends(ALIVE);
     night.tick(DEAD, &[]);
-    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Succeeded), ""));
+    assert_eq!(
+        (night.outcome(), &*night.rings()),
+        (Some(Outcome::Succeeded), "")
+    );
     assert!(night.jobs(JobKind::Snapshot)[0].left_snapshot);
 }
 
@@ -252,12 +322,18 @@ fn a_snapshot_that_dies_after_the_report_does_no_harm_and_before_it_does() {
     night.reads(100);
     night.tick(DEAD, &["backupsuccess"]);
     night.tick(NONE, &["precleanup"]);
-    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Untrustworthy), "critical data"));
+    assert_eq!(
+        (night.outcome(), &*night.rings()),
+        (Some(Outcome::Untrustworthy), "critical data")
+    );
 }
 
 #[test]
 fn a_snapshot_that_is_removed_while_it_is_read_is_said_so() {
-    for (word, expected) in [("backupsuccess", Outcome::Untrustworthy), ("backupfailure", Outcome::Failed)] {
+    for (word, expected) in [
+        ("backupsuccess", Outcome::Untrustworthy),
+        ("backupfailure", Outcome::Failed),
+    ] {
         let mut night = Night::new();
         night.begins();
         night.reads(50);
@@ -265,19 +341,41 @@ fn a_snapshot_that_is_removed_while_it_is_read_is_said_so() {
         assert_eq!(night.outcome(), None, "its process still runs");
         night.tick(NONE, &[word, "precleanup"]);
         assert_eq!(night.outcome(), Some(expected));
-        assert!(night.sentence().contains("another process"), "{}", night.sentence());
+        assert!(
+            night.sentence().contains("another process"),
+            "{}",
+            night.sentence()
+        );
     }
 }
 
 #[test]
 fn a_read_error_of_its_snapshot_makes_it_untrustworthy_and_one_of_a_disk_below_unclear() {
     for (message, expected) in [
-        ("I/O error, dev sda, sector 8 op 0x0:(READ) flags 0x0\n", Outcome::Unknown),
-        ("Buffer I/O error on dev dm-3, logical block 0, async page read\n", Outcome::Untrustworthy),
-        ("Buffer I/O error on dev dm-2, logical block 0, async page read\n", Outcome::Untrustworthy),
-        ("EXT4-fs error (device dm-3): ext4_find_entry: reading directory\n", Outcome::Untrustworthy),
-        ("I/O error, dev sdz, sector 8 op 0x0:(READ) flags 0x0\n", Outcome::Succeeded),
-        ("I/O error, dev sda, sector 8 op 0x1:(WRITE) flags 0x0\n", Outcome::Succeeded),
+        (
+            "I/O error, dev sda, sector 8 op 0x0:(READ) flags 0x0\n",
+            Outcome::Unknown,
+        ),
+        (
+            "Buffer I/O error on dev dm-3, logical block 0, async page read\n",
+            Outcome::Untrustworthy,
+        ),
+        (
+            "Buffer I/O error on dev dm-2, logical block 0, async page read\n",
+            Outcome::Untrustworthy,
+        ),
+        (
+            "EXT4-fs error (device dm-3): ext4_find_entry: reading directory\n",
+            Outcome::Untrustworthy,
+        ),
+        (
+            "I/O error, dev sdz, sector 8 op 0x0:(READ) flags 0x0\n",
+            Outcome::Succeeded,
+        ),
+        (
+            "I/O error, dev sda, sector 8 op 0x1:(WRITE) flags 0x0\n",
+            Outcome::Succeeded,
+        ),
     ] {
         let mut night = Night::new();
         night.begins();
@@ -286,7 +384,12 @@ fn a_read_error_of_its_snapshot_makes_it_untrustworthy_and_one_of_a_disk_below_u
         night.ends_well();
         assert_eq!(night.outcome(), Some(expected), "{message}");
         let is_of_disk = expected == Outcome::Unknown;
-        assert_eq!(night.sentence().contains("sda, a disk below its snapshot, had a read error"), is_of_disk);
+        assert_eq!(
+            night
+                .sentence()
+                .contains("sda, a disk below its snapshot, had a read error"),
+            is_of_disk
+        );
     }
 }
 
@@ -298,7 +401,10 @@ fn a_run_that_ends_before_it_makes_a_snapshot_failed() {
     for _ in 0..5 {
         night.tick(NONE, &[]);
     }
-    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Failed), "critical mylvmbackup"));
+    assert_eq!(
+        (night.outcome(), &*night.rings()),
+        (Some(Outcome::Failed), "critical mylvmbackup")
+    );
     // A process that was gone when it was first looked for has failed too, but later: it may run in a container.
     let mut night = Night::new();
     night.seen(NONE, &["preconnect"], &[(Part::Backups, "7\tended\n")]);
@@ -312,10 +418,23 @@ fn a_run_that_ends_before_it_makes_a_snapshot_failed() {
 #[test]
 fn a_run_without_room_for_its_snapshot_rings() {
     let mut night = Night::new();
-    let words = ["preconnect", "presnapshot vg0/data_snapshot", "preunlock", "predisconnect", "precleanup"];
+    let words = [
+        "preconnect",
+        "presnapshot vg0/data_snapshot",
+        "preunlock",
+        "predisconnect",
+        "precleanup",
+    ];
     night.tick(NONE, &words);
-    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Failed), "critical data"));
-    assert!(night.sentence().contains("no snapshot was made"), "{}", night.sentence());
+    assert_eq!(
+        (night.outcome(), &*night.rings()),
+        (Some(Outcome::Failed), "critical data")
+    );
+    assert!(
+        night.sentence().contains("no snapshot was made"),
+        "{}",
+        night.sentence()
+    );
 }
 
 #[test]
@@ -325,19 +444,33 @@ fn a_run_whose_snapshot_was_never_seen_is_not_confirmed() {
         ("backupfailure", Outcome::Failed, "critical data"),
     ] {
         let mut night = Night::new();
-        night.tick(NONE, &["preconnect vg0/x origin=vg0/data", "presnapshot", "premount", "prebackup"]);
+        night.tick(
+            NONE,
+            &[
+                "preconnect vg0/x origin=vg0/data",
+                "presnapshot",
+                "premount",
+                "prebackup",
+            ],
+        );
         night.tick(NONE, &[report, "precleanup"]);
         (0..65).for_each(|_| night.tick(NONE, &[]));
         assert_eq!((night.outcome(), &*night.rings()), (Some(expected), rings));
-        assert!(!night.sentence().contains("no snapshot was made"), "{}", night.sentence());
+        assert!(
+            !night.sentence().contains("no snapshot was made"),
+            "{}",
+            night.sentence()
+        );
     }
 }
 
 #[test]
 fn a_command_above_the_backup_is_no_better_than_it_and_one_beside_it_is_untouched() {
-    for (process, expected) in
-        [(Some(6), Outcome::Untrustworthy), (Some(60), Outcome::Succeeded), (None, Outcome::Succeeded)]
-    {
+    for (process, expected) in [
+        (Some(6), Outcome::Untrustworthy),
+        (Some(60), Outcome::Succeeded),
+        (None, Outcome::Succeeded),
+    ] {
         let mut night = Night::new();
         night.command("run-1", process, None);
         night.begins();
@@ -349,7 +482,10 @@ fn a_command_above_the_backup_is_no_better_than_it_and_one_beside_it_is_untouche
         let command = night.jobs(JobKind::Command)[0];
         assert_eq!(command.outcome, Some(expected), "{process:?}");
         assert_eq!(command.lv.is_some(), expected == Outcome::Untrustworthy);
-        assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Untrustworthy), "critical data"));
+        assert_eq!(
+            (night.outcome(), &*night.rings()),
+            (Some(Outcome::Untrustworthy), "critical data")
+        );
     }
 }
 
@@ -366,10 +502,18 @@ fn the_exit_of_a_command_is_the_report_of_a_snapshot_that_it_created() {
         night.seen(ALIVE, &[], &[(Part::Processes, chain)]);
         night.reads(percent);
         night.tick(NONE, &[]);
-        assert_eq!(night.outcome(), Some(Outcome::Unknown), "the command still runs");
+        assert_eq!(
+            night.outcome(),
+            Some(Outcome::Unknown),
+            "the command still runs"
+        );
         night.command("run-1", Some(6), Some(succeeded));
         night.tick(NONE, &[]);
-        assert_eq!((night.outcome(), &*night.rings()), (Some(expected), rings), "{percent} %");
+        assert_eq!(
+            (night.outcome(), &*night.rings()),
+            (Some(expected), rings),
+            "{percent} %"
+        );
     }
 }
 
@@ -399,14 +543,21 @@ fn a_snapshot_that_a_person_created_is_no_backup() {
     assert!(!night.jobs(JobKind::Snapshot)[0].is_backup());
     night.tick(DEAD, &[]);
     night.tick(NONE, &[]);
-    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Overflowed), ""));
+    assert_eq!(
+        (night.outcome(), &*night.rings()),
+        (Some(Outcome::Overflowed), "")
+    );
 }
 
 #[test]
 fn a_process_that_failed_before_the_backup_read_anything_does_no_harm() {
     let mut night = Night::new();
     night.begins();
-    let began = night.jobs(JobKind::Snapshot)[0].backup_run.as_ref().unwrap().last_at;
+    let began = night.jobs(JobKind::Snapshot)[0]
+        .backup_run
+        .as_ref()
+        .unwrap()
+        .last_at;
     let line = format!("7\t{}\tdescendant\t512\ttar\n", began.as_millisecond());
     night.seen(ALIVE, &[], &[(Part::Exits, &line)]);
     night.reads(96);
@@ -422,7 +573,10 @@ fn a_second_message_of_a_runs_beginning_begins_no_other_run() {
     night.tick(ALIVE, &["preconnect"]);
     night.reads(46);
     night.ends_well();
-    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Succeeded), ""));
+    assert_eq!(
+        (night.outcome(), &*night.rings()),
+        (Some(Outcome::Succeeded), "")
+    );
 }
 
 #[test]
@@ -430,16 +584,36 @@ fn a_snapshot_belongs_to_the_run_that_named_it() {
     for report in ["backupsuccess", "backupfailure"] {
         let mut night = Night::new();
         let processes = [(Part::Backups, "7\t4000\t6 1\n8\t4001\t6 1\n")];
-        night.seen(NONE, &["8 preconnect vg0/other", "preconnect vg0/data_snapshot"], &processes);
-        night.tick(NONE, &["8 presnapshot vg0/other", "8 premount", "8 prebackup"]);
-        night.tick(ALIVE, &["presnapshot vg0/data_snapshot", "premount", "prebackup"]);
+        night.seen(
+            NONE,
+            &["8 preconnect vg0/other", "preconnect vg0/data_snapshot"],
+            &processes,
+        );
+        night.tick(
+            NONE,
+            &["8 presnapshot vg0/other", "8 premount", "8 prebackup"],
+        );
+        night.tick(
+            ALIVE,
+            &["presnapshot vg0/data_snapshot", "premount", "prebackup"],
+        );
         night.reads(100);
-        night.tick(ALIVE, &["8 backupsuccess", "8 precleanup", report, "precleanup"]);
+        night.tick(
+            ALIVE,
+            &["8 backupsuccess", "8 precleanup", report, "precleanup"],
+        );
         night.tick(NONE, &[]);
         let job = night.jobs(JobKind::Snapshot)[0];
         assert_eq!(job.backup_run.as_ref().map(|run| run.run), Some(7));
         let is_good = report == "backupsuccess";
-        assert_eq!(job.outcome, Some(if is_good { Outcome::Succeeded } else { Outcome::Failed }));
+        assert_eq!(
+            job.outcome,
+            Some(if is_good {
+                Outcome::Succeeded
+            } else {
+                Outcome::Failed
+            })
+        );
     }
 }
 
@@ -447,7 +621,11 @@ fn a_snapshot_belongs_to_the_run_that_named_it() {
 fn a_snapshot_that_a_person_creates_during_a_run_is_not_its_own() {
     let chain = "4 (sshd) S 1\n5 (bash) S 4\n9 (lvcreate) S 5\n";
     let mut night = Night::new();
-    night.seen(NONE, &["preconnect", "presnapshot"], &[(Part::Backups, "7\t4000\t6 1\n")]);
+    night.seen(
+        NONE,
+        &["preconnect", "presnapshot"],
+        &[(Part::Backups, "7\t4000\t6 1\n")],
+    );
     night.seen(ALIVE, &[], &[(Part::Processes, chain)]);
     night.tick(ALIVE, &["premount", "prebackup"]);
     assert!(night.jobs(JobKind::Snapshot)[0].backup_run.is_none());
@@ -456,7 +634,11 @@ fn a_snapshot_that_a_person_creates_during_a_run_is_not_its_own() {
 #[test]
 fn the_backup_of_another_volume_clears_no_alert() {
     let mut night = Night::new();
-    night.seen(NONE, &["50 preconnect"], &[(Part::Backups, "50\t4000\t6 1\n")]);
+    night.seen(
+        NONE,
+        &["50 preconnect"],
+        &[(Part::Backups, "50\t4000\t6 1\n")],
+    );
     night.seen(NONE, &[], &[(Part::Backups, "50\tended\n")]);
     (0..5).for_each(|_| night.tick(NONE, &[]));
     night.begins();
@@ -493,11 +675,26 @@ fn a_good_backup_clears_the_alert_of_a_run_that_made_no_snapshot() {
 #[test]
 fn a_backup_that_copies_only_changes_is_not_judged_by_what_it_read() {
     let mut night = Night::new();
-    night.tick(NONE, &["preconnect vg0/data_snapshot origin=vg0/data type=rsnap"]);
-    night.tick(ALIVE, &["presnapshot", "preunlock", "predisconnect", "premount", "prebackup"]);
+    night.tick(
+        NONE,
+        &["preconnect vg0/data_snapshot origin=vg0/data type=rsnap"],
+    );
+    night.tick(
+        ALIVE,
+        &[
+            "presnapshot",
+            "preunlock",
+            "predisconnect",
+            "premount",
+            "prebackup",
+        ],
+    );
     night.reads(3);
     night.ends_well();
-    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Succeeded), ""));
+    assert_eq!(
+        (night.outcome(), &*night.rings()),
+        (Some(Outcome::Succeeded), "")
+    );
 }
 
 #[test]
@@ -509,8 +706,15 @@ fn an_incomplete_backup_says_how_to_accept_it() {
     night.seen(ALIVE, &[], &[(Part::Mounts, mount), (Part::Usage, &usage)]);
     night.reads(3);
     night.ends_well();
-    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Incomplete), "critical data"));
-    assert!(night.sentence().contains("`cowbell job accept 1`"), "{}", night.sentence());
+    assert_eq!(
+        (night.outcome(), &*night.rings()),
+        (Some(Outcome::Incomplete), "critical data")
+    );
+    assert!(
+        night.sentence().contains("`cowbell job accept 1`"),
+        "{}",
+        night.sentence()
+    );
 }
 
 #[test]

@@ -21,12 +21,19 @@ fn backup(tape: &mut Tape, ticks: usize, growth: f64, holds_mb: Option<u64>) {
         let fill = Snapshot::Filled(10.0 + growth * tick as f64);
         let reading = tape.tick(fill, Done::sectors(read, 0), Done::sectors(read, 0));
         let mut add = |part, text: String| {
-            reading.texts.push(PartReading { part, result: ReadResult::Text(text), took_us: 10 });
+            reading.texts.push(PartReading {
+                part,
+                result: ReadResult::Text(text),
+                took_us: 10,
+            });
         };
         match holds_mb {
             Some(mb) if tick == 3 => {
                 add(Part::Mounts, MOUNTS.into());
-                add(Part::Usage, format!("253:3\t/mnt/snap\t{}\t1000\t1000\n", mb * 1000 + 1000));
+                add(
+                    Part::Usage,
+                    format!("253:3\t/mnt/snap\t{}\t1000\t1000\n", mb * 1000 + 1000),
+                );
             }
             None if tick == 0 => add(Part::Mounts, String::new()),
             _ => {}
@@ -49,7 +56,10 @@ fn outlook(daemon: &Daemon) -> Value {
     let jobs = daemon.json("/api/v1/jobs");
     let id = &jobs[0]["id"];
     let outlook = daemon.json(&format!("/api/v1/jobs/{id}/outlook"));
-    assert_eq!(daemon.json(&format!("/api/v1/jobs/{id}/figures"))["outlook"], outlook);
+    assert_eq!(
+        daemon.json(&format!("/api/v1/jobs/{id}/figures"))["outlook"],
+        outlook
+    );
     outlook
 }
 
@@ -67,15 +77,26 @@ fn a_backup_with_room_is_said_to_be_done_first_everywhere() {
     assert!((55.0..65.0).contains(&likely("done")), "{said_of_it}");
     assert!((1_600.0..1_750.0).contains(&likely("full")), "{said_of_it}");
     let text = said_of_it["text"].as_str().unwrap();
-    assert!(text.contains(" snapshot vg0/data_snapshot is full in 28 min 00 s ("), "{text}");
+    assert!(
+        text.contains(" snapshot vg0/data_snapshot is full in 28 min 00 s ("),
+        "{text}"
+    );
     assert!(text.ends_with(" The backup will be done first."), "{text}");
     assert_eq!(said_of_it["growth"]["add_bytes"], 0, "{said_of_it}");
     let page = daemon.get("/jobs/1").body;
-    for expected in [text, "Its file system uses 381 MiB; ", "<dt>Done in</dt>", "<dt>Full in</dt>"] {
+    for expected in [
+        text,
+        "Its file system uses 381 MiB; ",
+        "<dt>Done in</dt>",
+        "<dt>Full in</dt>",
+    ] {
         assert!(page.contains(expected), "no {expected:?} in {page}");
     }
     // A green headline looks ahead too, and says what it is from.
-    let headline = daemon.json("/api/v1/status")["sentence"].as_str().unwrap().to_string();
+    let headline = daemon.json("/api/v1/status")["sentence"]
+        .as_str()
+        .unwrap()
+        .to_string();
     for expected in [
         "Snapshot vg0/data_snapshot is 16.00 % full and, at the speed of the last ",
         ", will overflow in ",
@@ -84,7 +105,11 @@ fn a_backup_with_room_is_said_to_be_done_first_everywhere() {
         assert!(headline.contains(expected), "no {expected:?} in {headline}");
     }
     for path in ["/", "/jobs/1", "/volumes/vg0/data_snapshot"] {
-        assert_eq!(verdict(&daemon.get(path).body), ("ok".into(), headline.clone()), "{path}");
+        assert_eq!(
+            verdict(&daemon.get(path).body),
+            ("ok".into(), headline.clone()),
+            "{path}"
+        );
     }
     let address = format!("127.0.0.1:{}", daemon.port);
     for arguments in [&["status"][..], &["job", "show", "1"]] {
@@ -103,27 +128,54 @@ fn one_that_fills_sooner_is_said_to_be_lost() {
     assert_eq!(said["risk"], "high", "{said}");
     assert_eq!(daemon.json("/api/v1/status")["grade"], "critical");
     let page = daemon.get("/jobs/1").body;
-    let verdict = page.split("<section class=\"verdict critical\"").nth(1).unwrap();
+    let verdict = page
+        .split("<section class=\"verdict critical\"")
+        .nth(1)
+        .unwrap();
     let verdict = verdict.split("</section>").next().unwrap();
-    assert!(verdict.contains("so it will be lost. Run <code>lvextend -L +"), "{verdict}");
+    assert!(
+        verdict.contains("so it will be lost. Run <code>lvextend -L +"),
+        "{verdict}"
+    );
 }
 
 /// The grade and the sentence of a page's verdict, without markup.
 fn verdict(page: &str) -> (String, String) {
     let (_, rest) = page.split_once("<section class=\"verdict ").unwrap();
     let (grade, rest) = rest.split_once('"').unwrap();
-    let sentence = rest.split_once("</strong> ").unwrap().1.split_once("</p>").unwrap().0;
-    let parts = sentence.split("</button>").map(|part| part.split("<button").next().unwrap());
-    let plain =
-        parts.collect::<String>().replace("<code>", "`").replace("</code>", "`").replace("&#39;", "'");
+    let sentence = rest
+        .split_once("</strong> ")
+        .unwrap()
+        .1
+        .split_once("</p>")
+        .unwrap()
+        .0;
+    let parts = sentence
+        .split("</button>")
+        .map(|part| part.split("<button").next().unwrap());
+    let plain = parts
+        .collect::<String>()
+        .replace("<code>", "`")
+        .replace("</code>", "`")
+        .replace("&#39;", "'");
     (grade.into(), plain)
 }
 
 /// The grade of a row of a table that has this link.
 fn graded_row(page: &str, href: &str) -> String {
-    let mut rows = page.split("<tr>").filter(|row| row.contains(&format!("href=\"{href}\"")));
-    let row = rows.next().unwrap_or_else(|| panic!("no row of {href} in {page}"));
-    row.split_once("class=\"state ").unwrap().1.split_once('"').unwrap().0.into()
+    let mut rows = page
+        .split("<tr>")
+        .filter(|row| row.contains(&format!("href=\"{href}\"")));
+    let row = rows
+        .next()
+        .unwrap_or_else(|| panic!("no row of {href} in {page}"));
+    row.split_once("class=\"state ")
+        .unwrap()
+        .1
+        .split_once('"')
+        .unwrap()
+        .0
+        .into()
 }
 
 #[test]
@@ -137,43 +189,74 @@ fn all_places_have_one_grade_and_one_sentence() {
         let host = daemon.json("/api/v1/status");
         let grade = host["grade"].as_str().unwrap().to_string();
         let volumes = daemon.json("/api/v1/volumes");
-        let volume =
-            volumes.as_array().unwrap().iter().find(|it| it["lv"] == "data_snapshot").unwrap().clone();
+        let volume = volumes
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|it| it["lv"] == "data_snapshot")
+            .unwrap()
+            .clone();
         let job = daemon.json("/api/v1/jobs/1");
         let overview = daemon.get("/").body;
         let href = "/volumes/vg0/data_snapshot";
         assert_eq!(volume["grade"], host["grade"], "{ticks} {volume}");
         assert_eq!(job["grade"], host["grade"], "{ticks} {job}");
-        assert_eq!(verdict(&overview), (grade.clone(), host["sentence"].as_str().unwrap().into()));
+        assert_eq!(
+            verdict(&overview),
+            (grade.clone(), host["sentence"].as_str().unwrap().into())
+        );
         let (of_volume, of_job) = (daemon.get(href).body, daemon.get("/jobs/1").body);
         assert_eq!(verdict(&of_volume).1, volume["sentence"].as_str().unwrap());
         assert_eq!(verdict(&of_job).1, job["sentence"].as_str().unwrap());
-        assert_eq!([&volume["sentence"], &job["sentence"]], [&host["sentence"]; 2], "after {ticks}");
+        assert_eq!(
+            [&volume["sentence"], &job["sentence"]],
+            [&host["sentence"]; 2],
+            "after {ticks}"
+        );
         let sign = match &*grade {
             "ok" => "",
             "warning" => "▲ ",
             _ => "✖ ",
         };
-        let is_lost = ["will be lost", "will probably be lost"].iter().any(|lost| overview.contains(lost));
+        let is_lost = ["will be lost", "will probably be lost"]
+            .iter()
+            .any(|lost| overview.contains(lost));
         assert!(!is_lost || grade == "critical", "{ticks} {host}");
         for page in [&overview, &of_volume, &of_job] {
             assert_eq!(verdict(page).0, grade, "after {ticks}");
             assert!(page.contains(&format!("<title>{sign}")), "{page}");
-            assert!(page.contains(&format!("/assets/favicon-{grade}.svg")), "{page}");
+            assert!(
+                page.contains(&format!("/assets/favicon-{grade}.svg")),
+                "{page}"
+            );
         }
         assert_eq!(graded_row(&overview, href), grade);
         assert_eq!(graded_row(&daemon.get("/volumes").body, href), grade);
         let of_jobs = if grade == "ok" { "running" } else { &grade };
         assert_eq!(graded_row(&daemon.get("/jobs").body, "/jobs/1"), of_jobs);
         let alerts = daemon.json("/api/v1/alerts");
-        let severities: Vec<&str> =
-            alerts.as_array().unwrap().iter().map(|alert| alert["severity"].as_str().unwrap()).collect();
-        let worst = ["critical", "warning"].into_iter().find(|severity| severities.contains(severity));
+        let severities: Vec<&str> = alerts
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|alert| alert["severity"].as_str().unwrap())
+            .collect();
+        let worst = ["critical", "warning"]
+            .into_iter()
+            .find(|severity| severities.contains(severity));
         assert_eq!(worst.unwrap_or("ok"), grade, "{alerts}");
-        let told = said(cowbell().args(["status", "--listen", &format!("127.0.0.1:{}", daemon.port)]));
-        let line = format!("COWBELL {} - {}", grade.to_uppercase(), host["sentence"].as_str().unwrap());
+        let told =
+            said(cowbell().args(["status", "--listen", &format!("127.0.0.1:{}", daemon.port)]));
+        let line = format!(
+            "COWBELL {} - {}",
+            grade.to_uppercase(),
+            host["sentence"].as_str().unwrap()
+        );
         assert!(told.out.starts_with(&line), "{told:?}");
-        let status = ["ok", "warning", "critical"].iter().position(|it| *it == grade).unwrap();
+        let status = ["ok", "warning", "critical"]
+            .iter()
+            .position(|it| *it == grade)
+            .unwrap();
         assert_eq!(told.code, i32::try_from(status).ok());
         grades.push(grade);
     }
@@ -187,9 +270,22 @@ fn where_nothing_tells_what_is_left_it_is_said_when_it_is_full() {
     backup(&mut tape, 121, 0.5, None);
     let (_tape, daemon) = playing(tape);
     let said = outlook(&daemon);
-    assert_eq!((&said["done"], &said["left"]["from"]), (&Value::Null, &"nothing".into()), "{said}");
-    assert!((50.0..70.0).contains(&said["full"]["likely_s"].as_f64().unwrap()), "{said}");
-    assert!(said["text"].as_str().unwrap().starts_with("The time of completion is unknown. "), "{said}");
+    assert_eq!(
+        (&said["done"], &said["left"]["from"]),
+        (&Value::Null, &"nothing".into()),
+        "{said}"
+    );
+    assert!(
+        (50.0..70.0).contains(&said["full"]["likely_s"].as_f64().unwrap()),
+        "{said}"
+    );
+    assert!(
+        said["text"]
+            .as_str()
+            .unwrap()
+            .starts_with("The time of completion is unknown. "),
+        "{said}"
+    );
 }
 
 #[test]
@@ -212,10 +308,15 @@ fn what_read_more_than_there_is_may_read_on() {
     backup(&mut tape, 121, 0.05, Some(100));
     let (_tape, daemon) = playing(tape);
     let said = outlook(&daemon);
-    assert_eq!((&said["done"], &said["left"]["left_bytes"]), (&Value::Null, &Value::Null), "{said}");
+    assert_eq!(
+        (&said["done"], &said["left"]["left_bytes"]),
+        (&Value::Null, &Value::Null),
+        "{said}"
+    );
     let text = said["left"]["text"].as_str().unwrap();
     assert!(
-        text.starts_with("Its file system uses 95.4 MiB; ") && text.ends_with("and the rest is unknown."),
+        text.starts_with("Its file system uses 95.4 MiB; ")
+            && text.ends_with("and the rest is unknown."),
         "{text}"
     );
 }

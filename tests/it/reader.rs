@@ -24,8 +24,16 @@ impl Reader {
             .arg(machine.root())
             .arg("--socket")
             .arg(socket);
-        let reader = Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-        wait_for("the reader's socket", || UnixStream::connect(socket).ok().map(drop));
+        let reader = Self(
+            command
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        );
+        wait_for("the reader's socket", || {
+            UnixStream::connect(socket).ok().map(drop)
+        });
         reader
     }
 
@@ -43,7 +51,9 @@ impl Drop for Reader {
 
 fn daemon(machine: &Machine, socket: &Path) -> Daemon {
     let mut start = Start::watching(machine);
-    start.arguments.extend(["--reader".into(), socket.to_str().unwrap().into()]);
+    start
+        .arguments
+        .extend(["--reader".into(), socket.to_str().unwrap().into()]);
     start.start()
 }
 
@@ -57,7 +67,11 @@ fn socket() -> (tempfile::TempDir, PathBuf) {
 fn dm_says(daemon: &Daemon, words: Option<&str>) {
     wait_for(&format!("dm: {words:?}"), || {
         let status = daemon.json("/api/v1/status");
-        let dm = status["parts"].as_array()?.iter().find(|part| part["name"] == "dm")?.clone();
+        let dm = status["parts"]
+            .as_array()?
+            .iter()
+            .find(|part| part["name"] == "dm")?
+            .clone();
         let error = dm["error"].as_str().unwrap_or_default().to_string();
         match words {
             Some(words) => error.contains(words),
@@ -68,7 +82,9 @@ fn dm_says(daemon: &Daemon, words: Option<&str>) {
 }
 
 fn ticks(daemon: &Daemon) -> u64 {
-    daemon.json("/api/v1/status")["ticks"]["taken"].as_u64().unwrap()
+    daemon.json("/api/v1/status")["ticks"]["taken"]
+        .as_u64()
+        .unwrap()
 }
 
 fn ticks_go_on(daemon: &Daemon) {
@@ -110,7 +126,10 @@ fn a_reader_of_another_version_is_a_sentence() {
         }
     });
     let daemon = daemon(&machine, &path);
-    dm_says(&daemon, Some("which is version 9.9.9, while this is version "));
+    dm_says(
+        &daemon,
+        Some("which is version 9.9.9, while this is version "),
+    );
     ticks_go_on(&daemon);
 }
 
@@ -120,10 +139,17 @@ fn a_path_that_is_in_use_is_left_alone() {
     let file = folder.path().join("file");
     std::fs::write(&file, "mine").unwrap();
     let _reader = Reader::of(&machine, &path);
-    for (taken, part) in
-        [(&file, "a file that is no socket exists there"), (&path, "another program listens there")]
-    {
-        let found = said(cowbell().args(["reader", "--root"]).arg(machine.root()).arg("--socket").arg(taken));
+    for (taken, part) in [
+        (&file, "a file that is no socket exists there"),
+        (&path, "another program listens there"),
+    ] {
+        let found = said(
+            cowbell()
+                .args(["reader", "--root"])
+                .arg(machine.root())
+                .arg("--socket")
+                .arg(taken),
+        );
         assert_eq!(found.code, Some(1), "{found:?}");
         assert!(
             found.err.contains("cannot listen for the daemon at ") && found.err.contains(part),
@@ -138,24 +164,38 @@ fn a_path_that_is_in_use_is_left_alone() {
 fn a_client_gets_readings_and_nothing_else() {
     let (machine, (_folder, path)) = (Machine::new(), socket());
     let _reader = Reader::of(&machine, &path);
-    for rubbish in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"/etc/shadow\n", &[0xff; 100_000], &b"1 ".repeat(600)] {
+    for rubbish in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        b"/etc/shadow\n",
+        &[0xff; 100_000],
+        &b"1 ".repeat(600),
+    ] {
         let mut client = UnixStream::connect(&path).unwrap();
-        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        client
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
         // It may close the connection before all is written.
         let _ = client.write_all(rubbish);
         let _ = client.write_all(b"\n");
         let mut answer = Vec::new();
         let _ = client.read_to_end(&mut answer);
         let answer = String::from_utf8(answer).unwrap();
-        let is_reading = |line: &&str| line.starts_with("{\"format\"") || line.starts_with("{\"at\"");
+        let is_reading =
+            |line: &&str| line.starts_with("{\"format\"") || line.starts_with("{\"at\"");
         // The last line may be cut.
-        assert!(answer.lines().rev().skip(1).all(|line| is_reading(&line)), "{answer:.500}");
+        assert!(
+            answer.lines().rev().skip(1).all(|line| is_reading(&line)),
+            "{answer:.500}"
+        );
     }
     let first = UnixStream::connect(&path).unwrap();
     let mut lines = BufReader::new(first).lines();
     assert!(lines.next().unwrap().unwrap().contains("cowbell recording"));
     let mut second = String::new();
-    UnixStream::connect(&path).unwrap().read_to_string(&mut second).unwrap();
+    UnixStream::connect(&path)
+        .unwrap()
+        .read_to_string(&mut second)
+        .unwrap();
     assert_eq!(second, "another client is connected\n");
     assert!(lines.next().unwrap().unwrap().contains("diskstats"));
 }

@@ -126,8 +126,11 @@ impl Receiver {
         std::thread::spawn(move || {
             let (mut held, mut number) = (Vec::new(), 0);
             for stream in listener.incoming().map_while(Result::ok) {
-                let Some((head, body)) = receive(&stream) else { continue };
-                let is_known = matches!(knows, Knows::Two | Knows::TwoPartly) || !head.contains("write.v2");
+                let Some((head, body)) = receive(&stream) else {
+                    continue;
+                };
+                let is_known =
+                    matches!(knows, Knows::Two | Knows::TwoPartly) || !head.contains("write.v2");
                 let answer = match knows {
                     _ if is_known => answer(number),
                     Knows::OneOnly => Answer::Status(415, ""),
@@ -141,7 +144,13 @@ impl Receiver {
                 };
                 let quoted = head.replace("\r\n", " ");
                 let taken = matches!(answer, Answer::Take) && is_known;
-                seen.lock().unwrap().push(Request { at: Instant::now(), taken, is_known, head, body });
+                seen.lock().unwrap().push(Request {
+                    at: Instant::now(),
+                    taken,
+                    is_known,
+                    head,
+                    body,
+                });
                 held.extend(respond(stream, answer, &quoted, written));
             }
         });
@@ -149,22 +158,47 @@ impl Receiver {
     }
 
     fn config(&self) -> String {
-        format!("[remote_write]\nurl = \"http://{}/api/v1/write\"\n", self.address)
+        format!(
+            "[remote_write]\nurl = \"http://{}/api/v1/write\"\n",
+            self.address
+        )
     }
 
     /// Requests that the receiver understood.
     fn count(&self) -> usize {
-        self.requests.lock().unwrap().iter().filter(|request| request.is_known).count()
+        self.requests
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|request| request.is_known)
+            .count()
     }
 
     /// How often each sample was taken, with its value; a mark of staleness is none.
     fn samples(&self) -> BTreeMap<Key, (f64, usize)> {
         let mut samples = BTreeMap::new();
-        for request in self.requests.lock().unwrap().iter().filter(|request| request.taken) {
+        for request in self
+            .requests
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|request| request.taken)
+        {
             for series in &request.body.timeseries {
-                assert!(series.labels.is_sorted_by(|one, other| one.name < other.name), "{series:?}");
-                for sample in series.samples.iter().filter(|sample| !sample.value.is_nan()) {
-                    let sent = samples.entry((name(series), sample.timestamp)).or_insert((sample.value, 0));
+                assert!(
+                    series
+                        .labels
+                        .is_sorted_by(|one, other| one.name < other.name),
+                    "{series:?}"
+                );
+                for sample in series
+                    .samples
+                    .iter()
+                    .filter(|sample| !sample.value.is_nan())
+                {
+                    let sent = samples
+                        .entry((name(series), sample.timestamp))
+                        .or_insert((sample.value, 0));
                     sent.1 += 1;
                 }
             }
@@ -174,10 +208,20 @@ impl Receiver {
 }
 
 fn name(series: &TimeSeries) -> String {
-    let label = |name: &str| series.labels.iter().find(|label| label.name == name).map(|label| &*label.value);
+    let label = |name: &str| {
+        series
+            .labels
+            .iter()
+            .find(|label| label.name == name)
+            .map(|label| &*label.value)
+    };
     assert!(label("instance").is_some(), "{series:?}");
-    let own = ["vg", "lv", "name", "uuid"].into_iter().filter_map(|name| Some((name, label(name)?)));
-    let own: Vec<String> = own.map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+    let own = ["vg", "lv", "name", "uuid"]
+        .into_iter()
+        .filter_map(|name| Some((name, label(name)?)));
+    let own: Vec<String> = own
+        .map(|(name, value)| format!("{name}=\"{value}\""))
+        .collect();
     format!("{}{{{}}}", label("__name__").unwrap(), own.join(","))
 }
 
@@ -210,22 +254,45 @@ fn as_version_1(request: Request2) -> WriteRequest {
     assert_eq!(request.symbols[0], "");
     let timeseries = request.timeseries.into_iter().map(|series| {
         let pairs = series.labels_refs.chunks(2);
-        let labels: Vec<_> = pairs.map(|pair| Label { name: text(pair[0]), value: text(pair[1]) }).collect();
+        let labels: Vec<_> = pairs
+            .map(|pair| Label {
+                name: text(pair[0]),
+                value: text(pair[1]),
+            })
+            .collect();
         let Metadata { kind, unit_ref } = series.metadata.unwrap();
-        assert!(kind == 2 && labels[0].value.ends_with(&format!("_{}", text(unit_ref))), "{labels:?}");
-        TimeSeries { labels, samples: series.samples }
+        assert!(
+            kind == 2 && labels[0].value.ends_with(&format!("_{}", text(unit_ref))),
+            "{labels:?}"
+        );
+        TimeSeries {
+            labels,
+            samples: series.samples,
+        }
     });
-    WriteRequest { timeseries: timeseries.collect() }
+    WriteRequest {
+        timeseries: timeseries.collect(),
+    }
 }
 
 fn samples(request: &WriteRequest) -> usize {
-    request.timeseries.iter().map(|series| series.samples.len()).sum()
+    request
+        .timeseries
+        .iter()
+        .map(|series| series.samples.len())
+        .sum()
 }
 
 /// The connection, if it is to stay open without an answer. A receiver of 2.0 says how many samples it has written.
-fn respond(mut stream: TcpStream, answer: Answer, head: &str, written: Option<usize>) -> Option<TcpStream> {
-    let written = written
-        .map_or_else(String::new, |count| format!("X-Prometheus-Remote-Write-Samples-Written: {count}\r\n"));
+fn respond(
+    mut stream: TcpStream,
+    answer: Answer,
+    head: &str,
+    written: Option<usize>,
+) -> Option<TcpStream> {
+    let written = written.map_or_else(String::new, |count| {
+        format!("X-Prometheus-Remote-Write-Samples-Written: {count}\r\n")
+    });
     let text = match answer {
         Answer::Silence => return Some(stream),
         Answer::Quote => {
@@ -234,10 +301,14 @@ fn respond(mut stream: TcpStream, answer: Answer, head: &str, written: Option<us
         }
         Answer::Junk => "\0\u{1}SSH-2.0 who are you?\r\n\r\n".to_string(),
         Answer::Take => {
-            format!("HTTP/1.1 200 OK\r\n{written}Content-Length: 3\r\nConnection: close\r\n\r\n\0{{]")
+            format!(
+                "HTTP/1.1 200 OK\r\n{written}Content-Length: 3\r\nConnection: close\r\n\r\n\0{{]"
+            )
         }
         Answer::Status(status, headers) => {
-            format!("HTTP/1.1 {status} X\r\n{headers}Content-Length: 9\r\nConnection: close\r\n\r\nno, thank")
+            format!(
+                "HTTP/1.1 {status} X\r\n{headers}Content-Length: 9\r\nConnection: close\r\n\r\nno, thank"
+            )
         }
     };
     let _ = stream.write_all(text.as_bytes());
@@ -248,9 +319,16 @@ fn respond(mut stream: TcpStream, answer: Answer, head: &str, written: Option<us
 fn tape(ticks: usize) -> Tape {
     let mut tape = Tape::new(Duration::from_secs(1));
     for tick in 0..ticks as u64 {
-        let snapshot =
-            if tick % 100 < 80 { Snapshot::Filled((tick % 100) as f64 / 7.0) } else { Snapshot::Absent };
-        tape.tick(snapshot, Done::sectors(tick / 3 * 64, tick * 24), Done::default());
+        let snapshot = if tick % 100 < 80 {
+            Snapshot::Filled((tick % 100) as f64 / 7.0)
+        } else {
+            Snapshot::Absent
+        };
+        tape.tick(
+            snapshot,
+            Done::sectors(tick / 3 * 64, tick * 24),
+            Done::default(),
+        );
     }
     tape.saved()
 }
@@ -259,16 +337,35 @@ fn tape(ticks: usize) -> Tape {
 fn exported(daemon: &Daemon) -> BTreeMap<Key, f64> {
     let file = daemon.folder.path().join("history.om");
     let _ = std::fs::remove_file(&file);
-    let export = ["export", "--from", "2026-01-01", "--format", "openmetrics", "--output"];
-    let ended = said(cowbell().args(export).arg(&file).arg("--db").arg(&daemon.db));
+    let export = [
+        "export",
+        "--from",
+        "2026-01-01",
+        "--format",
+        "openmetrics",
+        "--output",
+    ];
+    let ended = said(
+        cowbell()
+            .args(export)
+            .arg(&file)
+            .arg("--db")
+            .arg(&daemon.db),
+    );
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let text = std::fs::read_to_string(file).unwrap();
-    let samples = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
-        let mut words = line.rsplitn(3, ' ');
-        let (time, value) = (words.next().unwrap(), words.next().unwrap());
-        let at_ms: i64 = time.replace('.', "").parse().unwrap();
-        ((words.next().unwrap().into(), at_ms), value.parse().unwrap())
-    });
+    let samples = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| {
+            let mut words = line.rsplitn(3, ' ');
+            let (time, value) = (words.next().unwrap(), words.next().unwrap());
+            let at_ms: i64 = time.replace('.', "").parse().unwrap();
+            (
+                (words.next().unwrap().into(), at_ms),
+                value.parse().unwrap(),
+            )
+        });
     samples.collect()
 }
 
@@ -282,9 +379,20 @@ fn check_complete(receiver: &Receiver, stored: &BTreeMap<Key, f64>) {
         .filter(|((_, at), _)| (first..=last).contains(at))
         .map(|(key, value)| (key, *value))
         .collect();
-    let missing: Vec<_> = expected.keys().filter(|key| !sent.contains_key(**key)).take(5).collect();
-    let twice: Vec<_> = sent.iter().filter(|(_, (_, count))| *count != 1).take(5).collect();
-    assert!(missing.is_empty() && twice.is_empty(), "missing {missing:?}, twice {twice:?}");
+    let missing: Vec<_> = expected
+        .keys()
+        .filter(|key| !sent.contains_key(**key))
+        .take(5)
+        .collect();
+    let twice: Vec<_> = sent
+        .iter()
+        .filter(|(_, (_, count))| *count != 1)
+        .take(5)
+        .collect();
+    assert!(
+        missing.is_empty() && twice.is_empty(),
+        "missing {missing:?}, twice {twice:?}"
+    );
     let found: BTreeMap<&Key, f64> = sent.iter().map(|(key, (value, _))| (key, *value)).collect();
     assert_eq!(found, expected);
 }
@@ -296,7 +404,12 @@ fn state(daemon: &Daemon) -> serde_json::Value {
 /// Until all ticks of a recording are sent, but the last, which wait for others.
 fn has_caught_up(daemon: &Daemon, ticks: i64) {
     daemon.has_played(usize::try_from(ticks).unwrap());
-    let sent_ms = || ask_database(&daemon.db, "SELECT max(done_ms * (islands = '[]')) FROM remote_write");
+    let sent_ms = || {
+        ask_database(
+            &daemon.db,
+            "SELECT max(done_ms * (islands = '[]')) FROM remote_write",
+        )
+    };
     let end_ms = (BEGIN.as_second() + ticks - 6) * 1000;
     wait_for("the backlog", || (sent_ms() >= end_ms).then_some(()));
 }
@@ -308,15 +421,25 @@ fn every_stored_sample_is_sent_once_across_an_outage() {
         6 => Answer::Junk,
         _ => Answer::Take,
     });
-    let daemon = Start::playing(&tape(700), "50").config(&receiver.config()).start();
+    let daemon = Start::playing(&tape(700), "50")
+        .config(&receiver.config())
+        .start();
     has_caught_up(&daemon, 700);
     let stored = exported(&daemon);
     assert!(stored.len() > 10_000, "{}", stored.len());
     check_complete(&receiver, &stored);
     let requests = receiver.requests.lock().unwrap();
-    assert_eq!(requests.iter().filter(|request| !request.is_known).count(), 1, "2.0 is offered once");
+    assert_eq!(
+        requests.iter().filter(|request| !request.is_known).count(),
+        1,
+        "2.0 is offered once"
+    );
     for request in requests.iter().filter(|request| request.is_known) {
-        assert!(samples(&request.body) <= 5_000, "{}", samples(&request.body));
+        assert!(
+            samples(&request.body) <= 5_000,
+            "{}",
+            samples(&request.body)
+        );
         let head = request.head.to_ascii_lowercase();
         for header in [
             "post /api/v1/write http/1.1",
@@ -329,10 +452,18 @@ fn every_stored_sample_is_sent_once_across_an_outage() {
     }
     let is_stale = |series: &TimeSeries| {
         name(series).starts_with("cowbell_volume_fill_ratio")
-            && series.samples.iter().any(|sample| sample.value.to_bits() == 0x7ff0_0000_0000_0002)
+            && series
+                .samples
+                .iter()
+                .any(|sample| sample.value.to_bits() == 0x7ff0_0000_0000_0002)
     };
     let taken = requests.iter().filter(|request| request.taken);
-    assert!(taken.flat_map(|request| &request.body.timeseries).any(is_stale), "the snapshot's end is marked");
+    assert!(
+        taken
+            .flat_map(|request| &request.body.timeseries)
+            .any(is_stale),
+        "the snapshot's end is marked"
+    );
     // The log names a kind of failure once.
     let log = daemon.log();
     assert_eq!(log.matches("it answers 503").count(), 1, "{log}");
@@ -344,7 +475,9 @@ fn a_receiver_of_2_0_is_sent_2_0() {
         2 => Answer::Status(503, ""),
         _ => Answer::Take,
     });
-    let daemon = Start::playing(&tape(300), "50").config(&receiver.config()).start();
+    let daemon = Start::playing(&tape(300), "50")
+        .config(&receiver.config())
+        .start();
     has_caught_up(&daemon, 300);
     check_complete(&receiver, &exported(&daemon));
     for request in &*receiver.requests.lock().unwrap() {
@@ -362,16 +495,25 @@ fn a_receiver_of_2_0_is_sent_2_0() {
 #[test]
 fn a_receiver_that_refuses_2_0_is_sent_1_0() {
     let receiver = Receiver::knowing(Knows::OneOnly, |_| Answer::Take);
-    let daemon = Start::playing(&tape(300), "50").config(&receiver.config()).start();
+    let daemon = Start::playing(&tape(300), "50")
+        .config(&receiver.config())
+        .start();
     has_caught_up(&daemon, 300);
     check_complete(&receiver, &exported(&daemon));
     let state = state(&daemon);
-    assert_eq!((&state["refused_requests"], &state["dropped_samples"]), (&0.into(), &0.into()), "{state}");
+    assert_eq!(
+        (&state["refused_requests"], &state["dropped_samples"]),
+        (&0.into(), &0.into()),
+        "{state}"
+    );
 }
 
 #[test]
 fn samples_that_a_receiver_says_it_has_not_written_are_counted() {
-    let (receiver, machine) = (Receiver::knowing(Knows::TwoPartly, |_| Answer::Take), Machine::new());
+    let (receiver, machine) = (
+        Receiver::knowing(Knows::TwoPartly, |_| Answer::Take),
+        Machine::new(),
+    );
     let daemon = Start::watching(&machine).config(&receiver.config()).start();
     let status = wait_for("two requests", || {
         Some(state(&daemon)).filter(|state| state["sent_samples"].as_u64() >= Some(2))
@@ -379,7 +521,10 @@ fn samples_that_a_receiver_says_it_has_not_written_are_counted() {
     let count = |key: &str| usize::try_from(status[key].as_u64().unwrap()).unwrap();
     let written = count("sent_samples");
     let requests = receiver.requests.lock().unwrap();
-    let sent: usize = requests[..written].iter().map(|request| samples(&request.body)).sum();
+    let sent: usize = requests[..written]
+        .iter()
+        .map(|request| samples(&request.body))
+        .sum();
     assert_eq!(count("dropped_samples"), sent - written, "{status}");
 }
 
@@ -389,24 +534,48 @@ fn what_is_refused_for_good_is_dropped_counted_and_logged_once() {
     let config = receiver.config().replace("http://", "http://me:hunter22@")
         + "headers = { X-Scope-OrgID = \"hunter23\" }\ninstance = \"here\"\n";
     let daemon = Start::watching(&machine).config(&config).start();
-    let refused = || state(&daemon)["refused_requests"].as_u64().filter(|count| *count >= 2);
+    let refused = || {
+        state(&daemon)["refused_requests"]
+            .as_u64()
+            .filter(|count| *count >= 2)
+    };
     wait_for("two refused requests", refused);
     let status = state(&daemon);
-    assert!(status["dropped_samples"].as_u64().unwrap() > 1_000, "{status}");
-    let log = daemon.log();
-    assert_eq!(log.matches("refuses ticks, which are dropped: it answers 400").count(), 1, "{log}");
-    assert!(log.contains("authorization: … "), "{log}");
-    assert!(!log.contains("hunter") && !status.to_string().contains("hunter"), "{log}");
-    let head = receiver.requests.lock().unwrap()[0].head.to_ascii_lowercase();
     assert!(
-        head.contains("authorization: basic bwu6ahvudgvymji=") && head.contains("x-scope-orgid: hunter23")
+        status["dropped_samples"].as_u64().unwrap() > 1_000,
+        "{status}"
+    );
+    let log = daemon.log();
+    assert_eq!(
+        log.matches("refuses ticks, which are dropped: it answers 400")
+            .count(),
+        1,
+        "{log}"
+    );
+    assert!(log.contains("authorization: … "), "{log}");
+    assert!(
+        !log.contains("hunter") && !status.to_string().contains("hunter"),
+        "{log}"
+    );
+    let head = receiver.requests.lock().unwrap()[0]
+        .head
+        .to_ascii_lowercase();
+    assert!(
+        head.contains("authorization: basic bwu6ahvudgvymji=")
+            && head.contains("x-scope-orgid: hunter23")
     );
     let text = daemon.get("/metrics").body;
-    let line =
-        text.lines().find_map(|line| line.strip_prefix("cowbell_remote_write_dropped_samples_total{} "));
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("cowbell_remote_write_dropped_samples_total{} "));
     let dropped = line.and_then(|value| value.parse::<f64>().ok());
     assert!(dropped >= status["dropped_samples"].as_f64(), "{text}");
-    assert!(daemon.get("/status").body.contains("requests refused; it answers 400"));
+    assert!(
+        daemon
+            .get("/status")
+            .body
+            .contains("requests refused; it answers 400")
+    );
 }
 
 #[test]
@@ -415,11 +584,23 @@ fn the_pause_that_a_receiver_wants_is_kept() {
         1 => Answer::Status(429, "Retry-After: 4\r\n"),
         _ => Answer::Take,
     });
-    let daemon = Start::playing(&tape(300), "20").config(&receiver.config()).start();
-    wait_for("a request after the pause", || (receiver.count() > 2).then_some(()));
+    let daemon = Start::playing(&tape(300), "20")
+        .config(&receiver.config())
+        .start();
+    wait_for("a request after the pause", || {
+        (receiver.count() > 2).then_some(())
+    });
     let requests = receiver.requests.lock().unwrap();
-    let at: Vec<_> = requests.iter().filter(|request| request.is_known).map(|request| request.at).collect();
-    assert!(at[2] - at[1] >= Duration::from_secs(4), "{:?}", at[2] - at[1]);
+    let at: Vec<_> = requests
+        .iter()
+        .filter(|request| request.is_known)
+        .map(|request| request.at)
+        .collect();
+    assert!(
+        at[2] - at[1] >= Duration::from_secs(4),
+        "{:?}",
+        at[2] - at[1]
+    );
     drop(requests);
     has_caught_up(&daemon, 300);
     check_complete(&receiver, &exported(&daemon));
@@ -434,7 +615,10 @@ fn a_receiver_that_does_not_answer_delays_no_tick() {
     let failure = wait_for("the time limit", failure);
     assert_eq!(failure, "it did not answer within 10s");
     let ticks = &daemon.json("/api/v1/status")["ticks"];
-    let (taken, missed) = (ticks["taken"].as_u64().unwrap(), ticks["missed"].as_u64().unwrap());
+    let (taken, missed) = (
+        ticks["taken"].as_u64().unwrap(),
+        ticks["missed"].as_u64().unwrap(),
+    );
     assert!(taken > 100 && missed < taken / 10, "{ticks}");
 }
 
@@ -443,9 +627,16 @@ fn a_restart_goes_on_where_it_stopped() {
     let (receiver, machine) = (Receiver::start(|_| Answer::Take), Machine::new());
     let folder = tempfile::tempdir().unwrap();
     let db = folder.path().join("kept.db");
-    let start = || Start::watching(&machine).config(&receiver.config()).db(&db).start();
+    let start = || {
+        Start::watching(&machine)
+            .config(&receiver.config())
+            .db(&db)
+            .start()
+    };
     let mut first = start();
-    wait_at_most(Duration::from_secs(60), "two requests", || (receiver.count() >= 2).then_some(()));
+    wait_at_most(Duration::from_secs(60), "two requests", || {
+        (receiver.count() >= 2).then_some(())
+    });
     // A second later the loop has what was sent.
     std::thread::sleep(Duration::from_secs(1));
     first.stop(Signal::TERM);
@@ -458,19 +649,30 @@ fn a_restart_goes_on_where_it_stopped() {
     second.stop(Signal::KILL);
     let second = start();
     let before = receiver.count();
-    wait_at_most(Duration::from_secs(60), "another request", || (receiver.count() > before).then_some(()));
+    wait_at_most(Duration::from_secs(60), "another request", || {
+        (receiver.count() > before).then_some(())
+    });
     assert!(kept_ticks(&db).len() > 150);
     let sent = receiver.samples();
     let stored = exported(&second);
     let times: Vec<i64> = sent.keys().map(|(_, at_ms)| *at_ms).collect();
     let (from, to) = (*times.iter().min().unwrap(), *times.iter().max().unwrap());
-    let missing = stored.keys().filter(|key| (from..=to).contains(&key.1) && !sent.contains_key(*key));
+    let missing = stored
+        .keys()
+        .filter(|key| (from..=to).contains(&key.1) && !sent.contains_key(*key));
     assert_eq!(missing.collect::<Vec<_>>(), Vec::<&Key>::new());
     // After a kill, one request may go twice.
     let requests = receiver.requests.lock().unwrap();
-    let most = requests.iter().map(|request| samples(&request.body)).max().unwrap();
+    let most = requests
+        .iter()
+        .map(|request| samples(&request.body))
+        .max()
+        .unwrap();
     let twice = sent.values().filter(|(_, count)| *count > 1).count();
-    assert!(twice <= most && sent.values().all(|(_, count)| *count <= 2), "{twice} twice");
+    assert!(
+        twice <= most && sent.values().all(|(_, count)| *count <= 2),
+        "{twice} twice"
+    );
 }
 
 #[test]
@@ -478,13 +680,29 @@ fn a_wrong_configuration_is_told_in_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("cowbell.toml");
     for (text, expected) in [
-        ("url = \"ftp://x\"", "expected an http:// or https:// address"),
-        ("url = \"http://x\"\ninstance = \"\"", "`instance`: expected 1 to 255 letters"),
-        ("url = \"file:/does/not/exist\"", "in [remote_write]: `url`: /does/not/exist does not exist: write"),
+        (
+            "url = \"ftp://x\"",
+            "expected an http:// or https:// address",
+        ),
+        (
+            "url = \"http://x\"\ninstance = \"\"",
+            "`instance`: expected 1 to 255 letters",
+        ),
+        (
+            "url = \"file:/does/not/exist\"",
+            "in [remote_write]: `url`: /does/not/exist does not exist: write",
+        ),
         ("instance = \"x\"", "[remote_write] needs a `url`"),
     ] {
         std::fs::write(&file, format!("[remote_write]\n{text}\n")).unwrap();
-        let ended = said(cowbell().args(["serve", "--listen", "127.0.0.1:1", "--config"]).arg(&file));
-        assert!(ended.err.contains(expected) && ended.err.lines().count() == 1, "{ended:?}");
+        let ended = said(
+            cowbell()
+                .args(["serve", "--listen", "127.0.0.1:1", "--config"])
+                .arg(&file),
+        );
+        assert!(
+            ended.err.contains(expected) && ended.err.lines().count() == 1,
+            "{ended:?}"
+        );
     }
 }

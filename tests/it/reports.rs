@@ -10,7 +10,10 @@ use crate::observer::{Observer, complaint, reading, volume};
 
 /// What is read of this host in every tick.
 fn files(host: &Host) -> Vec<(Part, ReadResult)> {
-    vec![(Part::Diskstats, ReadResult::Text(host.diskstats())), (Part::Sysfs, ReadResult::Text(host.names()))]
+    vec![
+        (Part::Diskstats, ReadResult::Text(host.diskstats())),
+        (Part::Sysfs, ReadResult::Text(host.names())),
+    ]
 }
 
 fn with(host: &Host, part: Part, said: ReadResult) -> Vec<(Part, ReadResult)> {
@@ -87,8 +90,10 @@ fn every_letter_of_lv_attr_is_seen_as_what_it_means() {
         let mut host = Host::new(&["sda"]);
         host.add("it", "", &["sda"], 614_400, "linear ");
         let text = report(&[row("it", attributes)]);
-        let interval =
-            Observer::default().observe(&reading(0.0, with(&host, Part::Lvm, ReadResult::Text(text))));
+        let interval = Observer::default().observe(&reading(
+            0.0,
+            with(&host, Part::Lvm, ReadResult::Text(text)),
+        ));
         assert_eq!(volume(&interval, "it").1.state, expected, "{attributes}");
     }
 }
@@ -109,16 +114,23 @@ fn a_vdo_pool_is_never_active_by_its_letters_and_works_all_the_same() {
 /// `Cpy%Sync` of `lvs` is what is in step for a mirror or RAID, and something else for others.
 #[test]
 fn only_mirrors_and_raids_are_in_step() {
-    for (attributes, expected) in
-        [("rwi-aor---", Some(40.0)), ("Mwi-aom---", Some(40.0)), ("Cwi-aoC---", None), ("pwi-aom---", None)]
-    {
+    for (attributes, expected) in [
+        ("rwi-aor---", Some(40.0)),
+        ("Mwi-aom---", Some(40.0)),
+        ("Cwi-aoC---", None),
+        ("pwi-aom---", None),
+    ] {
         let mut host = Host::new(&["sda"]);
         host.add("it", "", &["sda"], 614_400, "linear ");
         let mut it = row("it", attributes);
         it["copy_percent"] = "40.00".into();
         let texts = with(&host, Part::Lvm, ReadResult::Text(report(&[it])));
         let interval = Observer::default().observe(&reading(0.0, texts));
-        assert_eq!(volume(&interval, "it").1.sync.map(|sync| sync.percent()), expected, "{attributes}");
+        assert_eq!(
+            volume(&interval, "it").1.sync.map(|sync| sync.percent()),
+            expected,
+            "{attributes}"
+        );
     }
 }
 
@@ -142,28 +154,54 @@ fn while_the_device_mapper_is_silent_lvms_word_counts_as_long_as_it_is_new() {
     let mut observer = Observer::default();
     let mut seen = |seconds: f64, texts: Vec<(Part, ReadResult)>| {
         let interval = observer.observe(&reading(seconds, texts));
-        (percent(&interval, "snap"), volume(&interval, "snap").1.state)
+        (
+            percent(&interval, "snap"),
+            volume(&interval, "snap").1.state,
+        )
     };
     let dm = || with(&host, Part::Dm, ReadResult::Text(host.device_mapper()));
     let fails = || with(&host, Part::Dm, silent());
     let mut both = dm();
     both.push((Part::Lvm, snapshot_report("9.99")));
-    assert_eq!(seen(0.0, both), (Some(10.0), State::Ok), "the kernel knows it better");
+    assert_eq!(
+        seen(0.0, both),
+        (Some(10.0), State::Ok),
+        "the kernel knows it better"
+    );
     assert_eq!(seen(1.0, dm()), (Some(10.0), State::Ok));
     for second in 2..5 {
         let what = "what LVM said was before what the kernel said";
-        assert_eq!(seen(f64::from(second), fails()), (None, State::Unknown), "{what}");
+        assert_eq!(
+            seen(f64::from(second), fails()),
+            (None, State::Unknown),
+            "{what}"
+        );
     }
     let mut asked = fails();
     asked.push((Part::Lvm, snapshot_report("33.33")));
     assert_eq!(seen(5.0, asked), (Some(33.33), State::Ok));
     for second in [6.0, 15.0, 29.9] {
-        assert_eq!(seen(second, fails()), (Some(33.33), State::Ok), "after {second} s");
+        assert_eq!(
+            seen(second, fails()),
+            (Some(33.33), State::Ok),
+            "after {second} s"
+        );
     }
-    assert_eq!(seen(30.1, fails()), (None, State::Unknown), "it is older than 25 s");
+    assert_eq!(
+        seen(30.1, fails()),
+        (None, State::Unknown),
+        "it is older than 25 s"
+    );
     let mut refused = fails();
-    refused.push((Part::Lvm, ReadResult::Error("`lvm fullreport` failed (exit status: 5): locked".into())));
-    assert_eq!(seen(31.0, refused), (None, State::Unknown), "a refusal makes no report newer");
+    refused.push((
+        Part::Lvm,
+        ReadResult::Error("`lvm fullreport` failed (exit status: 5): locked".into()),
+    ));
+    assert_eq!(
+        seen(31.0, refused),
+        (None, State::Unknown),
+        "a refusal makes no report newer"
+    );
     let mut invalid = fails();
     let text = match snapshot_report("100.00") {
         ReadResult::Text(text) => text.replace("swi-a-s", "swi-I-s"),
@@ -171,52 +209,102 @@ fn while_the_device_mapper_is_silent_lvms_word_counts_as_long_as_it_is_new() {
     };
     invalid.push((Part::Lvm, ReadResult::Text(text)));
     assert_eq!(seen(32.0, invalid), (None, State::Invalid));
-    assert_eq!(seen(33.0, dm()), (Some(10.0), State::Ok), "the kernel answers again");
+    assert_eq!(
+        seen(33.0, dm()),
+        (Some(10.0), State::Ok),
+        "the kernel answers again"
+    );
 }
 
 /// The lines of a device-mapper's answer that are about this layer.
 fn lines_of(text: &str, name: &str) -> String {
-    let mut lines = text.lines().skip_while(|line| line.split('\t').nth(1) != Some(name));
-    let own = lines.next().into_iter().chain(lines.take_while(|line| line.starts_with('\t')));
+    let mut lines = text
+        .lines()
+        .skip_while(|line| line.split('\t').nth(1) != Some(name));
+    let own = lines
+        .next()
+        .into_iter()
+        .chain(lines.take_while(|line| line.starts_with('\t')));
     own.map(|line| format!("{line}\n")).collect()
 }
 
 #[test]
 fn a_text_that_tells_again_changes_only_what_it_tells_of() {
     let mut host = snapshot_host("snapshot 13000/130000 16");
-    host.add("pool", "tpool", &["sda"], 131_072, "thin-pool 1 112/1024 162/1024 - rw - -");
+    host.add(
+        "pool",
+        "tpool",
+        &["sda"],
+        131_072,
+        "thin-pool 1 112/1024 162/1024 - rw - -",
+    );
     host.layer("pool", "tpool").table = Some("253:1 253:2 128 0 0".into());
     host.add("plain", "", &["sda"], 8_192, "linear ");
     let mut observer = Observer::default();
     let mut take = |seconds: f64, dm: String| {
-        let interval = observer.observe(&reading(seconds, with(&host, Part::Dm, ReadResult::Text(dm))));
-        let used = volume(&interval, "pool").1.fill.map(|fill| fill.used_bytes());
+        let interval = observer.observe(&reading(
+            seconds,
+            with(&host, Part::Dm, ReadResult::Text(dm)),
+        ));
+        let used = volume(&interval, "pool")
+            .1
+            .fill
+            .map(|fill| fill.used_bytes());
         let states = ["snap", "data", "plain"].map(|lv| volume(&interval, lv).1.state);
-        (percent(&interval, "snap"), used, states, complaint(&observer, Part::Dm).map(String::from))
+        (
+            percent(&interval, "snap"),
+            used,
+            states,
+            complaint(&observer, Part::Dm).map(String::from),
+        )
     };
     let all = host.device_mapper();
     let ok = [State::Ok; 3];
     let chunk = 64 * 1024;
-    assert_eq!(take(0.0, all.clone()), (Some(10.0), Some(162 * chunk), ok, None));
+    assert_eq!(
+        take(0.0, all.clone()),
+        (Some(10.0), Some(162 * chunk), ok, None)
+    );
 
     let snap = lines_of(&all, "vg0-snap").replace("13000/", "26000/");
     let pool = lines_of(&all, "vg0-pool-tpool").replace("162/", "200/");
-    let pool = pool.lines().filter(|line| !line.contains("table")).map(|line| format!("{line}\n"));
+    let pool = pool
+        .lines()
+        .filter(|line| !line.contains("table"))
+        .map(|line| format!("{line}\n"));
     let pool: String = pool.collect();
     let again = format!("again\n{snap}{pool}");
-    assert_eq!(take(1.0, again), (Some(20.0), Some(200 * chunk), ok, None), "a chunk is as long as before");
+    assert_eq!(
+        take(1.0, again),
+        (Some(20.0), Some(200 * chunk), ok, None),
+        "a chunk is as long as before"
+    );
 
     let asleep = format!("again\n{}{pool}", snap.replace("\tactive", "\tsuspended"));
     let states = [State::Suspended, State::Ok, State::Ok];
-    assert_eq!(take(2.0, asleep), (Some(20.0), Some(200 * chunk), states, None));
+    assert_eq!(
+        take(2.0, asleep),
+        (Some(20.0), Some(200 * chunk), states, None)
+    );
 
     let partial = format!("again\n253:3 could not be read: no memory\n{pool}");
     let (fill, used, states, complaint) = take(3.0, partial);
-    assert_eq!((fill, used), (None, Some(200 * chunk)), "the unreadable one is unknown");
-    assert_eq!(states, [State::Unknown, State::Ok, State::Ok], "what does not fill is as it was");
+    assert_eq!(
+        (fill, used),
+        (None, Some(200 * chunk)),
+        "the unreadable one is unknown"
+    );
+    assert_eq!(
+        states,
+        [State::Unknown, State::Ok, State::Ok],
+        "what does not fill is as it was"
+    );
     assert!(complaint.unwrap().contains("could not be read: no memory"));
 
-    assert_eq!(take(4.0, format!("again\n{snap}{pool}")), (Some(20.0), Some(200 * chunk), ok, None));
+    assert_eq!(
+        take(4.0, format!("again\n{snap}{pool}")),
+        (Some(20.0), Some(200 * chunk), ok, None)
+    );
     assert_eq!(take(5.0, all), (Some(10.0), Some(162 * chunk), ok, None));
 }
 
@@ -224,8 +312,17 @@ fn a_text_that_tells_again_changes_only_what_it_tells_of() {
 fn a_text_that_tells_again_without_a_first_one_makes_nothing_known() {
     let host = snapshot_host("snapshot 13000/130000 16");
     let again = format!("again\n{}", lines_of(&host.device_mapper(), "vg0-snap"));
-    let interval = Observer::default().observe(&reading(0.0, with(&host, Part::Dm, ReadResult::Text(again))));
-    assert_eq!((percent(&interval, "snap"), volume(&interval, "snap").1.state), (None, State::Unknown));
+    let interval = Observer::default().observe(&reading(
+        0.0,
+        with(&host, Part::Dm, ReadResult::Text(again)),
+    ));
+    assert_eq!(
+        (
+            percent(&interval, "snap"),
+            volume(&interval, "snap").1.state
+        ),
+        (None, State::Unknown)
+    );
 }
 
 #[test]
@@ -233,9 +330,15 @@ fn a_silence_between_two_texts_that_tell_again_loses_nothing() {
     let host = snapshot_host("snapshot 13000/130000 16");
     let mut observer = Observer::default();
     let all = host.device_mapper();
-    let again = format!("again\n{}", lines_of(&all, "vg0-snap").replace("13000/", "26000/"));
+    let again = format!(
+        "again\n{}",
+        lines_of(&all, "vg0-snap").replace("13000/", "26000/")
+    );
     let mut fill = |seconds: f64, said: ReadResult| {
-        percent(&observer.observe(&reading(seconds, with(&host, Part::Dm, said))), "snap")
+        percent(
+            &observer.observe(&reading(seconds, with(&host, Part::Dm, said))),
+            "snap",
+        )
     };
     assert_eq!(fill(0.0, ReadResult::Text(all)), Some(10.0));
     assert_eq!(fill(1.0, silent()), None);

@@ -22,7 +22,11 @@ fn night() -> Tape {
         let reading = tape.tick(Snapshot::Filled(10.0 + 0.2 * f64::from(tick)), read, read);
         let mut add = |part, text: &str| {
             let result = ReadResult::Text(text.into());
-            reading.texts.push(PartReading { part, result, took_us: 10 });
+            reading.texts.push(PartReading {
+                part,
+                result,
+                took_us: 10,
+            });
         };
         if tick == 3 {
             add(Part::Mounts, MOUNTS);
@@ -38,7 +42,13 @@ fn night() -> Tape {
 fn open(daemon: &Daemon, rule: &str) -> Value {
     let alerts = daemon.json("/api/v1/alerts");
     let is_it = |alert: &&Value| alert["rule"] == rule && alert["cleared_at"].is_null();
-    alerts.as_array().unwrap().iter().find(is_it).cloned().unwrap_or_default()
+    alerts
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(is_it)
+        .cloned()
+        .unwrap_or_default()
 }
 
 fn status(daemon: &Daemon) -> Said {
@@ -48,24 +58,36 @@ fn status(daemon: &Daemon) -> Said {
 #[test]
 fn an_overflow_is_foreseen_and_what_cannot_be_read_is_said() {
     let tape = night();
-    let config =
-        "[alerts]\n[[alerts.for]]\nlv = \"vg0/data_*\"\nsnapshot_fill = { warning = 50, critical = 55 }\n";
+    let config = "[alerts]\n[[alerts.for]]\nlv = \"vg0/data_*\"\nsnapshot_fill = { warning = 50, critical = 55 }\n";
     let daemon = Start::playing(&tape, "max").config(config).start();
     daemon.has_played(310);
     // The fill of the last tick with the device-mapper.
     let head = "Snapshot vg0/data_snapshot is 57.80 % full";
     for (rule, parts) in [
-        ("snapshot_fill", [head, " (critical from 55 %) and will overflow in "]),
+        (
+            "snapshot_fill",
+            [head, " (critical from 55 %) and will overflow in "],
+        ),
         ("time_until_full", [head, " full and will overflow in "]),
         (
             "full_before_done",
-            [head, ", the backup needs about 29 min more, so it will be lost. Run `lvextend -L +"],
+            [
+                head,
+                ", the backup needs about 29 min more, so it will be lost. Run `lvextend -L +",
+            ],
         ),
     ] {
         let alert = open(&daemon, rule);
-        assert_eq!((&alert["severity"], &alert["job"]), (&"critical".into(), &1.into()), "{rule}: {alert}");
+        assert_eq!(
+            (&alert["severity"], &alert["job"]),
+            (&"critical".into(), &1.into()),
+            "{rule}: {alert}"
+        );
         for part in parts {
-            assert!(alert["sentence"].as_str().unwrap().contains(part), "expected {part:?} in {alert}");
+            assert!(
+                alert["sentence"].as_str().unwrap().contains(part),
+                "expected {part:?} in {alert}"
+            );
         }
     }
     assert_eq!(open(&daemon, "snapshot_fill")["peak"], 57.8);
@@ -76,7 +98,10 @@ fn an_overflow_is_foreseen_and_what_cannot_be_read_is_said() {
     );
     let sentence = "warning: The status of the device-mapper cannot be read for ";
     let found = status(&daemon);
-    assert!(found.code == Some(2) && found.out.contains(sentence), "{found:?}");
+    assert!(
+        found.code == Some(2) && found.out.contains(sentence),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -86,16 +111,30 @@ fn a_database_that_is_not_written_is_a_warning() {
         .db(Path::new("/proc/cowbell.db"))
         .config("[alerts]\nstore_failed = \"1s\"\n")
         .start();
-    let alert =
-        wait_for("the alert", || Some(open(&daemon, "store_failed")).filter(|alert| !alert.is_null()));
+    let alert = wait_for("the alert", || {
+        Some(open(&daemon, "store_failed")).filter(|alert| !alert.is_null())
+    });
     let found = status(&daemon);
     assert!(
-        found.code == Some(1) && found.out.contains("cowbell has not written its database for "),
+        found.code == Some(1)
+            && found
+                .out
+                .contains("cowbell has not written its database for "),
         "{found:?}"
     );
-    assert!(daemon.get("/alerts").body.contains("cowbell has not written"), "{alert}");
-    let alert_list =
-        said(cowbell().args(["alert", "list", "--listen", &format!("127.0.0.1:{}", daemon.port)]));
+    assert!(
+        daemon
+            .get("/alerts")
+            .body
+            .contains("cowbell has not written"),
+        "{alert}"
+    );
+    let alert_list = said(cowbell().args([
+        "alert",
+        "list",
+        "--listen",
+        &format!("127.0.0.1:{}", daemon.port),
+    ]));
     assert!(alert_list.out.contains("store failed"), "{alert_list:?}");
 }
 
@@ -105,13 +144,25 @@ fn settings_that_cannot_be_used_are_refused_by_check_and_at_the_start() {
     let file = folder.path().join("mine.toml");
     let path = file.to_str().unwrap();
     for (text, parts) in [
-        ("[alerts]\nsnapshot_age = \"3\"\n", ["line 2", "expected a duration such as \"30m\""]),
-        ("[alerts]\n[[alerts.for]]\nlv = \"mysql\"\n", ["line 3", "expected a pattern of volumes such as"]),
+        (
+            "[alerts]\nsnapshot_age = \"3\"\n",
+            ["line 2", "expected a duration such as \"30m\""],
+        ),
+        (
+            "[alerts]\n[[alerts.for]]\nlv = \"mysql\"\n",
+            ["line 3", "expected a pattern of volumes such as"],
+        ),
         (
             "[alerts]\n[[alerts.for]]\nlv = \"vg0/*\"\npool_data = { warning = 9, critical = 8 }\n",
-            ["line 4", "expected percentages with 0 < clear < warning < critical <= 100"],
+            [
+                "line 4",
+                "expected percentages with 0 < clear < warning < critical <= 100",
+            ],
         ),
-        ("[alerts]\npool_state = \"no\"\n", ["line 2", "expected \"on\" or \"off\", but found \"no\""]),
+        (
+            "[alerts]\npool_state = \"no\"\n",
+            ["line 2", "expected \"on\" or \"off\", but found \"no\""],
+        ),
     ] {
         std::fs::write(&file, text).unwrap();
         for command in ["check", "serve"] {

@@ -23,15 +23,24 @@ impl Supervisor {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        Self { socket, path: path.to_str().unwrap().into(), _folder: folder }
+        socket
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        Self {
+            socket,
+            path: path.to_str().unwrap().into(),
+            _folder: folder,
+        }
     }
 
     /// The next message with this part.
     pub fn hears(&self, part: &str) -> String {
         loop {
             let mut bytes = [0; 4096];
-            let length = self.socket.recv(&mut bytes).unwrap_or_else(|error| panic!("{part:?}: {error}"));
+            let length = self
+                .socket
+                .recv(&mut bytes)
+                .unwrap_or_else(|error| panic!("{part:?}: {error}"));
             let message = String::from_utf8_lossy(&bytes[..length]).into_owned();
             if message.contains(part) {
                 return message;
@@ -47,7 +56,8 @@ pub fn reload(daemon: &Daemon, config: &str) {
 
 /// Whether it answers under a name.
 fn answers_as(daemon: &Daemon, name: &str) -> bool {
-    let request = format!("GET /api/v1/status HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n");
+    let request =
+        format!("GET /api/v1/status HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n");
     http::send(daemon.port, request.as_bytes()).unwrap().status == 200
 }
 
@@ -65,17 +75,36 @@ fn the_loop_feeds_the_watchdog_though_a_tick_takes_a_minute() {
 #[test]
 fn a_new_configuration_is_taken_and_a_wrong_one_is_not() {
     let (machine, systemd) = (Machine::new(), Supervisor::new());
-    let daemon = Start::watching(&machine).environment("NOTIFY_SOCKET", &systemd.path).start();
+    let daemon = Start::watching(&machine)
+        .environment("NOTIFY_SOCKET", &systemd.path)
+        .start();
     systemd.hears("READY=1");
     assert!(!answers_as(&daemon, "db1.example"));
-    reload(&daemon, "hosts = [\"db1.example\"]\nlisten = \"127.0.0.1:1\"\n[store]\nticks = \"1d\"\n");
+    reload(
+        &daemon,
+        "hosts = [\"db1.example\"]\nlisten = \"127.0.0.1:1\"\n[store]\nticks = \"1d\"\n",
+    );
     systemd.hears("RELOADING=1");
-    assert!(systemd.hears("READY=1").contains("STATUS=took the new configuration"));
+    assert!(
+        systemd
+            .hears("READY=1")
+            .contains("STATUS=took the new configuration")
+    );
     assert!(answers_as(&daemon, "db1.example"));
-    assert!(daemon.log().contains("a restart is needed for [store]\n"), "{}", daemon.log());
-    reload(&daemon, "hosts = [\"db2.example\"]\n[alerts]\nsnapshot_fill = 3\n");
+    assert!(
+        daemon.log().contains("a restart is needed for [store]\n"),
+        "{}",
+        daemon.log()
+    );
+    reload(
+        &daemon,
+        "hosts = [\"db2.example\"]\n[alerts]\nsnapshot_fill = 3\n",
+    );
     let kept = systemd.hears("READY=1");
-    assert!(kept.contains("STATUS=kept the old configuration: in the configuration"), "{kept}");
+    assert!(
+        kept.contains("STATUS=kept the old configuration: in the configuration"),
+        "{kept}"
+    );
     assert!(kept.contains("line 3, `snapshot_fill = 3`"), "{kept}");
     assert!(answers_as(&daemon, "db1.example") && !answers_as(&daemon, "db2.example"));
 }
@@ -108,18 +137,32 @@ fn new_credentials_are_taken_and_wrong_ones_are_not() {
     assert_eq!(statuses(), [404, 401]);
     write("token", tokens[1]);
     reload(&daemon, config);
-    assert!(systemd.hears("READY=1").contains("STATUS=took the new configuration"));
+    assert!(
+        systemd
+            .hears("READY=1")
+            .contains("STATUS=took the new configuration")
+    );
     assert_eq!(statuses(), [401, 404]);
     write("token", "hunter5");
     reload(&daemon, config);
     let kept = systemd.hears("READY=1");
-    assert!(kept.contains("kept the old configuration: in the token of [changes]"), "{kept}");
+    assert!(
+        kept.contains("kept the old configuration: in the token of [changes]"),
+        "{kept}"
+    );
     write("token", tokens[0]);
     std::fs::remove_file(folder.path().join("webhook")).unwrap();
     reload(&daemon, config);
     let kept = systemd.hears("READY=1");
-    assert!(kept.contains("kept the old configuration") && kept.contains("webhook does not exist"), "{kept}");
-    assert_eq!(statuses(), [401, 404], "nothing of a wrong configuration is taken");
+    assert!(
+        kept.contains("kept the old configuration") && kept.contains("webhook does not exist"),
+        "{kept}"
+    );
+    assert_eq!(
+        statuses(),
+        [401, 404],
+        "nothing of a wrong configuration is taken"
+    );
     std::fs::remove_file(folder.path().join("token")).unwrap();
     reload(&daemon, "");
     systemd.hears("READY=1");
@@ -129,9 +172,13 @@ fn new_credentials_are_taken_and_wrong_ones_are_not() {
 
 /// Whether all constant parts of the program's file are in memory; `None` if it may lock none.
 fn is_in_memory(daemon: &Daemon) -> Option<bool> {
-    let read =
-        |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", daemon.pid().as_raw_pid())).unwrap();
-    if read("status").lines().any(|line| line.starts_with("VmLck:") && line.ends_with("\t       0 kB")) {
+    let read = |name: &str| {
+        std::fs::read_to_string(format!("/proc/{}/{name}", daemon.pid().as_raw_pid())).unwrap()
+    };
+    if read("status")
+        .lines()
+        .any(|line| line.starts_with("VmLck:") && line.ends_with("\t       0 kB"))
+    {
         return None;
     }
     let (mut is_constant, mut size, mut is_whole) = (false, "", true);
@@ -151,37 +198,58 @@ fn is_in_memory(daemon: &Daemon) -> Option<bool> {
 #[test]
 fn the_program_is_in_memory_once_the_first_receiver_is_new() {
     let (machine, systemd) = (Machine::new(), Supervisor::new());
-    let daemon = Start::watching(&machine).environment("NOTIFY_SOCKET", &systemd.path).start();
+    let daemon = Start::watching(&machine)
+        .environment("NOTIFY_SOCKET", &systemd.path)
+        .start();
     systemd.hears("READY=1");
     let Some(is_in_memory_before) = is_in_memory(&daemon) else {
         return eprintln!("skipped: this user may not lock memory");
     };
     assert!(!is_in_memory_before);
-    reload(&daemon, "[[notify]]\nkind = \"command\"\ncommand = [\"/bin/true\"]\n");
-    wait_for("the program in memory", || is_in_memory(&daemon).filter(|is_there| *is_there));
+    reload(
+        &daemon,
+        "[[notify]]\nkind = \"command\"\ncommand = [\"/bin/true\"]\n",
+    );
+    wait_for("the program in memory", || {
+        is_in_memory(&daemon).filter(|is_there| *is_there)
+    });
 }
 
 #[test]
 fn the_loop_does_not_wait_for_a_new_configuration() {
     let (machine, systemd) = (Machine::new(), Supervisor::new());
-    let daemon = Start::watching(&machine).environment("NOTIFY_SOCKET", &systemd.path).start();
+    let daemon = Start::watching(&machine)
+        .environment("NOTIFY_SOCKET", &systemd.path)
+        .start();
     systemd.hears("READY=1");
     // In place of a file on a disk that hangs.
     let file = daemon.folder.path().join("cowbell.toml");
     std::fs::remove_file(&file).unwrap();
-    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(&file)
+            .status()
+            .unwrap()
+            .success()
+    );
     kill_process(daemon.pid(), Signal::HUP).unwrap();
     let taken = daemon.taken();
     wait_for("ticks", || (daemon.taken() > taken + 10).then_some(()));
     std::fs::write(&file, "hosts = [\"db1.example\"]\n").unwrap();
-    assert!(systemd.hears("READY=1").contains("STATUS=took the new configuration"));
+    assert!(
+        systemd
+            .hears("READY=1")
+            .contains("STATUS=took the new configuration")
+    );
     assert!(answers_as(&daemon, "db1.example"));
 }
 
 #[test]
 fn without_systemd_a_closed_terminal_ends_it() {
     let machine = Machine::new();
-    let mut daemon = Start::watching(&machine).environment("NOTIFY_SOCKET", "").start();
+    let mut daemon = Start::watching(&machine)
+        .environment("NOTIFY_SOCKET", "")
+        .start();
     assert_eq!(daemon.stop(Signal::HUP).0.code(), Some(0));
 }
 
@@ -200,6 +268,9 @@ fn jobs_are_logged_when_they_begin_and_end() {
         let log = daemon.log();
         log.contains("`nightly` ended").then_some(log)
     });
-    let said: Vec<&str> = lines.lines().filter_map(|line| Some(line.split_once(" job ")?.1)).collect();
+    let said: Vec<&str> = lines
+        .lines()
+        .filter_map(|line| Some(line.split_once(" job ")?.1))
+        .collect();
     assert_eq!(said, ["1 `nightly` began", "1 `nightly` ended: failed"]);
 }

@@ -27,7 +27,10 @@ fn requests(name: &str) -> [Request; 3] {
     let shipped = std::fs::read_to_string(path).unwrap();
     assert!(shipped.lines().count() <= 17, "{name} is about ten lines");
     // An address in the file keeps its path; one in a credential is that of the server.
-    let address = shipped.lines().find_map(|line| line.strip_prefix("url = \"")).unwrap();
+    let address = shipped
+        .lines()
+        .find_map(|line| line.strip_prefix("url = \""))
+        .unwrap();
     let host = address.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
     let is_secret = address.starts_with("credential:");
     let config = if is_secret {
@@ -35,7 +38,11 @@ fn requests(name: &str) -> [Request; 3] {
     } else {
         shipped.replace(&host, &format!("http://{}", server.address))
     };
-    let secret = if is_secret { format!("http://{}/hunter2", server.address) } else { "hunter2".into() };
+    let secret = if is_secret {
+        format!("http://{}/hunter2", server.address)
+    } else {
+        "hunter2".into()
+    };
     std::fs::write(&credential, secret).unwrap();
     std::fs::set_permissions(&credential, PermissionsExt::from_mode(0o400)).unwrap();
 
@@ -45,7 +52,9 @@ fn requests(name: &str) -> [Request; 3] {
     let mut start = Start::playing(&tape, "1").config(&config);
     start.credentials = Some(folder.path().into());
     let daemon = start.start();
-    let found = wait_for("three requests", || (server.requests().len() >= 3).then(|| server.requests()));
+    let found = wait_for("three requests", || {
+        (server.requests().len() >= 3).then(|| server.requests())
+    });
     assert!(!daemon.log().contains("hunter2"), "{}", daemon.log());
     let requests = found.into_iter().take(3).map(|(head, body)| Request {
         line: head.lines().next().unwrap().into(),
@@ -53,19 +62,30 @@ fn requests(name: &str) -> [Request; 3] {
         head: head.to_lowercase(),
     });
     let requests: Vec<Request> = requests.collect();
-    assert!(requests.iter().all(|request| request.head.contains("content-type: application/json")));
+    assert!(
+        requests
+            .iter()
+            .all(|request| request.head.contains("content-type: application/json"))
+    );
     requests.try_into().ok().unwrap()
 }
 
 /// A text that is not longer than the service allows.
 fn text(value: &Value, most: usize) -> &str {
-    let text = value.as_str().unwrap_or_else(|| panic!("expected a text, but found {value}"));
+    let text = value
+        .as_str()
+        .unwrap_or_else(|| panic!("expected a text, but found {value}"));
     assert!(!text.is_empty() && text.chars().count() <= most, "{text}");
     text
 }
 
 fn keys(value: &Value) -> Vec<&str> {
-    value.as_object().unwrap().keys().map(String::as_str).collect()
+    value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
 }
 
 /// <https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks>: `text` is required; `&`, `<` and `>` are
@@ -95,9 +115,15 @@ fn teams() {
     for request in requests("teams") {
         assert_eq!(request.body["type"], "message");
         let attachment = &request.body["attachments"][0];
-        assert_eq!(attachment["contentType"], "application/vnd.microsoft.card.adaptive");
+        assert_eq!(
+            attachment["contentType"],
+            "application/vnd.microsoft.card.adaptive"
+        );
         let card = &attachment["content"];
-        assert_eq!((&card["type"], &card["version"]), (&"AdaptiveCard".into(), &"1.4".into()));
+        assert_eq!(
+            (&card["type"], &card["version"]),
+            (&"AdaptiveCard".into(), &"1.4".into())
+        );
         let blocks = card["body"].as_array().unwrap();
         assert_eq!(blocks.len(), 2);
         for block in blocks {
@@ -112,11 +138,16 @@ fn teams() {
 #[test]
 fn ntfy() {
     let requests = requests("ntfy");
-    let priorities = requests.each_ref().map(|request| request.body["priority"].as_u64().unwrap());
+    let priorities = requests
+        .each_ref()
+        .map(|request| request.body["priority"].as_u64().unwrap());
     assert_eq!(priorities, [4, 5, 3]);
     for request in requests {
         assert!(request.line.starts_with("POST / "), "{}", request.line);
-        assert_eq!(keys(&request.body), ["message", "priority", "tags", "title", "topic"]);
+        assert_eq!(
+            keys(&request.body),
+            ["message", "priority", "tags", "title", "topic"]
+        );
         assert_eq!(request.body["topic"], "hunter2");
         text(&request.body["message"], 4_096);
         text(&request.body["tags"][0], 50);
@@ -128,7 +159,11 @@ fn ntfy() {
 #[test]
 fn gotify() {
     for request in requests("gotify") {
-        assert!(request.line.starts_with("POST /message "), "{}", request.line);
+        assert!(
+            request.line.starts_with("POST /message "),
+            "{}",
+            request.line
+        );
         assert!(request.head.contains("x-gotify-key: hunter2"));
         assert_eq!(keys(&request.body), ["message", "priority", "title"]);
         assert!(request.body["priority"].is_u64());
@@ -146,12 +181,22 @@ fn pagerduty() {
         let severity = request.body["payload"]["severity"].as_str().unwrap();
         (request.body["event_action"].as_str().unwrap(), severity)
     });
-    assert_eq!(found[..2], [("trigger", "warning"), ("trigger", "critical")]);
+    assert_eq!(
+        found[..2],
+        [("trigger", "warning"), ("trigger", "critical")]
+    );
     assert_eq!(found[2].0, "resolve");
     let key = text(&requests[0].body["dedup_key"], 255);
     for request in &requests {
-        assert!(request.line.starts_with("POST /v2/enqueue "), "{}", request.line);
-        assert_eq!(keys(&request.body), ["dedup_key", "event_action", "payload", "routing_key"]);
+        assert!(
+            request.line.starts_with("POST /v2/enqueue "),
+            "{}",
+            request.line
+        );
+        assert_eq!(
+            keys(&request.body),
+            ["dedup_key", "event_action", "payload", "routing_key"]
+        );
         assert_eq!(
             (&request.body["routing_key"], &request.body["dedup_key"]),
             (&"hunter2".into(), &key.into())
@@ -168,10 +213,16 @@ fn pagerduty() {
 fn opsgenie() {
     let [warning, critical, cleared] = requests("opsgenie");
     assert!(
-        [&warning, &critical, &cleared].iter().all(|it| it.head.contains("authorization: geniekey hunter2"))
+        [&warning, &critical, &cleared]
+            .iter()
+            .all(|it| it.head.contains("authorization: geniekey hunter2"))
     );
     for (request, priority) in [(&warning, "P3"), (&critical, "P1")] {
-        assert!(request.line.starts_with("POST /v2/alerts "), "{}", request.line);
+        assert!(
+            request.line.starts_with("POST /v2/alerts "),
+            "{}",
+            request.line
+        );
         assert_eq!(request.body["priority"], priority);
         text(&request.body["message"], 130);
         text(&request.body["description"], 15_000);
@@ -181,7 +232,11 @@ fn opsgenie() {
     let alias = text(&warning.body["alias"], 512);
     assert_eq!(critical.body["alias"], alias);
     let close = format!("POST /v2/alerts/{alias}/close?identifierType=alias ");
-    assert!(cleared.line.starts_with(&close), "expected {close:?} in {:?}", cleared.line);
+    assert!(
+        cleared.line.starts_with(&close),
+        "expected {close:?} in {:?}",
+        cleared.line
+    );
     assert_eq!(keys(&cleared.body), ["note", "source"]);
 }
 
@@ -191,21 +246,43 @@ fn opsgenie() {
 #[test]
 fn alertmanager() {
     let firing = requests("alertmanager").map(|request| {
-        assert!(request.line.starts_with("POST /api/v2/alerts "), "{}", request.line);
+        assert!(
+            request.line.starts_with("POST /api/v2/alerts "),
+            "{}",
+            request.line
+        );
         let alerts = request.body.as_array().unwrap().clone();
         assert_eq!(alerts.len(), 2, "a warning and a critical one");
         let firing = alerts.iter().filter(|alert| {
             assert_eq!(keys(alert), ["annotations", "endsAt", "labels", "startsAt"]);
             for texts in ["labels", "annotations"] {
-                assert!(alert[texts].as_object().unwrap().values().all(Value::is_string), "{alert}");
+                assert!(
+                    alert[texts]
+                        .as_object()
+                        .unwrap()
+                        .values()
+                        .all(Value::is_string),
+                    "{alert}"
+                );
             }
-            let time = |key: &str| alert[key].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+            let time = |key: &str| {
+                alert[key]
+                    .as_str()
+                    .unwrap()
+                    .parse::<jiff::Timestamp>()
+                    .unwrap()
+            };
             assert!(time("startsAt") <= time("endsAt"), "{alert}");
             time("endsAt") > jiff::Timestamp::now()
         });
-        firing.map(|alert| text(&alert["labels"]["severity"], 20).to_string()).collect::<Vec<_>>()
+        firing
+            .map(|alert| text(&alert["labels"]["severity"], 20).to_string())
+            .collect::<Vec<_>>()
     });
-    assert_eq!(firing, [vec!["warning".to_string()], vec!["critical".into()], vec![]]);
+    assert_eq!(
+        firing,
+        [vec!["warning".to_string()], vec!["critical".into()], vec![]]
+    );
 }
 
 #[test]
@@ -213,9 +290,27 @@ fn every_shipped_receiver_is_tested() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/receivers");
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
-        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_string())
+        .map(|entry| {
+            entry
+                .unwrap()
+                .path()
+                .file_stem()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_string()
+        })
         .collect();
     names.sort();
-    let tested = ["alertmanager", "gotify", "mattermost", "ntfy", "opsgenie", "pagerduty", "slack", "teams"];
+    let tested = [
+        "alertmanager",
+        "gotify",
+        "mattermost",
+        "ntfy",
+        "opsgenie",
+        "pagerduty",
+        "slack",
+        "teams",
+    ];
     assert_eq!(names, tested);
 }

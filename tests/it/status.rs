@@ -23,7 +23,11 @@ fn check(snapshot: Snapshot, code: i32, parts: &[&str]) {
     let found = status(daemon.port);
     assert_eq!((found.code, &*found.err), (Some(code), ""), "{found:?}");
     for part in parts {
-        assert!(found.out.contains(part), "expected {part:?} in {}", found.out);
+        assert!(
+            found.out.contains(part),
+            "expected {part:?} in {}",
+            found.out
+        );
     }
     let first = found.out.lines().next().unwrap();
     assert!(
@@ -48,10 +52,22 @@ fn fills_jobs_and_alerts_are_printed_with_the_exit_status_of_a_plugin() {
     check(
         Snapshot::Filled(75.0),
         1,
-        &["COWBELL WARNING - ", "vg0/data_snapshot is 75.00 % full", "lvextend"],
+        &[
+            "COWBELL WARNING - ",
+            "vg0/data_snapshot is 75.00 % full",
+            "lvextend",
+        ],
     );
-    check(Snapshot::Filled(90.0), 2, &["COWBELL CRITICAL - ", "90.00 %"]);
-    check(Snapshot::Invalid, 2, &["COWBELL CRITICAL - ", "INVALID", "invalid"]);
+    check(
+        Snapshot::Filled(90.0),
+        2,
+        &["COWBELL CRITICAL - ", "90.00 %"],
+    );
+    check(
+        Snapshot::Invalid,
+        2,
+        &["COWBELL CRITICAL - ", "INVALID", "invalid"],
+    );
 }
 
 #[test]
@@ -93,11 +109,17 @@ fn healthz_says_why_when_ticks_are_late() {
     last.uptime_us += 3_600_000_000;
     let tape = tape.saved();
     let daemon = Start::playing(&tape, "1").start();
-    let late = wait_for("a late tick", || Some(daemon.get("/healthz")).filter(|answer| answer.status != 200));
+    let late = wait_for("a late tick", || {
+        Some(daemon.get("/healthz")).filter(|answer| answer.status != 200)
+    });
     assert_eq!(late.status, 503);
     assert!(late.body.contains("ago"), "{late:?}");
     let found = status(daemon.port);
-    assert_eq!(found.code, Some(3), "figures that are old are unknown: {found:?}");
+    assert_eq!(
+        found.code,
+        Some(3),
+        "figures that are old are unknown: {found:?}"
+    );
 }
 
 #[test]
@@ -109,7 +131,14 @@ fn healthz_is_503_before_the_first_tick() {
     let tape = tape.saved();
     let port = free_port();
     let mut child = cowbell()
-        .args(["serve", "--speed", "max", "--listen", &format!("127.0.0.1:{port}"), "--replay"])
+        .args([
+            "serve",
+            "--speed",
+            "max",
+            "--listen",
+            &format!("127.0.0.1:{port}"),
+            "--replay",
+        ])
         .arg(tape.path())
         .spawn()
         .unwrap();
@@ -117,15 +146,30 @@ fn healthz_is_503_before_the_first_tick() {
     let listed = http::get(port, "/api/v1/devices");
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!((answer.status, listed.status), (503, 503), "{answer:?} {listed:?}");
+    assert_eq!(
+        (answer.status, listed.status),
+        (503, 503),
+        "{answer:?} {listed:?}"
+    );
 }
 
 fn check_here(machine: &Machine, arguments: &[&str]) -> Said {
     let folder = tempfile::tempdir().unwrap();
     let db = folder.path().join("cowbell.db");
-    let found =
-        said(cowbell().arg("check").arg("--root").arg(machine.root()).arg("--db").arg(&db).args(arguments));
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "it leaves nothing behind");
+    let found = said(
+        cowbell()
+            .arg("check")
+            .arg("--root")
+            .arg(machine.root())
+            .arg("--db")
+            .arg(&db)
+            .args(arguments),
+    );
+    assert_eq!(
+        fs::read_dir(folder.path()).unwrap().count(),
+        0,
+        "it leaves nothing behind"
+    );
     found
 }
 
@@ -145,13 +189,24 @@ fn check_tells_of_each_thing_and_ends_well_where_serve_would_work() {
         "the database is on",
         &free,
     ] {
-        assert!(found.out.contains(part), "expected {part:?} in {}", found.out);
+        assert!(
+            found.out.contains(part),
+            "expected {part:?} in {}",
+            found.out
+        );
     }
     fs::remove_file(machine.root().join("proc/pressure/io")).unwrap();
     let found = check_here(&machine, &["--listen", &free]);
-    assert_eq!(found.code, Some(0), "without pressure all else works: {found:?}");
+    assert_eq!(
+        found.code,
+        Some(0),
+        "without pressure all else works: {found:?}"
+    );
     assert!(
-        found.out.lines().any(|line| line.starts_with("missing") && line.contains("psi=1")),
+        found
+            .out
+            .lines()
+            .any(|line| line.starts_with("missing") && line.contains("psi=1")),
         "{}",
         found.out
     );
@@ -162,7 +217,11 @@ fn check_tells_of_tonights_backup_below_the_root_and_fails_for_none_of_it() {
     let machine = Machine::new();
     let free = format!("127.0.0.1:{}", free_port());
     let found = check_here(&machine, &["--listen", &free]);
-    assert!(!found.out.contains("mylvmbackup"), "there is none: {}", found.out);
+    assert!(
+        !found.out.contains("mylvmbackup"),
+        "there is none: {}",
+        found.out
+    );
     machine.write(
         "etc/mylvmbackup.conf",
         "[mysql]\npassword=geheim\nmycnf=/geheim/my.cnf\n[fs]\nbackupdir=/srv/backup\n[tools]\ntar=/opt/tar\n",
@@ -178,7 +237,11 @@ fn check_tells_of_tonights_backup_below_the_root_and_fails_for_none_of_it() {
         "the largest of the last 1 backups has 7 B",
         "the file that `mycnf` names does not exist",
     ] {
-        assert!(found.out.contains(part), "expected {part:?} in {}", found.out);
+        assert!(
+            found.out.contains(part),
+            "expected {part:?} in {}",
+            found.out
+        );
     }
     assert!(!found.out.contains("geheim"), "{}", found.out);
 }
@@ -192,13 +255,28 @@ fn check_fails_where_serve_would() {
     for (found, part) in [
         (check_here(&machine, &["--listen", &taken]), &*taken),
         (
-            said(cowbell().args(["check", "--listen", &free, "--db", "/proc/nowhere/cowbell.db"])),
+            said(cowbell().args([
+                "check",
+                "--listen",
+                &free,
+                "--db",
+                "/proc/nowhere/cowbell.db",
+            ])),
             "/proc/nowhere",
         ),
-        (said(cowbell().args(["check", "--listen", &free, "--db", "/etc/passwd"])), "/etc/passwd"),
+        (
+            said(cowbell().args(["check", "--listen", &free, "--db", "/etc/passwd"])),
+            "/etc/passwd",
+        ),
     ] {
         assert_eq!(found.code, Some(1), "{found:?}");
-        assert!(found.out.lines().any(|line| line.starts_with("FAILS") && line.contains(part)), "{found:?}");
+        assert!(
+            found
+                .out
+                .lines()
+                .any(|line| line.starts_with("FAILS") && line.contains(part)),
+            "{found:?}"
+        );
     }
 }
 
@@ -209,7 +287,10 @@ fn check_knows_a_cowbell_that_runs_already() {
     let address = format!("127.0.0.1:{}", daemon.port);
     let found = check_here(&machine, &["--listen", &address]);
     assert!(
-        found.out.lines().any(|line| line.contains("cowbell already runs") && line.contains(&address)),
+        found
+            .out
+            .lines()
+            .any(|line| line.contains("cowbell already runs") && line.contains(&address)),
         "{found:?}"
     );
 }

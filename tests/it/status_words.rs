@@ -21,9 +21,15 @@ struct Word {
 }
 
 fn words() -> Vec<Word> {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/constructed-status-words");
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/fixtures/constructed-status-words"
+    );
     let text = std::fs::read_to_string(file).unwrap();
-    text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(word).collect()
+    text.lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(word)
+        .collect()
 }
 
 fn word(line: &str) -> Word {
@@ -47,7 +53,13 @@ fn word(line: &str) -> Word {
 fn host(words: &[&Word]) -> Host {
     let mut host = Host::new(&["sda"]);
     let real = host.add_origin("data", &["sda"], 614_400);
-    let pool = host.add("pool", "tpool", &["sda"], 131_072, "thin-pool 1 112/1024 162/1024 - rw - -");
+    let pool = host.add(
+        "pool",
+        "tpool",
+        &["sda"],
+        131_072,
+        "thin-pool 1 112/1024 162/1024 - rw - -",
+    );
     host.layer("pool", "tpool").table = Some("253:1 253:2 128 0 0".into());
     for (index, word) in words.iter().enumerate() {
         let (lv, sectors) = (name(index), 409_600);
@@ -81,7 +93,11 @@ fn name(index: usize) -> String {
 
 /// Plays one tick of the host to the whole program.
 fn play(host: &Host) -> Daemon {
-    let text = |part, text: String| PartReading { part, result: ReadResult::Text(text), took_us: 10 };
+    let text = |part, text: String| PartReading {
+        part,
+        result: ReadResult::Text(text),
+        took_us: 10,
+    };
     let mut tape = Tape::new(Duration::from_secs(1));
     tape.add(vec![
         text(Part::Diskstats, host.diskstats()),
@@ -98,19 +114,38 @@ fn play(host: &Host) -> Daemon {
 
 fn check(words: &[&Word], volumes: &Value) {
     let volumes = volumes.as_array().unwrap();
-    let find =
-        |lv: &str| volumes.iter().find(|volume| volume["lv"] == lv).unwrap_or_else(|| panic!("no {lv}"));
+    let find = |lv: &str| {
+        volumes
+            .iter()
+            .find(|volume| volume["lv"] == lv)
+            .unwrap_or_else(|| panic!("no {lv}"))
+    };
     for (index, word) in words.iter().enumerate() {
         let volume = find(&name(index));
         let percent = |key: &str| volume[key].as_f64();
-        let seen = (percent("fill_percent"), percent("metadata_percent"), percent("sync_percent"));
+        let seen = (
+            percent("fill_percent"),
+            percent("metadata_percent"),
+            percent("sync_percent"),
+        );
         let what = format!("{:?}: {volume}", word.status);
         assert_eq!(volume["state"], word.state.as_str(), "{what}");
         assert_eq!(seen, (word.data, word.metadata, word.sync), "{what}");
     }
-    assert_eq!(volumes.len(), words.len() + 2, "nothing is shown that people have not made");
-    assert_eq!((&find("data")["state"], &find("pool")["state"]), (&"ok".into(), &"ok".into()));
-    assert_eq!(find("pool")["fill_percent"].as_f64(), Some(15.82), "words of one stop no other");
+    assert_eq!(
+        volumes.len(),
+        words.len() + 2,
+        "nothing is shown that people have not made"
+    );
+    assert_eq!(
+        (&find("data")["state"], &find("pool")["state"]),
+        (&"ok".into(), &"ok".into())
+    );
+    assert_eq!(
+        find("pool")["fill_percent"].as_f64(),
+        Some(15.82),
+        "words of one stop no other"
+    );
 }
 
 #[test]
@@ -132,7 +167,10 @@ fn a_strange_word_is_quoted_and_nothing_is_made_of_it() {
     let part = daemon.part("dm");
     assert_eq!(part["ok"], false);
     let error = part["error"].as_str().unwrap();
-    assert!(error.starts_with(&format!("{} lines could not be parsed", strange.len())), "{error}");
+    assert!(
+        error.starts_with(&format!("{} lines could not be parsed", strange.len())),
+        "{error}"
+    );
     assert!(error.contains(strange[0].status.trim()), "{error}");
     assert!(!daemon.log().contains("panicked"), "{}", daemon.log());
 }

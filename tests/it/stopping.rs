@@ -25,7 +25,10 @@ fn check(signal: Signal) {
         while page.tick().is_some() {}
     }
     let kept = kept_ticks(&daemon.db).len();
-    assert!(kept as u64 >= taken, "{taken} ticks were taken, and {kept} are in the store");
+    assert!(
+        kept as u64 >= taken,
+        "{taken} ticks were taken, and {kept} are in the store"
+    );
 }
 
 #[test]

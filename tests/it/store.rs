@@ -30,14 +30,21 @@ impl Place {
 fn course(from: Timestamp, elapsed: SignedDuration, count: i32) -> Vec<Tick> {
     let tick = |number: i32| {
         let at = from + elapsed * number;
-        Tick { at, elapsed, sectors: at.as_millisecond().unsigned_abs() % 1_000_003 }
+        Tick {
+            at,
+            elapsed,
+            sectors: at.as_millisecond().unsigned_abs() % 1_000_003,
+        }
     };
     (1..=count).map(tick).collect()
 }
 
 /// Shows the first that differs, of thousands.
 fn same<T: PartialEq + std::fmt::Debug>(found: &[T], expected: &[T]) {
-    let differing = found.iter().zip(expected).find(|(found, expected)| found != expected);
+    let differing = found
+        .iter()
+        .zip(expected)
+        .find(|(found, expected)| found != expected);
     assert_eq!((differing, found.len()), (None, expected.len()));
 }
 
@@ -50,7 +57,10 @@ async fn kept(db: &Path) -> Inventory {
 /// Every tick is there once, in the order in which they came, at its own length.
 async fn check_all_kept(db: &Path, ticks: &[Tick]) {
     let of = |tick: &Tick| (tick.at, u64::try_from(tick.elapsed.as_micros()).unwrap());
-    same(&kept(db).await.ticks, &ticks.iter().map(of).collect::<Vec<_>>());
+    same(
+        &kept(db).await.ticks,
+        &ticks.iter().map(of).collect::<Vec<_>>(),
+    );
 }
 
 /// A stretch of ticks one by one, as a chart of it shows them.
@@ -74,7 +84,10 @@ async fn check_mean(db: &Path, ticks: &[Tick]) {
     inlet.close().await;
     let sum: u64 = ticks.iter().map(|tick| tick.sectors * 512).sum();
     let seconds: f64 = ticks.iter().map(|tick| tick.elapsed.as_secs_f64()).sum();
-    assert!((found * seconds / sum as f64 - 1.0).abs() < 1e-9, "found {found}");
+    assert!(
+        (found * seconds / sum as f64 - 1.0).abs() < 1e-9,
+        "found {found}"
+    );
 }
 
 /// Six hours, a jump of the clock, and six hours more, in one life of the program or in two.
@@ -94,10 +107,15 @@ fn check_jump(jump: SignedDuration, restart: bool) {
         check_all_kept(&place.db(), &all).await;
         check_mean(&place.db(), &all).await;
         // Where the clock went twice, a chart shows both.
-        let only =
-            |tick: &&Tick, other: &[Tick]| !(other[0].at..=other[other.len() - 1].at).contains(&tick.at);
+        let only = |tick: &&Tick, other: &[Tick]| {
+            !(other[0].at..=other[other.len() - 1].at).contains(&tick.at)
+        };
         for (stretch, other) in [(&before, &after), (&after, &before)] {
-            let stretch: Vec<Tick> = stretch.iter().filter(|tick| only(tick, other)).copied().collect();
+            let stretch: Vec<Tick> = stretch
+                .iter()
+                .filter(|tick| only(tick, other))
+                .copied()
+                .collect();
             check_stretch(&place.db(), &stretch).await;
         }
     });
@@ -147,7 +165,11 @@ fn another_interval_from_start_to_start_keeps_every_tick_at_its_own() {
 fn a_program_that_starts_again_and_again_is_rolled_up_all_the_same() {
     let place = Place::new();
     let all = course(BEGIN, SignedDuration::from_secs(15), 130);
-    let later = course(BEGIN + SignedDuration::from_hours(10), SignedDuration::from_mins(1), 2);
+    let later = course(
+        BEGIN + SignedDuration::from_hours(10),
+        SignedDuration::from_mins(1),
+        2,
+    );
     block_on(async {
         for tick in &all {
             keep(&place.db(), std::slice::from_ref(tick)).await;
@@ -157,7 +179,12 @@ fn a_program_that_starts_again_and_again_is_rolled_up_all_the_same() {
         check_all_kept(&place.db(), &all).await;
         check_mean(&place.db(), &all).await;
     });
-    assert!(ask_database(&place.db(), "SELECT max(last_source) FROM segment WHERE id >> 36 = 1") >= 100);
+    assert!(
+        ask_database(
+            &place.db(),
+            "SELECT max(last_source) FROM segment WHERE id >> 36 = 1"
+        ) >= 100
+    );
 }
 
 /// As a daemon leaves it that is killed: the ticks are in the journal alone.
@@ -192,7 +219,10 @@ fn another_databases_journal_is_set_aside_and_collecting_goes_on() {
         let (inlet, _) = open(&place.db()).await;
         let notes = inlet.health().0.notes;
         assert_eq!(notes.len(), 1, "{notes:?}");
-        assert!(notes[0].contains("-ticks belongs to another database"), "{notes:?}");
+        assert!(
+            notes[0].contains("-ticks belongs to another database"),
+            "{notes:?}"
+        );
         let aside = notes[0].rsplit(' ').next().unwrap();
         assert!(fs::read(aside).unwrap() == foreign, "it is as it was");
         inlet.close().await;
@@ -213,8 +243,14 @@ fn a_torn_last_record_is_said_and_the_rest_is_there() {
     block_on(async {
         let (inlet, _) = open(&place.db()).await;
         let notes = inlet.health().0.notes;
-        assert!(notes[0].contains("the journal is damaged at byte "), "{notes:?}");
-        assert!(notes[1].contains("a copy of the damaged journal is "), "{notes:?}");
+        assert!(
+            notes[0].contains("the journal is damaged at byte "),
+            "{notes:?}"
+        );
+        assert!(
+            notes[1].contains("a copy of the damaged journal is "),
+            "{notes:?}"
+        );
         inlet.close().await;
         keep(&place.db(), &ticks[60..]).await;
         check_all_kept(&place.db(), &[&ticks[..59], &ticks[60..]].concat()).await;
@@ -230,9 +266,14 @@ fn a_full_queue_loses_ticks_and_says_so_but_no_device() {
         let (mut inlet, store) = open(&place.db()).await;
         let hold = sqlx::sqlite::SqliteConnectOptions::new().filename(place.db());
         let mut hold = sqlx::ConnectOptions::connect(&hold).await.unwrap();
-        sqlx::query("BEGIN IMMEDIATE").execute(&mut hold).await.unwrap();
+        sqlx::query("BEGIN IMMEDIATE")
+            .execute(&mut hold)
+            .await
+            .unwrap();
         for (number, tick) in (0..).zip(&ticks) {
-            inlet.append_tick(&tick.interval(if number < 15_000 { &one } else { &two })).await;
+            inlet
+                .append_tick(&tick.interval(if number < 15_000 { &one } else { &two }))
+                .await;
         }
         let (_, lost) = inlet.health();
         assert!(lost > 1_000, "{lost}");
@@ -241,12 +282,18 @@ fn a_full_queue_loses_ticks_and_says_so_but_no_device() {
         while inlet.health().0.written < 10_000 {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
-        let last = Tick { at: ticks[ticks.len() - 1].at + SignedDuration::from_secs(1), ..ticks[0] };
+        let last = Tick {
+            at: ticks[ticks.len() - 1].at + SignedDuration::from_secs(1),
+            ..ticks[0]
+        };
         inlet.append_tick(&last.interval(&two)).await;
         inlet.close().await;
         drop(store);
         let (inlet, store) = open(&place.db()).await;
-        assert!(store.knows(&Subject::Device("sdb".into())), "its row was lost with the ticks");
+        assert!(
+            store.knows(&Subject::Device("sdb".into())),
+            "its row was lost with the ticks"
+        );
         inlet.close().await;
     });
     let there = block_on(kept(&place.db())).ticks.len() as i64;
@@ -259,7 +306,10 @@ fn a_full_queue_loses_ticks_and_says_so_but_no_device() {
 fn a_clock_that_was_years_ahead_makes_no_device_forgotten() {
     let place = Place::new();
     let ticks = course(BEGIN, SignedDuration::from_secs(1), 100);
-    let ahead = |hours| Tick { at: BEGIN + SignedDuration::from_hours(hours), ..ticks[0] };
+    let ahead = |hours| Tick {
+        at: BEGIN + SignedDuration::from_hours(hours),
+        ..ticks[0]
+    };
     block_on(async {
         keep(&place.db(), &ticks).await;
         for (disk, tick) in [("sdb", ahead(80_000)), ("sdc", ahead(80_001))] {

@@ -41,7 +41,10 @@ fn folder() -> (TempDir, String) {
     };
     let token = write("token", "0123456789abcdef0123456789abcdef\n", 0o600);
     write("journalctl", "#!/bin/sh\necho a line of the log\n", 0o700);
-    let config = format!("{RECEIVERS}[changes]\ntoken_file = \"{}\"\n", token.display());
+    let config = format!(
+        "{RECEIVERS}[changes]\ntoken_file = \"{}\"\n",
+        token.display()
+    );
     write("cowbell.toml", &config, 0o600);
     (folder, config)
 }
@@ -50,7 +53,10 @@ fn folder() -> (TempDir, String) {
 fn bundle(folder: &Path, machine: &Machine, port: u16) -> Command {
     let mut command = cowbell();
     command.args(["support-bundle", "--for", "1s", "--interval", "100ms"]);
-    command.args(["--listen", &format!("127.0.0.1:{port}")]).arg("--root").arg(machine.root());
+    command
+        .args(["--listen", &format!("127.0.0.1:{port}")])
+        .arg("--root")
+        .arg(machine.root());
     command.arg("--config").arg(folder.join("cowbell.toml"));
     command.current_dir(folder).env("PATH", folder);
     command
@@ -59,30 +65,57 @@ fn bundle(folder: &Path, machine: &Machine, port: u16) -> Command {
 /// The members of a bundle by name; the recording is decompressed.
 fn members(bundle: &Path) -> BTreeMap<String, String> {
     let unpacked = tempfile::tempdir().unwrap();
-    let done = Command::new("tar").arg("-xzf").arg(bundle).arg("-C").arg(unpacked.path()).status().unwrap();
+    let done = Command::new("tar")
+        .arg("-xzf")
+        .arg(bundle)
+        .arg("-C")
+        .arg(unpacked.path())
+        .status()
+        .unwrap();
     assert!(done.success());
-    let folder = fs::read_dir(unpacked.path()).unwrap().next().unwrap().unwrap().path();
-    let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let folder = fs::read_dir(unpacked.path())
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let files = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let text = |path: PathBuf| {
         let bytes = fs::read(&path).unwrap();
         let mut text = String::new();
         if path.extension().unwrap() == "cowbell" {
-            flate2::read::MultiGzDecoder::new(&*bytes).read_to_string(&mut text).unwrap();
+            flate2::read::MultiGzDecoder::new(&*bytes)
+                .read_to_string(&mut text)
+                .unwrap();
         } else {
             text = String::from_utf8(bytes).unwrap();
         }
-        (path.file_name().unwrap().to_str().unwrap().to_string(), text)
+        (
+            path.file_name().unwrap().to_str().unwrap().to_string(),
+            text,
+        )
     };
     let members: BTreeMap<_, _> = files.map(text).collect();
-    assert_eq!(members.keys().collect::<Vec<_>>(), MEMBERS.iter().collect::<Vec<_>>());
+    assert_eq!(
+        members.keys().collect::<Vec<_>>(),
+        MEMBERS.iter().collect::<Vec<_>>()
+    );
     for (name, text) in &members {
-        assert!(!SECRETS.iter().any(|secret| text.contains(secret)), "a secret is in {name}: {text}");
+        assert!(
+            !SECRETS.iter().any(|secret| text.contains(secret)),
+            "a secret is in {name}: {text}"
+        );
     }
     members
 }
 
 fn assert_written(found: &Said) {
-    assert!(found.code == Some(0) && found.out.ends_with("look at it before you send it\n"), "{found:?}");
+    assert!(
+        found.code == Some(0) && found.out.ends_with("look at it before you send it\n"),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -90,12 +123,21 @@ fn a_bundle_has_every_part_and_no_secret() {
     let (folder, config) = folder();
     let machine = Machine::new();
     let daemon = Start::watching(&machine).config(&config).start();
-    wait_for("a stored tick", || (!kept_ticks(&daemon.db).is_empty()).then_some(()));
-    let written =
-        said(bundle(folder.path(), &machine, daemon.port).arg("b.tar.gz").arg("--db").arg(&daemon.db));
+    wait_for("a stored tick", || {
+        (!kept_ticks(&daemon.db).is_empty()).then_some(())
+    });
+    let written = said(
+        bundle(folder.path(), &machine, daemon.port)
+            .arg("b.tar.gz")
+            .arg("--db")
+            .arg(&daemon.db),
+    );
     assert_written(&written);
     let file = folder.path().join("b.tar.gz");
-    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
     let members = members(&file);
     for (name, part) in [
         ("check.txt", "/proc/diskstats shows"),
@@ -107,9 +149,16 @@ fn a_bundle_has_every_part_and_no_secret() {
         ("status.txt", "COWBELL "),
         ("status.json", "\"ticks\":"),
         ("ticks.csv", ",device,sda,"),
-        ("version.txt", concat!("cowbell ", env!("CARGO_PKG_VERSION"))),
+        (
+            "version.txt",
+            concat!("cowbell ", env!("CARGO_PKG_VERSION")),
+        ),
     ] {
-        assert!(members[name].contains(part), "expected {part:?} in {name}: {}", members[name]);
+        assert!(
+            members[name].contains(part),
+            "expected {part:?} in {name}: {}",
+            members[name]
+        );
     }
     assert!(members["recording.cowbell"].lines().count() > 3);
 }
@@ -118,11 +167,33 @@ fn a_bundle_has_every_part_and_no_secret() {
 fn the_recording_of_a_bundle_can_be_played() {
     let (folder, _) = folder();
     let machine = Machine::new();
-    assert_written(&said(bundle(folder.path(), &machine, free_port()).arg("b.tar.gz")));
-    let unpack = ["-xzf", "b.tar.gz", "--strip-components=1", "--wildcards", "*/recording.cowbell"];
-    assert!(Command::new("tar").args(unpack).current_dir(folder.path()).status().unwrap().success());
+    assert_written(&said(
+        bundle(folder.path(), &machine, free_port()).arg("b.tar.gz"),
+    ));
+    let unpack = [
+        "-xzf",
+        "b.tar.gz",
+        "--strip-components=1",
+        "--wildcards",
+        "*/recording.cowbell",
+    ];
+    assert!(
+        Command::new("tar")
+            .args(unpack)
+            .current_dir(folder.path())
+            .status()
+            .unwrap()
+            .success()
+    );
     let file = folder.path().join("recording.cowbell");
-    let played = Start::with(&["serve", "--replay", file.to_str().unwrap(), "--speed", "max"]).start();
+    let played = Start::with(&[
+        "serve",
+        "--replay",
+        file.to_str().unwrap(),
+        "--speed",
+        "max",
+    ])
+    .start();
     wait_for("some ticks", || (played.taken() >= 2).then_some(()));
     assert_eq!(played.json("/api/v1/devices")[0]["device"], "sda");
 }
@@ -131,11 +202,18 @@ fn the_recording_of_a_bundle_can_be_played() {
 fn parts_that_fail_are_sentences() {
     let (folder, _) = folder();
     fs::remove_file(folder.path().join("journalctl")).unwrap();
-    fs::write(folder.path().join("cowbell.toml"), "[[notify]]\nurl = \"https://hooks.example/hunter2\n")
-        .unwrap();
+    fs::write(
+        folder.path().join("cowbell.toml"),
+        "[[notify]]\nurl = \"https://hooks.example/hunter2\n",
+    )
+    .unwrap();
     let db = folder.path().join("none.db");
-    let written =
-        said(bundle(folder.path(), &Machine::new(), free_port()).arg("b.tar.gz").arg("--db").arg(&db));
+    let written = said(
+        bundle(folder.path(), &Machine::new(), free_port())
+            .arg("b.tar.gz")
+            .arg("--db")
+            .arg(&db),
+    );
     assert_written(&written);
     let members = members(&folder.path().join("b.tar.gz"));
     for (name, part) in [
@@ -146,7 +224,11 @@ fn parts_that_fail_are_sentences() {
         ("status.json", "no daemon answers"),
         ("ticks.csv", "none.db"),
     ] {
-        assert!(members[name].contains(part), "expected {part:?} in {name}: {}", members[name]);
+        assert!(
+            members[name].contains(part),
+            "expected {part:?} in {name}: {}",
+            members[name]
+        );
     }
 }
 
@@ -155,16 +237,34 @@ fn an_existing_file_is_not_overwritten() {
     let (folder, _) = folder();
     fs::write(folder.path().join("b.tar.gz"), "mine").unwrap();
     let refused = said(bundle(folder.path(), &Machine::new(), free_port()).arg("b.tar.gz"));
-    assert!(refused.code == Some(1) && refused.err.contains("exists and is not overwritten"), "{refused:?}");
-    assert_eq!(fs::read_to_string(folder.path().join("b.tar.gz")).unwrap(), "mine");
+    assert!(
+        refused.code == Some(1) && refused.err.contains("exists and is not overwritten"),
+        "{refused:?}"
+    );
+    assert_eq!(
+        fs::read_to_string(folder.path().join("b.tar.gz")).unwrap(),
+        "mine"
+    );
 }
 
 #[test]
 fn a_bundle_without_a_name_is_named_after_host_and_time() {
     let (folder, _) = folder();
-    assert_written(&said(&mut bundle(folder.path(), &Machine::new(), free_port())));
-    let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
-    let names: Vec<String> = names.map(|name| name.to_str().unwrap().to_string()).collect();
+    assert_written(&said(&mut bundle(
+        folder.path(),
+        &Machine::new(),
+        free_port(),
+    )));
+    let names = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let names: Vec<String> = names
+        .map(|name| name.to_str().unwrap().to_string())
+        .collect();
     let is_named = |name: &String| name.starts_with("cowbell-") && name.ends_with(".tar.gz");
-    assert_eq!(names.iter().filter(|name| is_named(name)).count(), 1, "{names:?}");
+    assert_eq!(
+        names.iter().filter(|name| is_named(name)).count(),
+        1,
+        "{names:?}"
+    );
 }

@@ -18,7 +18,8 @@ pub const BEGIN: Timestamp = Timestamp::constant(1_772_330_400, 0);
 const VG: &str = "ItZNPisw1YqMR0M1uiKz8lnAXbZGUKiO";
 const DATA: &str = "Awjex8GFrOcwLcVpnJPutSGr7JdKI9hT";
 /// The device-mapper's UUID of `vg0/data`.
-pub const DATA_DM_UUID: &str = "LVM-ItZNPisw1YqMR0M1uiKz8lnAXbZGUKiOAwjex8GFrOcwLcVpnJPutSGr7JdKI9hT";
+pub const DATA_DM_UUID: &str =
+    "LVM-ItZNPisw1YqMR0M1uiKz8lnAXbZGUKiOAwjex8GFrOcwLcVpnJPutSGr7JdKI9hT";
 const SNAPSHOT: &str = "YSAcT6J7pWWXJAvygnkLAzEHyRzaUS5D";
 /// As `lvs` writes the snapshot's UUID.
 pub const SNAPSHOT_UUID: &str = "YSAcT6-J7pW-WXJA-vygn-kLAz-EHyR-zaUS5D";
@@ -45,7 +46,12 @@ pub struct Tape {
 
 impl Tape {
     pub fn new(interval: Duration) -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), readings: Vec::new(), interval, names: String::new() }
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            readings: Vec::new(),
+            interval,
+            names: String::new(),
+        }
     }
 
     /// A tick on a host whose snapshot goes through these states, one per tick.
@@ -116,8 +122,11 @@ impl Tape {
 
     /// Writes the file.
     pub fn saved(self) -> Self {
-        let header =
-            Header { host: "lab".into(), started_at: BEGIN, ..Header::of_this_machine(self.interval) };
+        let header = Header {
+            host: "lab".into(),
+            started_at: BEGIN,
+            ..Header::of_this_machine(self.interval)
+        };
         let file = std::fs::File::create(self.path()).unwrap();
         let mut recorder = Recorder::new(file, &header).unwrap();
         for reading in &self.readings {
@@ -137,7 +146,11 @@ impl Tape {
 }
 
 fn said(part: Part, text: impl Into<String>) -> PartReading {
-    PartReading { part, result: ReadResult::Text(text.into()), took_us: 10 }
+    PartReading {
+        part,
+        result: ReadResult::Text(text.into()),
+        took_us: 10,
+    }
 }
 
 /// Makes a part of the reading fail.
@@ -179,7 +192,12 @@ fn device_mapper(snapshot: Snapshot) -> String {
     };
     add(0, "data", DATA, "snapshot-origin ");
     add(1, "data-real", &format!("{DATA}-real"), "linear ");
-    add(2, "data_snapshot-cow", &format!("{SNAPSHOT}-cow"), "linear ");
+    add(
+        2,
+        "data_snapshot-cow",
+        &format!("{SNAPSHOT}-cow"),
+        "linear ",
+    );
     add(3, "data_snapshot", SNAPSHOT, &status);
     text
 }
@@ -197,7 +215,13 @@ fn names(snapshot: Snapshot) -> String {
     } else {
         add(0, "data", DATA, 614_400, "dm-1");
         add(1, "data-real", &format!("{DATA}-real"), 614_400, "sda");
-        add(2, "data_snapshot-cow", &format!("{SNAPSHOT}-cow"), COW_SECTORS, "sda");
+        add(
+            2,
+            "data_snapshot-cow",
+            &format!("{SNAPSHOT}-cow"),
+            COW_SECTORS,
+            "sda",
+        );
         add(3, "data_snapshot", SNAPSHOT, 614_400, "dm-1 dm-2");
     }
     text
@@ -210,7 +234,11 @@ fn report(snapshot: Snapshot, created: Timestamp) -> String {
         r#",{{"lv_name":"data_snapshot","lv_uuid":"{SNAPSHOT_UUID}","lv_attr":"swi-a-s---","lv_size":"66560000","origin":"data","pool_lv":"","lv_time":"{}"}}"#,
         created.as_second()
     );
-    let volume = if snapshot == Snapshot::Absent { "" } else { &volume };
+    let volume = if snapshot == Snapshot::Absent {
+        ""
+    } else {
+        &volume
+    };
     format!(
         r#"{{"report":[{{"vg":[{{"vg_name":"vg0","vg_uuid":"ItZNPi-sw1Y-qMR0-M1ui-Kz8l-nAXb-ZGUKiO","vg_size":"2139095040","vg_free":"1073741824","vg_extent_size":"4194304","vg_missing_pv_count":"0"}}],"pv":[{{"pv_name":"/dev/sda","pv_major":"8","pv_minor":"0","pv_size":"2139095040","pv_free":"1073741824"}}],"lv":[{data}{volume}],"seg":[]}}]}}"#
     )

@@ -28,12 +28,23 @@ impl Tick {
     pub fn of_minute(number: u64) -> Self {
         let elapsed = SignedDuration::from_mins(1);
         let sectors = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        Self { at: BEGIN + elapsed * i32::try_from(number).unwrap(), elapsed, sectors }
+        Self {
+            at: BEGIN + elapsed * i32::try_from(number).unwrap(),
+            elapsed,
+            sectors,
+        }
     }
 
     pub fn interval(self, topology: &Arc<Topology>) -> Interval {
-        let work = Work { reads: 1, sectors_read: Sectors(self.sectors), ..Work::default() };
-        let idle = DeviceInterval { work: Some(Work::default()), counters: None };
+        let work = Work {
+            reads: 1,
+            sectors_read: Sectors(self.sectors),
+            ..Work::default()
+        };
+        let idle = DeviceInterval {
+            work: Some(Work::default()),
+            counters: None,
+        };
         let mut devices = vec![idle; topology.devices.len()];
         devices[0].work = Some(work);
         Interval {
@@ -76,11 +87,22 @@ pub fn disks(names: &[&str]) -> Arc<Topology> {
         read_ahead_kib: None,
         counts: true,
     });
-    Topology { devices: devices.collect(), groups: Vec::new(), volumes: Vec::new() }.into()
+    Topology {
+        devices: devices.collect(),
+        groups: Vec::new(),
+        volumes: Vec::new(),
+    }
+    .into()
 }
 
 pub async fn open(db: &Path) -> (StoreWriter, StoreReader) {
-    cowbell::store::open(db, TickOrigin::ThisMachine, cowbell::config::Store::default()).await.unwrap()
+    cowbell::store::open(
+        db,
+        TickOrigin::ThisMachine,
+        cowbell::config::Store::default(),
+    )
+    .await
+    .unwrap()
 }
 
 /// Keeps the ticks in one life of the program, which ends as it should.
@@ -100,15 +122,34 @@ pub async fn keep(db: &Path, ticks: &[Tick]) -> StoreReader {
 }
 
 /// Bytes that the disk read per second, in at most so many points.
-pub async fn read_bytes(store: &StoreReader, from: Timestamp, to: Timestamp, points: usize) -> Vec<Point> {
+pub async fn read_bytes(
+    store: &StoreReader,
+    from: Timestamp,
+    to: Timestamp,
+    points: usize,
+) -> Vec<Point> {
     let quantity = Quantity::Device(DeviceQuantity::ReadBytes);
-    let wanted = SeriesKey { subject: Subject::Device("sda".into()), quantity };
-    let series = store.series(&[wanted], Range { from, to }, points).await.unwrap();
-    series.into_iter().next().unwrap().expect("sda is known").points
+    let wanted = SeriesKey {
+        subject: Subject::Device("sda".into()),
+        quantity,
+    };
+    let series = store
+        .series(&[wanted], Range { from, to }, points)
+        .await
+        .unwrap();
+    series
+        .into_iter()
+        .next()
+        .unwrap()
+        .expect("sda is known")
+        .points
 }
 
 /// Each tick's instant and the sectors that were read, where a point is of one tick of that length.
 pub fn sectors(points: &[Point], elapsed: SignedDuration) -> Vec<(Timestamp, u64)> {
     let of = |bytes_per_s: f64| (bytes_per_s * elapsed.as_secs_f64() / 512.0).round() as u64;
-    points.iter().map(|point| (point.t, of(point.avg.expect("it is known")))).collect()
+    points
+        .iter()
+        .map(|point| (point.t, of(point.avg.expect("it is known"))))
+        .collect()
 }

@@ -20,7 +20,15 @@ fn refused() -> (Daemon, String) {
             (Part::Sysfs, ReadResult::Text(model.host.names())),
             (Part::Dm, ReadResult::Error(ROOT_NEEDED.into())),
         ];
-        tape.add(texts.map(|(part, result)| PartReading { part, result, took_us: 10 }).into());
+        tape.add(
+            texts
+                .map(|(part, result)| PartReading {
+                    part,
+                    result,
+                    took_us: 10,
+                })
+                .into(),
+        );
     };
     look(&model);
     let snapshot = model.create(8);
@@ -36,14 +44,30 @@ fn refused() -> (Daemon, String) {
 fn without_root_throughput_is_shown_and_usage_is_unknown() {
     let (daemon, snapshot) = refused();
     let volumes = daemon.json("/api/v1/volumes");
-    let volume = volumes.as_array().unwrap().iter().find(|volume| volume["lv"] == *snapshot).unwrap();
+    let volume = volumes
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|volume| volume["lv"] == *snapshot)
+        .unwrap();
     assert_eq!(volume["state"], "unknown", "{volume}");
     for key in ["fill_percent", "used_bytes", "metadata_percent"] {
         assert_eq!(volume[key], Value::Null, "{key}: {volume}");
     }
     let devices = daemon.json("/api/v1/devices");
-    let written = |device: &&Value| device["written_bytes_per_s"].as_f64().is_some_and(|rate| rate > 0.0);
-    assert!(devices.as_array().unwrap().iter().any(|device| written(&device)), "{devices}");
+    let written = |device: &&Value| {
+        device["written_bytes_per_s"]
+            .as_f64()
+            .is_some_and(|rate| rate > 0.0)
+    };
+    assert!(
+        devices
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|device| written(&device)),
+        "{devices}"
+    );
 }
 
 #[test]
@@ -56,8 +80,21 @@ fn pages_status_and_api_say_that_root_is_needed() {
         assert!(text.contains(ROOT_NEEDED), "{page}: {text}");
     }
     let status = daemon.json("/api/v1/status");
-    assert!(status["notes"].as_array().unwrap().contains(&ROOT_NEEDED.into()), "{status}");
-    let printed = said(cowbell().args(["status", "--listen", &format!("127.0.0.1:{}", daemon.port)]));
+    assert!(
+        status["notes"]
+            .as_array()
+            .unwrap()
+            .contains(&ROOT_NEEDED.into()),
+        "{status}"
+    );
+    let printed =
+        said(cowbell().args(["status", "--listen", &format!("127.0.0.1:{}", daemon.port)]));
     assert_eq!(printed.code, Some(3), "{printed:?}");
-    assert!(printed.out.starts_with(&format!("COWBELL UNKNOWN - {ROOT_NEEDED}")), "{}", printed.out);
+    assert!(
+        printed
+            .out
+            .starts_with(&format!("COWBELL UNKNOWN - {ROOT_NEEDED}")),
+        "{}",
+        printed.out
+    );
 }

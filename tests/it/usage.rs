@@ -27,15 +27,25 @@ fn what_a_snapshot_holds_is_known_while_it_is_mounted() {
             (Part::Dm, host.device_mapper()),
         ];
         let more = more.iter().map(|(part, text)| (*part, text.to_string()));
-        let texts = texts.into_iter().chain(more).map(|(part, text)| (part, ReadResult::Text(text)));
+        let texts = texts
+            .into_iter()
+            .chain(more)
+            .map(|(part, text)| (part, ReadResult::Text(text)));
         let interval = observer.observe(&reading(seconds, texts.collect()));
         let of = |lv| interval.used_bytes_on(volume(&interval, lv).0);
         assert_eq!(of("data"), None, "its origin's file system is another");
-        (of("snap"), complaint(&observer, Part::Usage).map(String::from))
+        (
+            of("snap"),
+            complaint(&observer, Part::Usage).map(String::from),
+        )
     };
     let known = Some(600 * 4096);
     assert_eq!(held(0.0, &[(Part::Usage, "")]), (None, None));
-    assert_eq!(held(1.0, &[(Part::Mounts, MOUNTS)]), (None, None), "it is not zero until it is told");
+    assert_eq!(
+        held(1.0, &[(Part::Mounts, MOUNTS)]),
+        (None, None),
+        "it is not zero until it is told"
+    );
     assert_eq!(held(2.0, &[(Part::Usage, USAGE)]), (known, None));
     assert_eq!(held(3.0, &[]), (known, None), "it is told rarely");
     assert_eq!(held(4.0, &[(Part::Mounts, "")]), (None, None));
@@ -47,13 +57,23 @@ fn what_a_snapshot_holds_is_known_while_it_is_mounted() {
     let refused = "253:3\t/mnt/my\\040snap\tPermission denied (os error 13)\n";
     let (bytes, complaint) = held(6.0, &[(Part::Usage, refused)]);
     assert_eq!(bytes, None);
-    assert!(complaint.unwrap().contains("on /mnt/my snap (device 253:3) is unknown: Permission denied"));
+    assert!(
+        complaint
+            .unwrap()
+            .contains("on /mnt/my snap (device 253:3) is unknown: Permission denied")
+    );
 }
 
 #[test]
 fn a_thin_snapshot_overflows_with_its_pool_and_a_thick_one_by_itself() {
     let mut host = host();
-    let pool = host.add("pool", "tpool", &["sda"], 131_072, "thin-pool 1 112/1024 162/1024 - rw - -");
+    let pool = host.add(
+        "pool",
+        "tpool",
+        &["sda"],
+        131_072,
+        "thin-pool 1 112/1024 162/1024 - rw - -",
+    );
     host.layer("pool", "tpool").table = Some("253:1 253:2 128 0 0".into());
     host.add("thin_snap", "", &[&pool], 65_536, "thin 2048 65535");
     let mut thin_snap = row("thin_snap", "Vwi-a-tz-k");
@@ -64,12 +84,20 @@ fn a_thin_snapshot_overflows_with_its_pool_and_a_thick_one_by_itself() {
         (Part::Dm, host.device_mapper()),
         (Part::Lvm, report(&[thin_snap])),
     ];
-    let texts = texts.into_iter().map(|(part, text)| (part, ReadResult::Text(text)));
+    let texts = texts
+        .into_iter()
+        .map(|(part, text)| (part, ReadResult::Text(text)));
     let interval = Observer::default().observe(&reading(0.0, texts.collect()));
     let of = |lv| {
         let (full, state) = overflows(&interval, volume(&interval, lv).0).unwrap();
         (full.lv.clone(), full.kind, state.fill.unwrap().used_bytes())
     };
-    assert_eq!(of("thin_snap"), ("pool".into(), VolumeKind::ThinPool, 162 * 64 * 1024));
-    assert_eq!(of("snap"), ("snap".into(), VolumeKind::Snapshot, 13_000 * 512));
+    assert_eq!(
+        of("thin_snap"),
+        ("pool".into(), VolumeKind::ThinPool, 162 * 64 * 1024)
+    );
+    assert_eq!(
+        of("snap"),
+        ("snap".into(), VolumeKind::Snapshot, 13_000 * 512)
+    );
 }

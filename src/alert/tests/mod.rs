@@ -38,8 +38,14 @@ struct Machine {
 
 impl Machine {
     fn new(kind: VolumeKind, config: &str) -> Self {
-        let settings = parse(std::path::Path::new("c.toml"), config).unwrap().alerts;
-        let lv = if kind == VolumeKind::ThinPool { "pool" } else { "snap" };
+        let settings = parse(std::path::Path::new("c.toml"), config)
+            .unwrap()
+            .alerts;
+        let lv = if kind == VolumeKind::ThinPool {
+            "pool"
+        } else {
+            "snap"
+        };
         let volume = Volume {
             vg: "vg0".into(),
             lv: lv.into(),
@@ -75,16 +81,26 @@ impl Machine {
 
     /// The free space of its group, in MiB.
     fn has_free(&mut self, mib: u64) {
-        let group =
-            Group { name: "vg0".into(), free: Some(mib * MIB), extent: Some(4 * MIB), ..Group::default() };
+        let group = Group {
+            name: "vg0".into(),
+            free: Some(mib * MIB),
+            extent: Some(4 * MIB),
+            ..Group::default()
+        };
         let volumes = vec![self.volume.clone()];
-        self.topology = Arc::new(Topology { groups: vec![group], volumes, ..Topology::default() });
+        self.topology = Arc::new(Topology {
+            groups: vec![group],
+            volumes,
+            ..Topology::default()
+        });
     }
 
     fn interval(&self, states: Vec<VolumeState>) -> Interval {
         Interval {
             at: BEGIN + SignedDuration::from_secs(self.seconds),
-            elapsed_us: self.last_s.map_or(0, |last_s| (self.seconds - last_s).unsigned_abs() * 1_000_000),
+            elapsed_us: self.last_s.map_or(0, |last_s| {
+                (self.seconds - last_s).unsigned_abs() * 1_000_000
+            }),
             topology: Arc::clone(&self.topology),
             devices: Vec::new(),
             volumes: states,
@@ -124,7 +140,11 @@ impl Machine {
                 Some(_) => format!("{at} ~{rule}"),
                 None => format!("{at} +{rule} {}", alert.severity.text()),
             });
-            assert!(alert.sentence.ends_with('.') && !alert.sentence.contains("  "), "{}", alert.sentence);
+            assert!(
+                alert.sentence.ends_with('.') && !alert.sentence.contains("  "),
+                "{}",
+                alert.sentence
+            );
         }
     }
 
@@ -141,7 +161,11 @@ impl Machine {
     }
 
     fn sentence(&self, rule: Rule) -> &str {
-        self.rules.open().iter().find(|alert| alert.rule == rule).map_or("", |alert| &alert.sentence)
+        self.rules
+            .open()
+            .iter()
+            .find(|alert| alert.rule == rule)
+            .map_or("", |alert| &alert.sentence)
     }
 
     fn has(&self, expected: &[&str]) {
@@ -150,11 +174,23 @@ impl Machine {
 }
 
 fn only(state: State) -> VolumeState {
-    VolumeState { fill: None, metadata: None, sync: None, state }
+    VolumeState {
+        fill: None,
+        metadata: None,
+        sync: None,
+        state,
+    }
 }
 
 fn filled(mib: u64) -> VolumeState {
-    VolumeState { fill: Some(Fill { used: mib, total: SIZE, unit: MIB }), ..only(State::Ok) }
+    VolumeState {
+        fill: Some(Fill {
+            used: mib,
+            total: SIZE,
+            unit: MIB,
+        }),
+        ..only(State::Ok)
+    }
 }
 
 /// The forecast of a backup that has run for 60 s, with so many MiB to read at 10 MiB/s, on a volume with `free` MiB, which
@@ -164,25 +200,54 @@ fn backup(left: u64, free: u64, speed: f64) -> Outlook {
     for second in 0..60 {
         let read = f64::from(second) * 10.0 * MIB as f64;
         let used = Some(f64::from(second) * speed * MIB as f64);
-        curve.push(Point { at_s: f64::from(second), read, used });
+        curve.push(Point {
+            at_s: f64::from(second),
+            read,
+            used,
+        });
     }
-    let left = RemainingReads::of(Some(590 * MIB), Some((590 + left) * MIB), &PastRuns::default());
-    let volume = Volume { vg: "vg0".into(), lv: "snap".into(), ..Volume::default() };
-    let group = Group { free: Some(100_000 * MIB), extent: Some(4 * MIB), ..Group::default() };
+    let left = RemainingReads::of(
+        Some(590 * MIB),
+        Some((590 + left) * MIB),
+        &PastRuns::default(),
+    );
+    let volume = Volume {
+        vg: "vg0".into(),
+        lv: "snap".into(),
+        ..Volume::default()
+    };
+    let group = Group {
+        free: Some(100_000 * MIB),
+        extent: Some(4 * MIB),
+        ..Group::default()
+    };
     let volume = Extensible::new(&volume, Some(&group), "-L");
-    let room = Room { is_pool: false, free_bytes: free * MIB, most_bytes: None, volume };
+    let room = Room {
+        is_pool: false,
+        free_bytes: free * MIB,
+        most_bytes: None,
+        volume,
+    };
     outlook(left, Some(room), &curve, &PastRuns::default())
 }
 
 #[test]
 fn a_fill_is_raised_escalated_and_cleared() {
     let mut machine = Machine::snapshot();
-    machine.rules.settings =
-        parse(std::path::Path::new("c"), "[alerts]\ntime_until_full = \"off\"").unwrap().alerts;
+    machine.rules.settings = parse(
+        std::path::Path::new("c"),
+        "[alerts]\ntime_until_full = \"off\"",
+    )
+    .unwrap()
+    .alerts;
     for mib in [6_999, 7_000, 8_499, 8_500, 7_999, 6_500, 6_499] {
         machine.tick(Some(filled(mib)));
     }
-    machine.has(&["1 +snapshot_fill warning", "3 +snapshot_fill critical", "6 -snapshot_fill"]);
+    machine.has(&[
+        "1 +snapshot_fill warning",
+        "3 +snapshot_fill critical",
+        "6 -snapshot_fill",
+    ]);
 }
 
 #[test]
@@ -196,24 +261,36 @@ fn a_warning_waits_and_a_critical_alert_does_not() {
     machine.fills(7_500, 7_500, 1);
     machine.fills(6_000, 6_000, 4);
     machine.fills(9_000, 9_000, 1);
-    machine.has(&["11 +pool_data warning", "18 -pool_data", "19 +pool_data critical"]);
+    machine.has(&[
+        "11 +pool_data warning",
+        "18 -pool_data",
+        "19 +pool_data critical",
+    ]);
 }
 
 #[test]
 fn a_steady_growth_is_foreseen() {
     // 2 MiB a second. After 400 s, the 1,600 s that are left are four times what was seen.
     let mut machine = Machine::pool();
-    machine.rules.settings =
-        parse(std::path::Path::new("c"), "[alerts]\npool_data = \"off\"").unwrap().alerts;
+    machine.rules.settings = parse(std::path::Path::new("c"), "[alerts]\npool_data = \"off\"")
+        .unwrap()
+        .alerts;
     machine.fills(6_000, 6_000, 20);
     machine.fills(6_000, 10_000, 2_000);
     let [warning, critical] = [0, 1].map(|index| {
         let (at, what) = machine.events[index].split_once(' ').unwrap();
         (at.parse::<i64>().unwrap() - 19, what.to_string())
     });
-    assert_eq!((&*warning.1, &*critical.1), ("+time_until_full warning", "+time_until_full critical"));
+    assert_eq!(
+        (&*warning.1, &*critical.1),
+        ("+time_until_full warning", "+time_until_full critical")
+    );
     assert!((425..=440).contains(&warning.0), "{:?}", machine.events);
-    assert!((1_395..=1_420).contains(&critical.0), "{:?}", machine.events);
+    assert!(
+        (1_395..=1_420).contains(&critical.0),
+        "{:?}",
+        machine.events
+    );
     // It is full, and nothing grows any more: that is no recovery.
     machine.fills(10_000, 10_000, 1_000);
     assert_eq!(machine.events.len(), 2, "{:?}", machine.events);
@@ -221,7 +298,11 @@ fn a_steady_growth_is_foreseen() {
     assert_eq!((alert.value, alert.peak), (Some(0.0), Some(0.0)));
     machine.tick(Some(filled(5_000)));
     machine.fills(5_000, 5_000, 80);
-    assert!(machine.events[2].ends_with("-time_until_full"), "{:?}", machine.events);
+    assert!(
+        machine.events[2].ends_with("-time_until_full"),
+        "{:?}",
+        machine.events
+    );
 }
 
 #[test]
@@ -243,28 +324,47 @@ fn nothing_is_foreseen_in_the_first_seconds() {
 }
 
 #[test]
-fn a_backup_that_is_too_slow_for_its_snapshot_is_critical_and_one_that_is_fast_enough_is_no_warning() {
+fn a_backup_that_is_too_slow_for_its_snapshot_is_critical_and_one_that_is_fast_enough_is_no_warning()
+ {
     let mut machine = Machine::snapshot();
     machine.backup = Some(backup(600, 2_500, 1.0));
     machine.fills(7_000, 7_500, 60);
     machine.has(&[]);
     machine.backup = Some(backup(60_000, 2_500, 1.0));
     machine.fills(7_500, 7_530, 30);
-    let alerts: Vec<_> = machine.rules.open().iter().map(|alert| (alert.rule, alert.job)).collect();
+    let alerts: Vec<_> = machine
+        .rules
+        .open()
+        .iter()
+        .map(|alert| (alert.rule, alert.job))
+        .collect();
     let job = Some(7);
-    assert_eq!(alerts, [(Rule::SnapshotFill, job), (Rule::FullBeforeDone, job)], "{:?}", machine.events);
+    assert_eq!(
+        alerts,
+        [(Rule::SnapshotFill, job), (Rule::FullBeforeDone, job)],
+        "{:?}",
+        machine.events
+    );
     let sentence = machine.sentence(Rule::SnapshotFill);
     assert!(
-        sentence.starts_with("Snapshot vg0/snap is 75.30 % full (warning from 70 %) and will overflow in 4")
-            && sentence.contains(
-                " min, the backup needs about 100 min more, so it will be lost. Run `lvextend -L +"
-            )
-            && sentence.contains("vg0/snap`, which makes it last about "),
+        sentence.starts_with(
+            "Snapshot vg0/snap is 75.30 % full (warning from 70 %) and will overflow in 4"
+        ) && sentence.contains(
+            " min, the backup needs about 100 min more, so it will be lost. Run `lvextend -L +"
+        ) && sentence.contains("vg0/snap`, which makes it last about "),
         "{sentence}"
     );
     machine.backup = None;
     machine.fills(7_530, 7_540, 10);
-    assert!(machine.events.last().unwrap().ends_with(" ~full_before_done"), "{:?}", machine.events);
+    assert!(
+        machine
+            .events
+            .last()
+            .unwrap()
+            .ends_with(" ~full_before_done"),
+        "{:?}",
+        machine.events
+    );
 }
 
 #[test]
@@ -284,24 +384,58 @@ fn an_overflow_is_no_recovery() {
     machine.fills(9_000, 9_020, 20);
     assert!(!machine.rules.paces().is_empty());
     machine.is(2, State::Invalid);
-    assert!(machine.rules.paces().is_empty(), "what is full fills no more");
-    machine.has(&["0 +snapshot_fill critical", "21 +snapshot_invalid critical", "21 ~snapshot_fill"]);
+    assert!(
+        machine.rules.paces().is_empty(),
+        "what is full fills no more"
+    );
+    machine.has(&[
+        "0 +snapshot_fill critical",
+        "21 +snapshot_invalid critical",
+        "21 ~snapshot_fill",
+    ]);
     let invalid = machine.rules.open()[0].clone();
     machine.topology = Arc::default();
     machine.tick(None);
     assert_eq!(machine.events[3], "23 ~snapshot_invalid");
-    assert!(sentence::gone(&invalid).contains("A backup that was reading it is lost all the same."));
+    assert!(
+        sentence::gone(&invalid).contains("A backup that was reading it is lost all the same.")
+    );
 }
 
 #[test]
 fn states_are_critical_at_once() {
     for (kind, state, rule, is_over) in [
-        (VolumeKind::ThinPool, State::OutOfData, "pool_state", State::Ok),
-        (VolumeKind::ThinPool, State::ReadOnly, "pool_state", State::Ok),
-        (VolumeKind::ThinPool, State::NeedsCheck, "pool_state", State::Ok),
+        (
+            VolumeKind::ThinPool,
+            State::OutOfData,
+            "pool_state",
+            State::Ok,
+        ),
+        (
+            VolumeKind::ThinPool,
+            State::ReadOnly,
+            "pool_state",
+            State::Ok,
+        ),
+        (
+            VolumeKind::ThinPool,
+            State::NeedsCheck,
+            "pool_state",
+            State::Ok,
+        ),
         (VolumeKind::ThinPool, State::Failed, "pool_state", State::Ok),
-        (VolumeKind::VdoPool, State::ReadOnly, "pool_state", State::Ok),
-        (VolumeKind::Linear, State::MergeFailed, "merge_failed", State::Merging),
+        (
+            VolumeKind::VdoPool,
+            State::ReadOnly,
+            "pool_state",
+            State::Ok,
+        ),
+        (
+            VolumeKind::Linear,
+            State::MergeFailed,
+            "merge_failed",
+            State::Merging,
+        ),
     ] {
         let mut machine = Machine::new(kind, "");
         machine.is(2, State::Ok);
@@ -332,11 +466,18 @@ fn states_are_critical_at_once() {
 #[test]
 fn a_pool_that_lvm_cannot_extend_is_a_warning_and_critical_once_it_has_to() {
     let mut machine = Machine::pool();
-    let mut policies = Policies { monitoring: true, dmeventd: true, ..Policies::default() };
+    let mut policies = Policies {
+        monitoring: true,
+        dmeventd: true,
+        ..Policies::default()
+    };
     (policies.pool.threshold, policies.pool.percent) = (80, 20);
     machine.has_free(1_999);
     machine.fills(5_000, 5_000, 1);
-    machine.policies = Some(Policies { dmeventd: false, ..policies });
+    machine.policies = Some(Policies {
+        dmeventd: false,
+        ..policies
+    });
     machine.fills(5_000, 5_000, 1);
     machine.has(&[]);
     machine.policies = Some(policies);
@@ -345,10 +486,18 @@ fn a_pool_that_lvm_cannot_extend_is_a_warning_and_critical_once_it_has_to() {
     let sentence = machine.sentence(Rule::AutoextendBlocked).to_string();
     machine.has_free(2_000);
     machine.tick(Some(filled(8_000)));
-    let events: Vec<_> = machine.events.iter().filter(|event| event.contains("autoextend")).collect();
+    let events: Vec<_> = machine
+        .events
+        .iter()
+        .filter(|event| event.contains("autoextend"))
+        .collect();
     assert_eq!(
         events,
-        ["2 +autoextend_blocked warning", "3 +autoextend_blocked critical", "4 -autoextend_blocked"]
+        [
+            "2 +autoextend_blocked warning",
+            "3 +autoextend_blocked critical",
+            "4 -autoextend_blocked"
+        ]
     );
     assert_eq!(
         sentence,
@@ -381,7 +530,10 @@ fn a_clock_that_is_set_forward_makes_nothing_old() {
 
 /// A machine whose snapshot has this job.
 fn with_job(change: impl FnOnce(&mut Job)) -> Machine {
-    let mut machine = Machine::new(VolumeKind::Snapshot, "[alerts]\nsnapshot_left_over = \"1m\"");
+    let mut machine = Machine::new(
+        VolumeKind::Snapshot,
+        "[alerts]\nsnapshot_left_over = \"1m\"",
+    );
     let mut job = Job::new(3, crate::job::JobKind::Snapshot, "u1", "snap", BEGIN);
     job.program = Some("holland".into());
     change(&mut job);
@@ -418,7 +570,9 @@ fn a_rule_that_is_off_raises_nothing_and_clears() {
     let mut machine = Machine::snapshot();
     machine.fills(9_000, 9_000, 1);
     let off = "[alerts]\n[[alerts.for]]\nlv = \"vg0/sn*\"\nsnapshot_fill = \"off\"";
-    machine.rules.reload(parse(std::path::Path::new("c"), off).unwrap().alerts);
+    machine
+        .rules
+        .reload(parse(std::path::Path::new("c"), off).unwrap().alerts);
     machine.fills(9_000, 9_000, 2);
     machine.has(&["0 +snapshot_fill critical", "1 ~snapshot_fill"]);
 }

@@ -14,7 +14,11 @@ struct Watcher {
 
 impl Watcher {
     fn new() -> Self {
-        Self { machine: Machine::snapshot(), parts: BTreeMap::new(), store_error: None }
+        Self {
+            machine: Machine::snapshot(),
+            parts: BTreeMap::new(),
+            store_error: None,
+        }
     }
 
     /// Takes one of `due` ticks.
@@ -25,7 +29,14 @@ impl Watcher {
             let before = self.parts.get(part).and_then(|state| state.last_ok_at);
             let error = (!is_ok).then(|| "it was not there".to_string());
             let last_ok_at = if *is_ok { Some(at) } else { before };
-            self.parts.insert(*part, PartState { error, took_us: 1, last_ok_at });
+            self.parts.insert(
+                *part,
+                PartState {
+                    error,
+                    took_us: 1,
+                    last_ok_at,
+                },
+            );
         }
         let own = Own {
             at,
@@ -36,7 +47,11 @@ impl Watcher {
             lost: 0,
         };
         let changed = self.machine.rules.judge_own(&own);
-        assert!(changed.iter().all(|alert| alert.volume().is_none() && alert.rule.is_own()));
+        assert!(
+            changed
+                .iter()
+                .all(|alert| alert.volume().is_none() && alert.rule.is_own())
+        );
         self.machine.note(&changed);
     }
 }
@@ -54,7 +69,9 @@ fn a_part_that_fails_for_a_minute_is_a_warning() {
         "{sentence}"
     );
     watcher.tick(1, &[(Part::Dm, true)]);
-    watcher.machine.has(&["60 +part_failed warning", "71 -part_failed"]);
+    watcher
+        .machine
+        .has(&["60 +part_failed warning", "71 -part_failed"]);
 }
 
 #[test]
@@ -63,7 +80,9 @@ fn a_report_that_does_not_come_is_old_after_a_quarter_of_an_hour() {
     watcher.tick(1, &[(Part::Lvm, true), (Part::Dm, true)]);
     (0..910).for_each(|_| watcher.tick(1, &[(Part::Dm, true)]));
     watcher.tick(1, &[(Part::Lvm, true)]);
-    watcher.machine.has(&["900 +data_old warning", "911 -data_old"]);
+    watcher
+        .machine
+        .has(&["900 +data_old warning", "911 -data_old"]);
 }
 
 #[test]
@@ -73,7 +92,9 @@ fn missed_ticks_are_counted_by_the_minute() {
     watcher.machine.has(&[]);
     (0..40).for_each(|_| watcher.tick(2, &[]));
     (0..100).for_each(|_| watcher.tick(1, &[]));
-    watcher.machine.has(&["239 +ticks_missed warning", "359 -ticks_missed"]);
+    watcher
+        .machine
+        .has(&["239 +ticks_missed warning", "359 -ticks_missed"]);
 }
 
 #[test]
@@ -86,5 +107,7 @@ fn a_database_that_is_not_written_is_a_warning() {
         watcher.store_error = None;
         (0..10).for_each(|_| watcher.tick(1, &[]));
     }
-    watcher.machine.has(&["70 +store_failed warning", "80 -store_failed"]);
+    watcher
+        .machine
+        .has(&["70 +store_failed warning", "80 -store_failed"]);
 }

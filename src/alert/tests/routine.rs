@@ -12,8 +12,18 @@ fn at(hour: f64) -> Timestamp {
 
 /// A backup of `vg0/data`: when it ended in hours from the beginning, its length in hours, and what it read in GiB.
 fn backup_of_data(id: i64, ended: f64, hours: f64, gib: u64) -> Job {
-    let mut job = Job::new(id, JobKind::Snapshot, &format!("u{id}"), "data_snapshot", at(ended - hours));
-    (job.vg, job.lv, job.origin) = (Some("vg0".into()), Some("data_snapshot".into()), Some("data".into()));
+    let mut job = Job::new(
+        id,
+        JobKind::Snapshot,
+        &format!("u{id}"),
+        "data_snapshot",
+        at(ended - hours),
+    );
+    (job.vg, job.lv, job.origin) = (
+        Some("vg0".into()),
+        Some("data_snapshot".into()),
+        Some("data".into()),
+    );
     job.program = Some("holland".into());
     (job.ended_at, job.outcome) = (Some(at(ended)), Some(Outcome::Succeeded));
     job.bytes_read = Some(gib * GIB);
@@ -23,7 +33,14 @@ fn backup_of_data(id: i64, ended: f64, hours: f64, gib: u64) -> Job {
 /// Nightly ones that took 2 h and read 100 GiB, the last at -1 h.
 fn nights(count: i64) -> Vec<Job> {
     (0..count)
-        .map(|night| backup_of_data(night + 1, -1.0 - 24.0 * (count - 1 - night) as f64, 2.0, 100))
+        .map(|night| {
+            backup_of_data(
+                night + 1,
+                -1.0 - 24.0 * (count - 1 - night) as f64,
+                2.0,
+                100,
+            )
+        })
         .collect()
 }
 
@@ -79,7 +96,10 @@ fn a_backup_that_did_not_run_is_missed_after_a_period_and_a_half() {
 #[test]
 fn a_bad_backup_is_none() {
     let mut jobs = nights(10);
-    jobs.push(Job { outcome: Some(Outcome::Failed), ..backup_of_data(50, 23.0, 2.0, 100) });
+    jobs.push(Job {
+        outcome: Some(Outcome::Failed),
+        ..backup_of_data(50, 23.0, 2.0, 100)
+    });
     let mut machine = machine(jobs, "");
     machine.until(36.0);
     assert_eq!(machine.hours(), ["35 +backup_missing warning"]);
@@ -88,19 +108,29 @@ fn a_bad_backup_is_none() {
 #[test]
 fn weekends_and_trials_and_given_up_backups_are_no_cause() {
     // Mondays to Fridays for three weeks; the last on a Friday.
-    let weekdays = (0..15_i64)
-        .map(|day| backup_of_data(day + 1, (day / 5 * 7 + day % 5) as f64 * 24.0 - 433.0, 2.0, 100));
+    let weekdays = (0..15_i64).map(|day| {
+        backup_of_data(
+            day + 1,
+            (day / 5 * 7 + day % 5) as f64 * 24.0 - 433.0,
+            2.0,
+            100,
+        )
+    });
     let mut weekend = machine(weekdays.collect(), "");
     weekend.until(71.0);
     weekend.has(&[]);
     // Several by hand in an hour.
-    let trials = (0..8).map(|trial| backup_of_data(trial + 1, -1.0 + 0.1 * trial as f64, 0.05, 100));
+    let trials =
+        (0..8).map(|trial| backup_of_data(trial + 1, -1.0 + 0.1 * trial as f64, 0.05, 100));
     let mut trials = machine(trials.collect(), "");
     trials.until(100.0);
     trials.has(&[]);
     let mut given_up = machine(nights(10), "");
     given_up.until(240.0);
-    assert_eq!(given_up.hours(), ["35 +backup_missing warning", "203 -backup_missing"]);
+    assert_eq!(
+        given_up.hours(),
+        ["35 +backup_missing warning", "203 -backup_missing"]
+    );
 }
 
 #[test]
@@ -116,7 +146,8 @@ fn backups_while_cowbell_did_not_run_are_not_missed() {
 
 #[test]
 fn a_configured_period_is_critical_and_needs_no_history() {
-    let config = "[alerts]\n[[alerts.for]]\nlv = \"vg0/data\"\nbackup_missing = { within = \"26h\" }";
+    let config =
+        "[alerts]\n[[alerts.for]]\nlv = \"vg0/data\"\nbackup_missing = { within = \"26h\" }";
     for jobs in [Vec::new(), vec![backup_of_data(1, 0.0, 2.0, 100)]] {
         let mut machine = machine(jobs, config);
         machine.until(30.0);
@@ -127,7 +158,11 @@ fn a_configured_period_is_critical_and_needs_no_history() {
 #[test]
 fn a_backup_that_runs_half_longer_than_any_before_is_slow() {
     let mut jobs = nights(10);
-    let running = Job { ended_at: None, outcome: None, ..backup_of_data(50, 3.0, 3.0, 10) };
+    let running = Job {
+        ended_at: None,
+        outcome: None,
+        ..backup_of_data(50, 3.0, 3.0, 10)
+    };
     jobs.push(running);
     let mut machine = machine(jobs, "");
     machine.until(4.0);
@@ -140,11 +175,21 @@ fn a_backup_that_runs_half_longer_than_any_before_is_slow() {
 
 #[test]
 fn too_few_runs_show_nothing_and_short_runs_may_take_minutes_longer() {
-    for (jobs, hours) in
-        [(nights(2), 20.0), ((1..9).map(|id| backup_of_data(id, -24.0, 0.1, 100)).collect(), 0.1)]
-    {
+    for (jobs, hours) in [
+        (nights(2), 20.0),
+        (
+            (1..9)
+                .map(|id| backup_of_data(id, -24.0, 0.1, 100))
+                .collect(),
+            0.1,
+        ),
+    ] {
         let mut jobs: Vec<Job> = jobs;
-        jobs.push(Job { ended_at: None, outcome: None, ..backup_of_data(50, 0.0, 0.0, 10) });
+        jobs.push(Job {
+            ended_at: None,
+            outcome: None,
+            ..backup_of_data(50, 0.0, 0.0, 10)
+        });
         let mut machine = machine(jobs, "");
         machine.until(hours);
         machine.has(&[]);
@@ -174,7 +219,9 @@ fn a_lock_of_more_than_ten_seconds_is_raised_while_the_run_lasts() {
     let mut machine = machine(Vec::new(), "");
     let hears = |machine: &mut Machine, word: &str| {
         let at = BEGIN + SignedDuration::from_secs(machine.seconds);
-        machine.jobs.take_hook(&parse(&format!("mylvmbackup 7 {word}")).unwrap(), at);
+        machine
+            .jobs
+            .take_hook(&parse(&format!("mylvmbackup 7 {word}")).unwrap(), at);
     };
     machine.is(5, State::Ok);
     hears(&mut machine, "preconnect");
@@ -227,11 +274,17 @@ fn a_next_snapshot_that_is_too_small_is_a_warning_until_it_is_large_enough() {
 
 #[test]
 fn an_alert_about_the_next_snapshot_ends_when_nothing_is_known_of_it() {
-    let mut machine = machine(needing([80, 120, 130]), "[alerts]\nbackup_missing = \"off\"");
+    let mut machine = machine(
+        needing([80, 120, 130]),
+        "[alerts]\nbackup_missing = \"off\"",
+    );
     machine.until(1.0);
     machine.jobs = JobTracker::resume(Vec::new(), 99, None);
     machine.until(2.0);
-    assert_eq!(machine.hours(), ["0 +snapshot_small warning", "1 ~snapshot_small"]);
+    assert_eq!(
+        machine.hours(),
+        ["0 +snapshot_small warning", "1 ~snapshot_small"]
+    );
     machine = self::machine(needing([80, 90, 130]), "[alerts]\nbackup_missing = \"off\"");
     machine.until(1.0);
     machine.has(&[]);

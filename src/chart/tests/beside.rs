@@ -31,8 +31,18 @@ fn a_long_name_of_a_short_job_is_shortened() {
 #[test]
 fn external_links_are_omitted() {
     let mut chart = percent_chart(60, &[]);
-    for href in ["javascript:alert(1)", "//evil.example/", "https://evil.example/", "/\\evil.example"] {
-        chart.bands = vec![Band { from: at(1), to: None, label: "job".into(), href: Some(href.into()) }];
+    for href in [
+        "javascript:alert(1)",
+        "//evil.example/",
+        "https://evil.example/",
+        "/\\evil.example",
+    ] {
+        chart.bands = vec![Band {
+            from: at(1),
+            to: None,
+            label: "job".into(),
+            href: Some(href.into()),
+        }];
         assert!(draw(&chart).contains(r#""href":null"#), "{href}");
     }
 }
@@ -55,8 +65,11 @@ fn a_threshold_is_labelled_and_omitted_above_the_axis() {
 #[test]
 fn the_legend_shows_the_last_value_if_known() {
     let mut chart = percent_chart(60, &[(0, Some(12.0)), (1, Some(41.23))]);
-    let entry =
-        |last: Option<&str>| LegendEntry { label: "fill".into(), class: "kf", last: last.map(str::to_owned) };
+    let entry = |last: Option<&str>| LegendEntry {
+        label: "fill".into(),
+        class: "kf",
+        last: last.map(str::to_owned),
+    };
     assert_eq!(super::super::draw(&chart).legend, [entry(Some("41.2 %"))]);
     chart.lines[0].series.points.push(point(2, None));
     assert_eq!(super::super::draw(&chart).legend, [entry(None)]);

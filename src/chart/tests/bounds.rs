@@ -25,21 +25,35 @@ fn hostile_labels_are_escaped() {
     chart.lines[0].label = hostile.into();
     let svg = draw(&chart);
     let (picture, numbers) = svg.split_once("<metadata>").unwrap();
-    assert!(!picture.contains("<script") && !picture.contains("\"onclick") && !svg.contains('\u{0}'));
-    assert!(!numbers.replace("</metadata></svg>", "").contains(['<', '>', '&']));
+    assert!(
+        !picture.contains("<script") && !picture.contains("\"onclick") && !svg.contains('\u{0}')
+    );
+    assert!(
+        !numbers
+            .replace("</metadata></svg>", "")
+            .contains(['<', '>', '&'])
+    );
     assert!(picture.contains("&quot;&gt;&lt;script&gt;alert(&#39;&amp;&#39;)"));
 }
 
 #[test]
 fn three_lines_of_six_hundred_points_stay_small() {
     let mut chart = percent_chart(600, &[]);
-    chart.size = Size { width: 1_200, height: 220 };
+    chart.size = Size {
+        width: 1_200,
+        height: 220,
+    };
     for number in 0..3 {
         let mut line = chart.lines[0].clone();
         line.series.points = (0..600)
             .map(|second| {
                 let avg = f64::from((second * 7_919 * (number + 1)) % 89);
-                Point { t: at(second.into()), min: Some(avg * 0.8), avg: Some(avg), max: Some(avg + 9.0) }
+                Point {
+                    t: at(second.into()),
+                    min: Some(avg * 0.8),
+                    avg: Some(avg),
+                    max: Some(avg + 9.0),
+                }
             })
             .collect();
         chart.lines.push(line);
@@ -50,13 +64,23 @@ fn three_lines_of_six_hundred_points_stay_small() {
         (picture, svg.len() - picture)
     };
     let (picture, numbers) = length(&chart);
-    assert!(picture < 30_000, "noise with envelopes takes {picture} bytes");
+    assert!(
+        picture < 30_000,
+        "noise with envelopes takes {picture} bytes"
+    );
     assert!(numbers < 32_000, "its numbers take {numbers} bytes");
-    chart.lines.iter_mut().flat_map(|line| &mut line.series.points).for_each(|point| {
-        (point.min, point.max) = (point.avg, point.avg);
-    });
+    chart
+        .lines
+        .iter_mut()
+        .flat_map(|line| &mut line.series.points)
+        .for_each(|point| {
+            (point.min, point.max) = (point.avg, point.avg);
+        });
     let (picture, numbers) = length(&chart);
-    assert!(picture < 20_000 && numbers < 16_000, "{picture} and {numbers}");
+    assert!(
+        picture < 20_000 && numbers < 16_000,
+        "{picture} and {numbers}"
+    );
 }
 
 fn any_value() -> impl Strategy<Value = Option<f64>> {

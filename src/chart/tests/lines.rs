@@ -48,12 +48,18 @@ fn unknown_values_do_not_dip_to_zero() {
     let mut values = every_second(0, 60);
     values[30].1 = None;
     let svg = draw(&percent_chart(60, &values));
-    assert!(svg.matches(r#"class="line kf" d="M"#).count() == 2 && !path(&svg, "line kf").contains("50"));
+    assert!(
+        svg.matches(r#"class="line kf" d="M"#).count() == 2
+            && !path(&svg, "line kf").contains("50")
+    );
 }
 
 #[test]
 fn an_isolated_point_is_a_dot() {
-    let svg = draw(&percent_chart(60, &[(10, None), (11, Some(40.0)), (12, None)]));
+    let svg = draw(&percent_chart(
+        60,
+        &[(10, None), (11, Some(40.0)), (12, None)],
+    ));
     assert_eq!((count(&svg, "line kf"), count(&svg, "dot kf")), (0, 1));
 }
 

@@ -20,20 +20,39 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn point(second: i64, value: Option<f64>) -> Point {
-    Point { t: at(second), min: value, avg: value, max: value }
+    Point {
+        t: at(second),
+        min: value,
+        avg: value,
+        max: value,
+    }
 }
 
 fn series(values: &[(i64, Option<f64>)]) -> Series {
-    Series { points: values.iter().map(|&(second, value)| point(second, value)).collect() }
+    Series {
+        points: values
+            .iter()
+            .map(|&(second, value)| point(second, value))
+            .collect(),
+    }
 }
 
 pub fn percent_chart(seconds: i64, values: &[(i64, Option<f64>)]) -> Chart {
     Chart {
         title: "Fill".into(),
-        range: Range { from: at(0), to: at(seconds) },
+        range: Range {
+            from: at(0),
+            to: at(seconds),
+        },
         time_labels: TimeLabels::Clock(TimeZone::UTC),
-        size: Size { width: 400, height: 142 },
-        left: Axis { unit: Unit::Percent, max: Some(100.0) },
+        size: Size {
+            width: 400,
+            height: 142,
+        },
+        left: Axis {
+            unit: Unit::Percent,
+            max: Some(100.0),
+        },
         right: None,
         lines: vec![Line {
             label: "fill".into(),
@@ -61,12 +80,18 @@ fn count(svg: &str, class: &str) -> usize {
 
 /// The path data of the first shape with a class.
 fn path<'a>(svg: &'a str, class: &str) -> &'a str {
-    let rest = svg.split_once(&format!(r#"class="{class}" d=""#)).expect("the shape is drawn").1;
+    let rest = svg
+        .split_once(&format!(r#"class="{class}" d=""#))
+        .expect("the shape is drawn")
+        .1;
     rest.split('"').next().unwrap()
 }
 
 fn labels(svg: &str) -> Vec<&str> {
-    svg.split(r#"class="tick""#).skip(1).map(|rest| rest.split(['>', '<']).nth(1).unwrap()).collect()
+    svg.split(r#"class="tick""#)
+        .skip(1)
+        .map(|rest| rest.split(['>', '<']).nth(1).unwrap())
+        .collect()
 }
 
 fn every_second(from: i64, to: i64) -> Vec<(i64, Option<f64>)> {
@@ -75,6 +100,12 @@ fn every_second(from: i64, to: i64) -> Vec<(i64, Option<f64>)> {
 
 /// The numbers that an SVG carries.
 fn numbers(svg: &str) -> serde_json::Value {
-    let text = svg.split_once("<metadata>").unwrap().1.split_once("</metadata>").unwrap().0;
+    let text = svg
+        .split_once("<metadata>")
+        .unwrap()
+        .1
+        .split_once("</metadata>")
+        .unwrap()
+        .0;
     serde_json::from_str(text).unwrap()
 }

@@ -60,7 +60,12 @@ pub fn of_configuration(written: &Configuration) -> Vec<Finding> {
         )));
     }
     if !written.ignored_keys.is_empty() {
-        let places: Vec<&str> = written.ignored_keys.iter().take(5).map(String::as_str).collect();
+        let places: Vec<&str> = written
+            .ignored_keys
+            .iter()
+            .take(5)
+            .map(String::as_str)
+            .collect();
         findings.push(missing(format!(
             "{CONFIGURATION} has keys that mylvmbackup ignores: {}; correct or remove them",
             places.join(", ")
@@ -93,7 +98,9 @@ pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
 }
 
 fn kind(plan: &BackupPlan) -> Option<Finding> {
-    let BackupType::Unknown(word) = &plan.backup_type else { return None };
+    let BackupType::Unknown(word) = &plan.backup_type else {
+        return None;
+    };
     Some(missing(format!(
         "`backuptype` is {}, which mylvmbackup does not know: it takes no backup but reports success; set it to tar, rsync, \
          rsnap, zbackup or none",
@@ -104,19 +111,32 @@ fn kind(plan: &BackupPlan) -> Option<Finding> {
 fn tools(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
     let of_tool = |(tool, state): &(Tool, ProgramState)| {
         let (key, is_there) = (tool.key, *state == ProgramState::NotExecutable);
-        let wrong = if is_there { "is not executable" } else { "does not exist" };
-        let program = if tool.is_secret { "its program".into() } else { quoted(&tool.program) };
+        let wrong = if is_there {
+            "is not executable"
+        } else {
+            "does not exist"
+        };
+        let program = if tool.is_secret {
+            "its program".into()
+        } else {
+            quoted(&tool.program)
+        };
         let remedy = match key {
             _ if is_there => "make it executable, or name another",
             "compress" => "install it, name another, or leave it empty for no compression",
             _ => "install it, or name it with its absolute path",
         };
-        missing(format!("`{key}`: {program} {wrong}, but mylvmbackup needs it; {remedy}"))
+        missing(format!(
+            "`{key}`: {program} {wrong}, but mylvmbackup needs it; {remedy}"
+        ))
     };
     let mut findings: Vec<Finding> = facts.tools.iter().map(of_tool).collect();
     if findings.is_empty() {
         let names: Vec<&str> = plan.tools.iter().map(|tool| tool.key).collect();
-        findings.push(Finding::Good(format!("mylvmbackup's programs are installed: {}", names.join(", "))));
+        findings.push(Finding::Good(format!(
+            "mylvmbackup's programs are installed: {}",
+            names.join(", ")
+        )));
     }
     findings
 }
@@ -130,11 +150,13 @@ fn mountdir(plan: &BackupPlan, facts: &Facts) -> Option<Finding> {
             "`mountdir` {} does not exist: mylvmbackup would try to create it; check the name, and run `mkdir -p` on it",
             quoted(&plan.mountdir)
         ),
-        (_, Ok(Some(folder))) if folder.files.iter().any(|file| !file.name.starts_with('.')) => format!(
-            "{} is not empty, so mylvmbackup would exit at once: an earlier run left it, unless a backup is running; `umount` it, \
+        (_, Ok(Some(folder))) if folder.files.iter().any(|file| !file.name.starts_with('.')) => {
+            format!(
+                "{} is not empty, so mylvmbackup would exit at once: an earlier run left it, unless a backup is running; `umount` it, \
              or empty it",
-            quoted(&format!("{}/{}", plan.mountdir, plan.prefix))
-        ),
+                quoted(&format!("{}/{}", plan.mountdir, plan.prefix))
+            )
+        }
         _ => return None,
     };
     Some(missing(sentence))

@@ -35,7 +35,11 @@ pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     if facts.backupdir_is_on_origin == Some(true) {
-        let kind = if plan.is_thin { "the pool" } else { "its own snapshot" };
+        let kind = if plan.is_thin {
+            "the pool"
+        } else {
+            "its own snapshot"
+        };
         findings.push(missing(format!(
             "{place} lies on {}, the volume to be backed up: the backup would fill {kind} while it reads it; choose a \
              directory on another volume",
@@ -50,14 +54,20 @@ pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
 fn room_in_folder(plan: &BackupPlan, facts: &Facts, folder: &Directory) -> Finding {
     let place = format!("`backupdir` {}", quoted(&plan.backupdir));
     let Some(free) = folder.free else {
-        return missing(format!("the free space of {place} is unknown: check with `df` that a backup fits"));
+        return missing(format!(
+            "the free space of {place} is unknown: check with `df` that a backup fits"
+        ));
     };
     let place = format!("{place} has {} free", size_text(free));
     if let Some((count, largest)) = last_backups(plan, folder) {
-        let known =
-            format!("{place}, and the largest of the last {count} backups has {}", size_text(largest));
+        let known = format!(
+            "{place}, and the largest of the last {count} backups has {}",
+            size_text(largest)
+        );
         return match free < largest {
-            true => missing(format!("{known}: tonight's would not fit; remove old ones, or make room")),
+            true => missing(format!(
+                "{known}: tonight's would not fit; remove old ones, or make room"
+            )),
             false => Finding::Good(known),
         };
     }
@@ -68,15 +78,23 @@ fn room_in_folder(plan: &BackupPlan, facts: &Facts, folder: &Directory) -> Findi
         } else {
             "only changes are copied"
         };
-        return Finding::Good(format!("{place}; the size of a backup is unknown, since {why}"));
+        return Finding::Good(format!(
+            "{place}; the size of a backup is unknown, since {why}"
+        ));
     };
-    let known = format!("{place}, and {} holds {}", named(plan, &plan.origin), size_text(used));
+    let known = format!(
+        "{place}, and {} holds {}",
+        named(plan, &plan.origin),
+        size_text(used)
+    );
     match (free < used, plan.is_compressed) {
         (true, true) => missing(format!(
             "{known}: without an earlier backup it is unknown whether the compressed one fits; watch the first one, or make \
              room"
         )),
-        (true, false) => missing(format!("{known}, uncompressed: the backup would not fit; make room")),
+        (true, false) => missing(format!(
+            "{known}, uncompressed: the backup would not fit; make room"
+        )),
         (false, _) => Finding::Good(known),
     }
 }
@@ -88,8 +106,11 @@ fn last_backups(plan: &BackupPlan, folder: &Directory) -> Option<(usize, u64)> {
     }
     let start = format!("{}-", plan.prefix);
     let is_backup = |name: &str| name.starts_with(&start) && name.ends_with(&plan.archive_end);
-    let mut backups: Vec<_> =
-        folder.files.iter().filter(|file| is_backup(&file.name) && file.size.is_some()).collect();
+    let mut backups: Vec<_> = folder
+        .files
+        .iter()
+        .filter(|file| is_backup(&file.name) && file.size.is_some())
+        .collect();
     backups.sort_by_key(|file| std::cmp::Reverse(file.changed_at));
     backups.truncate(LAST_BACKUPS);
     let largest = backups.iter().filter_map(|file| file.size).max()?;

@@ -47,8 +47,14 @@ pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
 
 /// The first name that is invalid in LVM.
 fn misnamed(plan: &BackupPlan) -> Option<Finding> {
-    let names = [("vgname", &plan.group), ("lvname", &plan.origin), ("backuplv", &plan.snapshot)];
-    let (key, name) = names.into_iter().find(|(key, name)| !is_name(name, *key == "backuplv"))?;
+    let names = [
+        ("vgname", &plan.group),
+        ("lvname", &plan.origin),
+        ("backuplv", &plan.snapshot),
+    ];
+    let (key, name) = names
+        .into_iter()
+        .find(|(key, name)| !is_name(name, *key == "backuplv"))?;
     Some(missing(format!(
         "`{key}` is {}: expected an LVM name, without spaces, quotes or a comment, or lvcreate fails; correct it in \
          {CONFIGURATION}",
@@ -89,10 +95,12 @@ fn thin(plan: &BackupPlan, facts: &Facts, origin: &Volume) -> Option<Finding> {
             "{name} is a thin volume, but `thin` is off: its snapshot would be a thick one outside the pool, which copies each \
              first write and can overflow; set `thin=1` under [misc] and `lvcreate=lvcreate -kn` under [tools]"
         ),
-        (true, true) if facts.skips_activation == Some(true) && !plan.activates_snapshot() => format!(
-            "LVM creates thin snapshots inactive, so mylvmbackup could not mount its snapshot of {name}; set `lvcreate=lvcreate -kn` \
+        (true, true) if facts.skips_activation == Some(true) && !plan.activates_snapshot() => {
+            format!(
+                "LVM creates thin snapshots inactive, so mylvmbackup could not mount its snapshot of {name}; set `lvcreate=lvcreate -kn` \
              under [tools] in {CONFIGURATION}"
-        ),
+            )
+        }
         (true, true) if facts.skips_activation.is_none() && !plan.activates_snapshot() => format!(
             "cannot tell whether LVM creates thin snapshots inactive; mylvmbackup could not mount such a snapshot of {name}. Set \
              `lvcreate=lvcreate -kn` under [tools] in {CONFIGURATION}, which works in either case"
@@ -151,5 +159,9 @@ fn is_thin(volume: &Volume) -> bool {
 }
 
 fn is_name(name: &str, may_have_codes: bool) -> bool {
-    is_lvm_name(&if may_have_codes { name.replace('%', "_") } else { name.into() })
+    is_lvm_name(&if may_have_codes {
+        name.replace('%', "_")
+    } else {
+        name.into()
+    })
 }

@@ -40,7 +40,9 @@ impl FromStr for ByteSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+        let digits = text
+            .find(|letter: char| !letter.is_ascii_digit())
+            .unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
         let shift = match unit.trim_start().to_ascii_lowercase().as_str() {
             "k" | "kib" => Some(10),
@@ -67,15 +69,22 @@ pub struct Processors {
 impl Processors {
     pub fn of(root: &Root) -> anyhow::Result<Self> {
         let read = |name: &str| {
-            root.keep(&format!("sys/devices/system/cpu/{name}")).read().map_err(anyhow::Error::msg)
+            root.keep(&format!("sys/devices/system/cpu/{name}"))
+                .read()
+                .map_err(anyhow::Error::msg)
         };
         let possible = read("possible")?;
         let count = count(possible.trim())
             .with_context(|| format!("expected processors such as 0-7, but found {possible:?}"))?;
         let highest = read("kernel_max")?;
-        let highest =
-            highest.trim().parse().with_context(|| format!("expected a number, but found {highest:?}"))?;
-        Ok(Self { possible: count, highest })
+        let highest = highest
+            .trim()
+            .parse()
+            .with_context(|| format!("expected a number, but found {highest:?}"))?;
+        Ok(Self {
+            possible: count,
+            highest,
+        })
     }
 }
 
@@ -83,7 +92,10 @@ impl Processors {
 fn count(list: &str) -> Option<u64> {
     let length = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        last.parse::<u64>().ok()?.checked_sub(first.parse().ok()?)?.checked_add(1)
+        last.parse::<u64>()
+            .ok()?
+            .checked_sub(first.parse().ok()?)?
+            .checked_add(1)
     };
     list.split(',').map(length).sum()
 }
@@ -124,14 +136,23 @@ impl Plan {
         let maps = std::iter::successors(Some(finest), |of_map| of_map.checked_mul(2));
         let maps = maps.take_while(|of_map| *of_map <= coarsest);
         let mapped = maps.map(|of_map| Self::mapped(subject.size, of_map, step));
-        let plans: Vec<Self> =
-            std::iter::once(whole).chain(mapped).filter(|plan| plan.areas() <= MAX_AREAS).collect();
+        let plans: Vec<Self> = std::iter::once(whole)
+            .chain(mapped)
+            .filter(|plan| plan.areas() <= MAX_AREAS)
+            .collect();
         let memories = || plans.iter().map(|plan| plan.memory(processors));
-        if let Some((plan, _)) = plans.iter().zip(memories()).find(|(_, needed)| *needed <= memory) {
+        if let Some((plan, _)) = plans
+            .iter()
+            .zip(memories())
+            .find(|(_, needed)| *needed <= memory)
+        {
             return Ok(*plan);
         }
         let Some(least) = memories().min() else {
-            bail!("cannot watch {}: it is too large; choose a larger --chunk", subject.name)
+            bail!(
+                "cannot watch {}: it is too large; choose a larger --chunk",
+                subject.name
+            )
         };
         bail!(
             "cannot watch {}: the counters need at least {} of kernel memory, and --memory allows {}; to use that much, start \
@@ -149,7 +170,10 @@ impl Plan {
 
     fn mapped(size: u64, of_map: u64, step: u64) -> Self {
         let of_probe = of_map.min(step.saturating_mul(MOST_OF_PROBE));
-        Self::Mapped { map: Grid::covering(size, of_map), probe: Grid::covering(of_probe, step) }
+        Self::Mapped {
+            map: Grid::covering(size, of_map),
+            probe: Grid::covering(of_probe, step),
+        }
     }
 
     /// The areas of the region that has the whole volume.
@@ -183,15 +207,27 @@ impl Plan {
     pub fn first_region(&self, now_ms: i64) -> NewRegion {
         let (grid, role) = match self {
             Self::Whole(grid) => (grid, Role::Whole),
-            Self::Mapped { map, probe } => (map, Role::Map { chunk: probe.step / SECTOR }),
+            Self::Mapped { map, probe } => (
+                map,
+                Role::Map {
+                    chunk: probe.step / SECTOR,
+                },
+            ),
         };
-        NewRegion { place: Place::WholeDevice, step: grid.step / SECTOR, label: Label::new(now_ms, role) }
+        NewRegion {
+            place: Place::WholeDevice,
+            step: grid.step / SECTOR,
+            label: Label::new(now_ms, role),
+        }
     }
 }
 
 impl Grid {
     fn covering(size: u64, step: u64) -> Self {
-        Self { step, areas: size.div_ceil(step) }
+        Self {
+            step,
+            areas: size.div_ceil(step),
+        }
     }
 }
 
@@ -223,17 +259,35 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     fn subject(size: u64, pool_chunk: Option<u64>) -> Subject {
-        Subject { name: "vg0/data".into(), size, pool_chunk, ..Subject::default() }
+        Subject {
+            name: "vg0/data".into(),
+            size,
+            pool_chunk,
+            ..Subject::default()
+        }
     }
 
-    const PROCESSORS: Processors = Processors { possible: 8, highest: 511 };
+    const PROCESSORS: Processors = Processors {
+        possible: 8,
+        highest: 511,
+    };
     /// Of an area and of a region, in bytes.
     const OF_AREA: u64 = 120 + 8 * 104;
     const OF_REGION: u64 = 136 + 8 * 511;
 
-    fn plan(size: u64, pool_chunk: Option<u64>, memory: &str, chunk: Option<&str>) -> Result<Plan, String> {
+    fn plan(
+        size: u64,
+        pool_chunk: Option<u64>,
+        memory: &str,
+        chunk: Option<&str>,
+    ) -> Result<Plan, String> {
         let bytes = |text: &str| text.parse::<ByteSize>().unwrap();
-        let plan = Plan::of(&subject(size, pool_chunk), Some(bytes(memory)), chunk.map(bytes), PROCESSORS);
+        let plan = Plan::of(
+            &subject(size, pool_chunk),
+            Some(bytes(memory)),
+            chunk.map(bytes),
+            PROCESSORS,
+        );
         plan.map_err(|error| error.to_string())
     }
 
@@ -258,8 +312,14 @@ mod tests {
     fn larger_volumes_have_the_finest_map_that_fits() {
         let check = |size, pool_chunk, chunk, of_map: u64, probe: (u64, u64)| {
             let found = plan(size, pool_chunk, "64MiB", chunk).unwrap();
-            let map = Grid { step: of_map, areas: size.div_ceil(of_map) };
-            let probe = Grid { step: probe.0, areas: probe.1 };
+            let map = Grid {
+                step: of_map,
+                areas: size.div_ceil(of_map),
+            };
+            let probe = Grid {
+                step: probe.0,
+                areas: probe.1,
+            };
             assert_eq!(found, Plan::Mapped { map, probe });
             let areas = map.areas + 32 * probe.areas;
             assert_eq!(found.memory(PROCESSORS), areas * OF_AREA + 33 * OF_REGION);
@@ -320,9 +380,12 @@ mod tests {
 
     #[test]
     fn sizes_have_binary_units() {
-        for (text, expected) in
-            [("64MiB", Some(64 * MIB)), ("64m", Some(64 * MIB)), ("4k", Some(4096)), ("1 GiB", Some(GIB))]
-        {
+        for (text, expected) in [
+            ("64MiB", Some(64 * MIB)),
+            ("64m", Some(64 * MIB)),
+            ("4k", Some(4096)),
+            ("1 GiB", Some(GIB)),
+        ] {
             assert_eq!(text.parse().ok(), expected.map(ByteSize), "{text}");
         }
         for text in ["", "64", "k", "0k", "-4k", "4.5k", "99999999999G", "4kb"] {
@@ -332,9 +395,13 @@ mod tests {
 
     #[test]
     fn processors_are_counted() {
-        for (list, expected) in
-            [("0", Some(1)), ("0-7", Some(8)), ("0-3,8", Some(5)), ("", None), ("3-1", None)]
-        {
+        for (list, expected) in [
+            ("0", Some(1)),
+            ("0-7", Some(8)),
+            ("0-3,8", Some(5)),
+            ("", None),
+            ("3-1", None),
+        ] {
             assert_eq!(count(list), expected, "{list}");
         }
     }

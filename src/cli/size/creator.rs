@@ -54,8 +54,12 @@ pub fn require_none() -> anyhow::Result<()> {
 fn lock() -> anyhow::Result<File> {
     let control = call::open().map_err(anyhow::Error::msg)?;
     if flock(&control, FlockOperation::NonBlockingLockExclusive).is_err() {
-        let inode = control.metadata().context("cannot read the control node")?.ino();
-        let locks = std::fs::read_to_string(LOCKS).with_context(|| format!("cannot read {LOCKS}"))?;
+        let inode = control
+            .metadata()
+            .context("cannot read the control node")?
+            .ino();
+        let locks =
+            std::fs::read_to_string(LOCKS).with_context(|| format!("cannot read {LOCKS}"))?;
         bail!(
             "nothing was changed: process {} is still starting to watch a volume, and hangs if its storage does; try again \
              when it has ended",
@@ -69,7 +73,9 @@ fn lock() -> anyhow::Result<File> {
 fn holder(locks: &str, inode: u64) -> Option<&str> {
     locks.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [_, "FLOCK", _, _, pid, file, ..] = words[..] else { return None };
+        let [_, "FLOCK", _, _, pid, file, ..] = words[..] else {
+            return None;
+        };
         (file.rsplit(':').next()? == inode.to_string()).then_some(pid)
     })
 }
@@ -78,8 +84,17 @@ fn holder(locks: &str, inode: u64) -> Option<&str> {
 pub async fn create(subject: &Subject, region: &NewRegion) -> anyhow::Result<Duration> {
     let name = &subject.name;
     let mut child = Command::new("/proc/self/exe")
-        .args(["create-region", name, &subject.device.to_string(), &subject.uuid.replace('-', "")])
-        .args([region.place.to_string(), region.step.to_string(), region.label.to_string()])
+        .args([
+            "create-region",
+            name,
+            &subject.device.to_string(),
+            &subject.uuid.replace('-', ""),
+        ])
+        .args([
+            region.place.to_string(),
+            region.step.to_string(),
+            region.label.to_string(),
+        ])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -115,13 +130,24 @@ pub async fn create(subject: &Subject, region: &NewRegion) -> anyhow::Result<Dur
     };
     let answer = answer.context("cannot wait for the process that creates the region")?;
     let complaint = String::from_utf8_lossy(&answer.stderr);
-    ensure!(answer.status.success(), "{}", complaint.trim().trim_start_matches("cowbell: "));
+    ensure!(
+        answer.status.success(),
+        "{}",
+        complaint.trim().trim_start_matches("cowbell: ")
+    );
     Ok(Duration::from_micros(u64::from_le_bytes(micros)))
 }
 
 /// In the process: creates the region, tells the microseconds that it took, and deletes it again unless the parent wants it.
 pub fn run(command: &CreateRegion) -> anyhow::Result<()> {
-    let CreateRegion { name, device, uuid, place, step, label } = command;
+    let CreateRegion {
+        name,
+        device,
+        uuid,
+        place,
+        step,
+        label,
+    } = command;
     let control = lock()?;
     let failed = |errno| anyhow::Error::msg(refusal(name, errno));
     let mut reader = StatsReader::default();
@@ -130,10 +156,21 @@ pub fn run(command: &CreateRegion) -> anyhow::Result<()> {
         before.is_volume() && !uuid.is_empty() && before.uuid.ends_with(uuid),
         "cannot watch {name}: another device has its number now"
     );
-    let region = NewRegion { place: *place, step: *step, label: Label::parse(label) };
+    let region = NewRegion {
+        place: *place,
+        step: *step,
+        label: Label::parse(label),
+    };
     let is_probe = matches!(region.label.role, Role::Probe(_));
-    ensure!(is_probe || before.regions.is_empty(), "{name} is watched already");
-    require_room(name, reader.count_all(&control, *device).map_err(failed)?, 1)?;
+    ensure!(
+        is_probe || before.regions.is_empty(),
+        "{name} is watched already"
+    );
+    require_room(
+        name,
+        reader.count_all(&control, *device).map_err(failed)?,
+        1,
+    )?;
     let started = Instant::now();
     let id = watch::create(&control, *device, &region).map_err(failed)?;
     let is_wanted = is_kept(started.elapsed());
@@ -146,7 +183,10 @@ pub fn run(command: &CreateRegion) -> anyhow::Result<()> {
 }
 
 fn has_map(regions: &DeviceRegions) -> bool {
-    regions.regions.iter().any(|region| matches!(region.label.role, Role::Map { .. }))
+    regions
+        .regions
+        .iter()
+        .any(|region| matches!(region.label.role, Role::Map { .. }))
 }
 
 /// Whether the parent still wants the region.
@@ -165,6 +205,9 @@ mod tests {
     fn the_process_that_holds_a_lock_is_found() {
         let locks = "1: POSIX  ADVISORY  WRITE 700 00:05:12 0 EOF\n2: FLOCK  ADVISORY  WRITE 815 00:05:12 0 EOF\n\
                      2: -> FLOCK  ADVISORY  WRITE 900 00:05:12 0 EOF\n";
-        assert_eq!((holder(locks, 12), holder(locks, 5), holder("", 12)), (Some("815"), None, None));
+        assert_eq!(
+            (holder(locks, 12), holder(locks, 5), holder("", 12)),
+            (Some("815"), None, None)
+        );
     }
 }

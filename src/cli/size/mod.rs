@@ -60,7 +60,12 @@ enum Switch {
     Off,
 }
 
-pub async fn size(command: Size, daemon: &Daemon, lvm: LvmSource, root: &Root) -> anyhow::Result<()> {
+pub async fn size(
+    command: Size,
+    daemon: &Daemon,
+    lvm: LvmSource,
+    root: &Root,
+) -> anyhow::Result<()> {
     match (command.volume.as_deref(), command.watch) {
         (None, _) => clean(),
         (Some(volume), None) => {
@@ -80,7 +85,9 @@ async fn watch_on(volume: &str, command: &Size, root: &Root) -> anyhow::Result<(
     let subject = match subject::find(volume, root).await? {
         Found::Active(subject) => subject,
         Found::Inactive => {
-            bail!("cannot watch {volume}: it is not active; activate it with `lvchange -ay {volume}`")
+            bail!(
+                "cannot watch {volume}: it is not active; activate it with `lvchange -ay {volume}`"
+            )
         }
     };
     subject.refuse_unless_eligible()?;
@@ -113,7 +120,10 @@ fn require_reader(volume: &str, lvm: LvmSource) -> anyhow::Result<()> {
 }
 
 fn require_root(what: &str) -> anyhow::Result<()> {
-    ensure!(rustix::process::geteuid().is_root(), "only root can {what}: run the command with sudo");
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "only root can {what}: run the command with sudo"
+    );
     Ok(())
 }
 
@@ -129,7 +139,11 @@ fn require_unwatched(subject: &Subject, regions: usize) -> anyhow::Result<()> {
             "{name} is watched already, in parts of {step}; to change that, end it with `cowbell size {name} --watch off`"
         );
     }
-    require_room(name, reader.count_all(&control, *device).map_err(failed)?, regions)
+    require_room(
+        name,
+        reader.count_all(&control, *device).map_err(failed)?,
+        regions,
+    )
 }
 
 /// Refuses to create more regions than a volume should have, with those of all programs.
@@ -165,8 +179,13 @@ fn refusal(name: &str, errno: Errno) -> String {
 fn cost(subject: &Subject, plan: Plan, processors: budget::Processors) -> String {
     let Subject { name, .. } = subject;
     let memory = size_text(plan.memory(processors));
-    let of =
-        |grid: budget::Grid| format!("{} parts of {}", grouped(grid.areas as f64, 0), size_text(grid.step));
+    let of = |grid: budget::Grid| {
+        format!(
+            "{} parts of {}",
+            grouped(grid.areas as f64, 0),
+            size_text(grid.step)
+        )
+    };
     match plan {
         Plan::Whole(grid) => format!(
             "Watching {name} counts the writes to {}. The counters take {memory} of kernel memory. To start, the kernel \
@@ -188,11 +207,20 @@ fn cost(subject: &Subject, plan: Plan, processors: budget::Processors) -> String
 /// Asks on the terminal.
 fn ask() -> anyhow::Result<()> {
     let input = std::io::stdin();
-    ensure!(input.is_terminal(), "nothing was changed: without a terminal to ask on, --yes is needed");
+    ensure!(
+        input.is_terminal(),
+        "nothing was changed: without a terminal to ask on, --yes is needed"
+    );
     print("Start? [y/N] ")?;
     let mut answer = String::new();
-    input.lock().read_line(&mut answer).context("cannot read the answer")?;
-    ensure!(matches!(answer.trim(), "y" | "Y" | "yes"), "nothing was changed");
+    input
+        .lock()
+        .read_line(&mut answer)
+        .context("cannot read the answer")?;
+    ensure!(
+        matches!(answer.trim(), "y" | "Y" | "yes"),
+        "nothing was changed"
+    );
     Ok(())
 }
 
@@ -207,14 +235,20 @@ async fn watch_off(volume: &str, root: &Root) -> anyhow::Result<()> {
                 .with_context(|| format!("cannot delete the statistics of {volume}"))?
         }
     };
-    let end = if deleted == 0 { "is not watched" } else { "is not watched any more" };
+    let end = if deleted == 0 {
+        "is not watched"
+    } else {
+        "is not watched any more"
+    };
     print(&format!("{volume} {end}\n"))
 }
 
 fn clean() -> anyhow::Result<()> {
     require_root("delete statistics")?;
     let control = call::open().map_err(anyhow::Error::msg)?;
-    let devices = StatsReader::default().devices(&control).map_err(anyhow::Error::msg)?;
+    let devices = StatsReader::default()
+        .devices(&control)
+        .map_err(anyhow::Error::msg)?;
     let mut deleted = 0;
     for device in devices {
         deleted += match watch::delete_all(&control, device.number, |_| true) {
@@ -239,23 +273,38 @@ mod tests {
     use super::*;
 
     fn sentence(result: anyhow::Result<()>) -> String {
-        result.err().map(|error| error.to_string()).unwrap_or_default()
+        result
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
     }
 
     #[test]
     fn a_refusal_of_the_kernel_says_what_to_do() {
         for (errno, expected) in [
-            (Errno::INVAL, "this kernel has no device-mapper statistics; they need Linux 3.12 or newer"),
+            (
+                Errno::INVAL,
+                "this kernel has no device-mapper statistics; they need Linux 3.12 or newer",
+            ),
             (
                 Errno::NOMEM,
                 "the kernel refuses the memory; it allows a quarter of the machine's memory for statistics of all volumes; use \
                  fewer parts with a larger --chunk",
             ),
             (Errno::NXIO, "it was removed or deactivated meanwhile"),
-            (Errno::PERM, "that needs CAP_SYS_ADMIN, which root lacks here; run it outside of the container"),
-            (Errno::IO, "the device-mapper answers: Input/output error (os error 5)"),
+            (
+                Errno::PERM,
+                "that needs CAP_SYS_ADMIN, which root lacks here; run it outside of the container",
+            ),
+            (
+                Errno::IO,
+                "the device-mapper answers: Input/output error (os error 5)",
+            ),
         ] {
-            assert_eq!(refusal("vg0/data", errno), format!("cannot watch vg0/data: {expected}"));
+            assert_eq!(
+                refusal("vg0/data", errno),
+                format!("cannot watch vg0/data: {expected}")
+            );
         }
     }
 
@@ -272,6 +321,9 @@ mod tests {
     #[test]
     fn counters_that_are_not_read_are_refused() {
         assert_eq!(sentence(require_reader("vg0/data", LvmSource::Dm)), "");
-        assert!(sentence(require_reader("vg0/data", LvmSource::Lvs)).contains("`source = \"lvs\"` in [lvm]"));
+        assert!(
+            sentence(require_reader("vg0/data", LvmSource::Lvs))
+                .contains("`source = \"lvs\"` in [lvm]")
+        );
     }
 }

@@ -31,7 +31,10 @@ pub struct CreateProbes {
 
 pub async fn run(command: &CreateProbes, root: &Root) -> anyhow::Result<()> {
     let Found::Active(subject) = subject::find_uuid(&command.uuid, root).await? else {
-        bail!("cannot create probes: the volume {} is not active", command.uuid);
+        bail!(
+            "cannot create probes: the volume {} is not active",
+            command.uuid
+        );
     };
     subject.refuse_unless_eligible()?;
     let regions = regions(&subject)?;
@@ -78,16 +81,28 @@ fn regions(subject: &Subject) -> anyhow::Result<Vec<NewRegion>> {
     let control = call::open().map_err(anyhow::Error::msg)?;
     let mut reader = StatsReader::default();
     let found = reader.regions(&control, subject.device);
-    let found = found.map_err(|errno| anyhow::Error::msg(refusal(&subject.name, errno)))?.regions;
+    let found = found
+        .map_err(|errno| anyhow::Error::msg(refusal(&subject.name, errno)))?
+        .regions;
     let map = found.iter().find_map(|region| match region.label.role {
         Role::Map { chunk } => Some((region, chunk)),
         _ => None,
     });
     let (map, chunk) = map.with_context(|| format!("{} has no map any more", subject.name))?;
-    let counters = reader.counters(&control, subject.device, map).map_err(anyhow::Error::msg)?;
-    let writes =
-        counters.iter().map(|area| Writes { count: area.writes as f64, sectors: area.sectors as f64 });
-    Ok(place(map, chunk, &writes.collect::<Vec<_>>(), clock::now().as_millisecond(), random))
+    let counters = reader
+        .counters(&control, subject.device, map)
+        .map_err(anyhow::Error::msg)?;
+    let writes = counters.iter().map(|area| Writes {
+        count: area.writes as f64,
+        sectors: area.sectors as f64,
+    });
+    Ok(place(
+        map,
+        chunk,
+        &writes.collect::<Vec<_>>(),
+        clock::now().as_millisecond(),
+        random,
+    ))
 }
 
 /// From 0 to 1, other in each process.
@@ -102,6 +117,8 @@ mod tests {
     #[test]
     fn random_numbers_differ() {
         let numbers = [random(), random(), random()];
-        assert!(numbers.iter().all(|number| (0.0..1.0).contains(number)) && numbers[0] != numbers[1]);
+        assert!(
+            numbers.iter().all(|number| (0.0..1.0).contains(number)) && numbers[0] != numbers[1]
+        );
     }
 }

@@ -24,7 +24,10 @@ pub async fn require_short(subject: &Subject, root: &Root) -> anyhow::Result<()>
     let mut seen: HashMap<String, Vec<Queue>> = HashMap::new();
     for _ in 0..SAMPLES {
         let queues = diskstats::queues(&file.read().map_err(anyhow::Error::msg)?);
-        for queue in queues.into_iter().filter(|queue| subject.queues.contains(&queue.name)) {
+        for queue in queues
+            .into_iter()
+            .filter(|queue| subject.queues.contains(&queue.name))
+        {
             seen.entry(queue.name.clone()).or_default().push(queue);
         }
         tokio::time::sleep(PAUSE).await;
@@ -41,14 +44,20 @@ pub async fn require_short(subject: &Subject, root: &Root) -> anyhow::Result<()>
 }
 
 fn judge(name: &str, device: &str, queues: &[Queue]) -> anyhow::Result<()> {
-    let (Some(first), Some(last)) = (queues.first(), queues.last()) else { return Ok(()) };
+    let (Some(first), Some(last)) = (queues.first(), queues.last()) else {
+        return Ok(());
+    };
     if queues.iter().all(|queue| queue.in_flight > 0) && first.completed == last.completed {
         bail!(
             "cannot watch {name} now: {device} has not completed a request for {} s; try again when the storage answers",
             (SAMPLES * PAUSE).as_secs()
         );
     }
-    let mean = queues.iter().map(|queue| queue.in_flight as f64).sum::<f64>() / queues.len() as f64;
+    let mean = queues
+        .iter()
+        .map(|queue| queue.in_flight as f64)
+        .sum::<f64>()
+        / queues.len() as f64;
     ensure!(
         mean <= LONGEST_QUEUE,
         "cannot watch {name} now: {device} is busy, with {mean:.1} requests in flight on average, expected at most \
@@ -68,7 +77,9 @@ mod tests {
             completed: *completed,
         };
         let queues: Vec<Queue> = seen.iter().map(queue).collect();
-        judge("vg0/data", "dm-3", &queues).err().map(|error| error.to_string())
+        judge("vg0/data", "dm-3", &queues)
+            .err()
+            .map(|error| error.to_string())
     }
 
     #[test]

@@ -44,14 +44,23 @@ pub enum Found {
 
 /// Finds a volume by the name that `lvs` shows, also with `/dev/` in front.
 pub async fn find(name: &str, root: &Root) -> anyhow::Result<Found> {
-    let Some((vg, lv)) = name.trim_start_matches("/dev/").split_once('/').filter(|(_, lv)| !lv.contains('/'))
+    let Some((vg, lv)) = name
+        .trim_start_matches("/dev/")
+        .split_once('/')
+        .filter(|(_, lv)| !lv.contains('/'))
     else {
-        bail!("expected a volume as VG/LV, such as vg0/mysql, but found {name:?}; `lvs` lists volumes");
+        bail!(
+            "expected a volume as VG/LV, such as vg0/mysql, but found {name:?}; `lvs` lists volumes"
+        );
     };
     let sample = Sampler::default().sample(&reading(root).await?);
     let topology = Topology::of(&sample);
     let is_it = |volume: &Volume| volume.vg == vg && volume.lv == lv;
-    let index = topology.volumes.iter().position(is_it).ok_or_else(|| unknown(&topology, vg, lv))?;
+    let index = topology
+        .volumes
+        .iter()
+        .position(is_it)
+        .ok_or_else(|| unknown(&topology, vg, lv))?;
     describe(&topology, &sample, index)
 }
 
@@ -59,10 +68,17 @@ pub async fn find(name: &str, root: &Root) -> anyhow::Result<Found> {
 pub async fn find_uuid(uuid: &str, root: &Root) -> anyhow::Result<Found> {
     let sample = Sampler::default().sample(&reading(root).await?);
     let topology = Topology::of(&sample);
-    let is_it =
-        |volume: &Volume| volume.device.is_some_and(|index| *topology.devices[index].identity == *uuid);
+    let is_it = |volume: &Volume| {
+        volume
+            .device
+            .is_some_and(|index| *topology.devices[index].identity == *uuid)
+    };
     let index = topology.volumes.iter().position(is_it);
-    describe(&topology, &sample, index.with_context(|| format!("no volume has the UUID {uuid}"))?)
+    describe(
+        &topology,
+        &sample,
+        index.with_context(|| format!("no volume has the UUID {uuid}"))?,
+    )
 }
 
 fn describe(topology: &Topology, sample: &Sample, index: usize) -> anyhow::Result<Found> {
@@ -72,24 +88,34 @@ fn describe(topology: &Topology, sample: &Sample, index: usize) -> anyhow::Resul
         return Ok(Found::Inactive);
     };
     let is_pool = |pool: &&Volume| pool.vg == volume.vg && Some(&pool.lv) == volume.pool.as_ref();
-    let pool = topology.volumes.iter().position(|pool| volume.kind == VolumeKind::Thin && is_pool(&pool));
+    let pool = topology
+        .volumes
+        .iter()
+        .position(|pool| volume.kind == VolumeKind::Thin && is_pool(&pool));
     let Number { major, minor } = device.number;
-    let size = device.size.with_context(|| format!("the size of {} is unknown", volume.full_name()))?;
+    let size = device
+        .size
+        .with_context(|| format!("the size of {} is unknown", volume.full_name()))?;
     Ok(Found::Active(Subject {
         name: volume.full_name(),
         uuid: volume.uuid.to_string(),
         device: device_number(major, minor),
-        queues: std::iter::once(device.name.to_string()).chain(volume.pvs.iter().cloned()).collect(),
+        queues: std::iter::once(device.name.to_string())
+            .chain(volume.pvs.iter().cloned())
+            .collect(),
         size: size.bytes(),
         kind: volume.kind,
         is_suspended: states[index].state == State::Suspended,
-        pool_chunk: pool.and_then(|pool| states[pool].fill).map(|fill| fill.unit),
+        pool_chunk: pool
+            .and_then(|pool| states[pool].fill)
+            .map(|fill| fill.unit),
     }))
 }
 
 fn unknown(topology: &Topology, vg: &str, lv: &str) -> anyhow::Error {
     let is_layer = topology.devices.iter().any(|device| {
-        device.vg.as_deref() == Some(vg) && device.lv.as_ref().is_some_and(|device| device.name == lv)
+        device.vg.as_deref() == Some(vg)
+            && device.lv.as_ref().is_some_and(|device| device.name == lv)
     });
     anyhow::Error::msg(if is_layer {
         format!(
@@ -105,18 +131,28 @@ async fn reading(root: &Root) -> anyhow::Result<Reading> {
     let mut worker = Worker::start().context("cannot start a thread")?;
     worker.request(Scope::All);
     let (_, mapped) = worker.read(DM_DEADLINE).await;
-    let mapped = mapped.map_err(anyhow::Error::msg).context("cannot read which volumes there are")?;
+    let mapped = mapped
+        .map_err(anyhow::Error::msg)
+        .context("cannot read which volumes there are")?;
     let mut reporter = Reporter::default();
     reporter.start();
     // Without it only inactive volumes and thin origins are unknown.
-    let report = reporter.answer().await.report.map_err(|error| error.sentence);
+    let report = reporter
+        .answer()
+        .await
+        .report
+        .map_err(|error| error.sentence);
     let texts = [
         (Part::Diskstats, root.keep("proc/diskstats").read()),
         (Part::Sysfs, root.read_block_devices()),
         (Part::Dm, Ok(mapped)),
         (Part::Lvm, report),
     ];
-    let texts = texts.map(|(part, text)| PartReading { part, result: text.into(), took_us: 0 });
+    let texts = texts.map(|(part, text)| PartReading {
+        part,
+        result: text.into(),
+        took_us: 0,
+    });
     Ok(Reading {
         at: clock::now(),
         uptime_us: clock::uptime_us(),

@@ -33,7 +33,10 @@ const ORACLE: &str = "ora_";
 
 /// Writes dirty pages and drops all caches. An error is a sentence.
 pub fn drop_caches(root: &Root, is_forced: bool) -> Result<(), String> {
-    let server = root.process_names().into_iter().find(|name| is_database(name));
+    let server = root
+        .process_names()
+        .into_iter()
+        .find(|name| is_database(name));
     if let Some(server) = server.filter(|_| !is_forced) {
         return Err(format!(
             "caches are not dropped, since the database server `{server}` runs here and would have to read \

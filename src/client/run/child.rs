@@ -14,8 +14,14 @@ use tokio::signal::unix::{Signal as TokioSignal, SignalKind, signal};
 use super::inherited;
 
 /// Signals that would end this program but not its command.
-const CAUGHT: [Signal; 6] =
-    [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT, Signal::USR1, Signal::USR2];
+const CAUGHT: [Signal; 6] = [
+    Signal::TERM,
+    Signal::HUP,
+    Signal::INT,
+    Signal::QUIT,
+    Signal::USR1,
+    Signal::USR2,
+];
 
 /// Caught signals. Those that were ignored at start stay ignored, also for the command.
 pub struct Signals {
@@ -26,7 +32,11 @@ pub struct Signals {
 
 pub fn start(command: &[impl AsRef<OsStr>]) -> std::io::Result<Child> {
     let mut process = std::process::Command::new(&command[0]);
-    process.args(&command[1..]).stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    process
+        .args(&command[1..])
+        .stdin(Stdio::inherit())
+        .stdout(Stdio::inherit())
+        .stderr(Stdio::inherit());
     // `pre_exec` costs a millisecond and is rarely needed.
     if inherited::is_changed() {
         // SAFETY: it makes async-signal-safe calls only.
@@ -39,11 +49,17 @@ impl Signals {
     pub fn caught() -> std::io::Result<Self> {
         inherited::wait_for_children();
         let mut caught = Vec::new();
-        for number in CAUGHT.into_iter().filter(|number| !inherited::is_ignored(number.as_raw())) {
+        for number in CAUGHT
+            .into_iter()
+            .filter(|number| !inherited::is_ignored(number.as_raw()))
+        {
             caught.push((number, signal(SignalKind::from_raw(number.as_raw()))?));
             inherited::note_senders(number.as_raw());
         }
-        Ok(Self { caught, received: None })
+        Ok(Self {
+            caught,
+            received: None,
+        })
     }
 
     /// Waits for the child and passes signals on to it. Signals from a terminal reach the child directly.
@@ -57,7 +73,10 @@ impl Signals {
             if matches!(received, Signal::INT | Signal::QUIT) && !is_from_a_process {
                 continue;
             }
-            let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+            let pid = child
+                .id()
+                .and_then(|id| i32::try_from(id).ok())
+                .and_then(Pid::from_raw);
             if let Some(pid) = pid {
                 // It may have ended just now.
                 let _ = kill_process(pid, received);
@@ -87,9 +106,9 @@ impl Signals {
     async fn next(&mut self) -> Signal {
         let caught = &mut self.caught;
         let received = poll_fn(|context| {
-            let mut ready = caught
-                .iter_mut()
-                .filter_map(|(number, signal)| signal.poll_recv(context).is_ready().then_some(*number));
+            let mut ready = caught.iter_mut().filter_map(|(number, signal)| {
+                signal.poll_recv(context).is_ready().then_some(*number)
+            });
             ready.next().map_or(Poll::Pending, Poll::Ready)
         });
         let received = received.await;

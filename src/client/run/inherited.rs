@@ -51,7 +51,8 @@ extern "C" fn inspect() {
         // SAFETY: it was just initialised.
         let blocked = unsafe { blocked.assume_init() };
         // SAFETY: each number is a valid signal.
-        let is_blocked = |number: &c_int| unsafe { libc::sigismember(&raw const blocked, *number) } == 1;
+        let is_blocked =
+            |number: &c_int| unsafe { libc::sigismember(&raw const blocked, *number) } == 1;
         BLOCKED.store((1..32).filter(is_blocked).map(bit).sum(), Relaxed);
     }
     for file in 0..3 {
@@ -80,7 +81,10 @@ pub fn restore() -> io::Result<()> {
     let (blocked, closed) = (BLOCKED.load(Relaxed), CLOSED.load(Relaxed));
     // SAFETY: all of these are async-signal-safe.
     unsafe {
-        for number in [libc::SIGPIPE, libc::SIGCHLD].into_iter().filter(|number| is_ignored(*number)) {
+        for number in [libc::SIGPIPE, libc::SIGCHLD]
+            .into_iter()
+            .filter(|number| is_ignored(*number))
+        {
             libc::signal(number, libc::SIG_IGN);
         }
         for file in (0..3).filter(|file| closed & bit(*file) != 0) {
@@ -107,7 +111,8 @@ pub fn wait_for_children() {
 
 /// Records from now on whether a process sent this signal, which tokio catches.
 pub fn note_senders(number: c_int) {
-    let Some(mut action) = action(number).filter(|action| action.sa_flags & libc::SA_SIGINFO != 0) else {
+    let Some(mut action) = action(number).filter(|action| action.sa_flags & libc::SA_SIGINFO != 0)
+    else {
         return;
     };
     HANDLER.store(action.sa_sigaction, Relaxed);
@@ -138,7 +143,8 @@ fn action(number: c_int) -> Option<sigaction> {
     let mut action = MaybeUninit::uninit();
     // SAFETY: the action is written to its own memory, and used only on success.
     unsafe {
-        (libc::sigaction(number, std::ptr::null(), action.as_mut_ptr()) == 0).then(|| action.assume_init())
+        (libc::sigaction(number, std::ptr::null(), action.as_mut_ptr()) == 0)
+            .then(|| action.assume_init())
     }
 }
 

@@ -3,8 +3,8 @@
 //! The command inherits terminal, input and output, and its exit status is returned. It also runs without a daemon.
 
 mod caches;
-mod inherited;
 mod child;
+mod inherited;
 mod reporter;
 
 use std::ffi::OsString;
@@ -80,7 +80,10 @@ pub async fn run(daemon: &Daemon, plan: &Plan, root: &Root) -> anyhow::Result<u8
         let stopped = stop_reason(&ended, signals.received);
         if number == plan.repeat || stopped.is_some() {
             if let Some(why) = stopped.filter(|_| plan.repeat > 1) {
-                complain(&format!("{why} in run {number} of {}; no further run is started", plan.repeat));
+                complain(&format!(
+                    "{why} in run {number} of {}; no further run is started",
+                    plan.repeat
+                ));
             }
             return Ok(match ended {
                 RunEnd::Exited(status) => child::exit_like(status),
@@ -94,7 +97,10 @@ pub async fn run(daemon: &Daemon, plan: &Plan, root: &Root) -> anyhow::Result<u8
 /// Prepares a run; returns an exit status if it must not start.
 async fn prepare(plan: &Plan, number: u32, root: &Root, signals: &mut Signals) -> Option<u8> {
     let ended_by = |signal: Signal| {
-        complain(&format!("a signal arrived before run {number} of {}, which is not started", plan.repeat));
+        complain(&format!(
+            "a signal arrived before run {number} of {}, which is not started",
+            plan.repeat
+        ));
         Some(child::end_by(signal.as_raw()))
     };
     let pause = plan.settle.unwrap_or_default();
@@ -140,22 +146,45 @@ async fn once(
     let program = plan.command[0].to_string_lossy();
     let start = plan.start(number);
     let started_at = start.started_at;
-    let key = format!("run-{}-{}-{number}", std::process::id(), started_at.as_millisecond());
+    let key = format!(
+        "run-{}-{}-{number}",
+        std::process::id(),
+        started_at.as_millisecond()
+    );
     let mut child = match child::start(&plan.command) {
         Ok(child) => child,
         Err(error) => {
             complain(&format!("cannot start `{program}`: {error}"));
-            let failed = PutJob { ended_at: Some(started_at), succeeded: Some(false), ..start };
+            let failed = PutJob {
+                ended_at: Some(started_at),
+                succeeded: Some(false),
+                ..start
+            };
             reporter.end(&key, &failed, None, signals).await;
             let is_missing = error.kind() == std::io::ErrorKind::NotFound;
-            return Ok(RunEnd::NotStarted(if is_missing { NOT_FOUND } else { NOT_STARTED }));
+            return Ok(RunEnd::NotStarted(if is_missing {
+                NOT_FOUND
+            } else {
+                NOT_STARTED
+            }));
         }
     };
     let running = reporter.start(&key, &start);
-    let status = signals.wait(&mut child).await.with_context(|| format!("cannot wait for `{program}`"))?;
+    let status = signals
+        .wait(&mut child)
+        .await
+        .with_context(|| format!("cannot wait for `{program}`"))?;
     let ended_at = crate::source::clock::now().max(started_at);
-    let (succeeded, code) = (status.success(), status.code().and_then(|code| u8::try_from(code).ok()));
-    let ended = PutJob { ended_at: Some(ended_at), succeeded: Some(succeeded), status: code, ..start };
+    let (succeeded, code) = (
+        status.success(),
+        status.code().and_then(|code| u8::try_from(code).ok()),
+    );
+    let ended = PutJob {
+        ended_at: Some(ended_at),
+        succeeded: Some(succeeded),
+        status: code,
+        ..start
+    };
     reporter.end(&key, &ended, Some(running), signals).await;
     Ok(RunEnd::Exited(status))
 }
@@ -179,13 +208,24 @@ impl Plan {
 
     /// The name of the command, without characters that are not allowed.
     fn program(&self) -> String {
-        let program = Path::new(&self.command[0]).file_name().unwrap_or_default().to_string_lossy();
+        let program = Path::new(&self.command[0])
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
         let fit = |letter: char| {
-            if letter == ' ' || is_name(letter.encode_utf8(&mut [0; 4])) { letter } else { '_' }
+            if letter == ' ' || is_name(letter.encode_utf8(&mut [0; 4])) {
+                letter
+            } else {
+                '_'
+            }
         };
         let name: String = program.chars().map(fit).take(LONGEST_NAME).collect();
         let says_something = name.chars().any(|letter| letter != '_');
-        if says_something && is_name(&name) { name } else { "command".into() }
+        if says_something && is_name(&name) {
+            name
+        } else {
+            "command".into()
+        }
     }
 }
 
@@ -194,7 +234,10 @@ fn is_name(text: &str) -> bool {
 }
 
 fn settle(text: &str) -> Result<Duration, String> {
-    let length = text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
+    let length = text
+        .parse::<SignedDuration>()
+        .ok()
+        .and_then(|length| Duration::try_from(length).ok());
     length
         .filter(|length| *length <= LONGEST_SETTLE)
         .ok_or_else(|| "expected a duration from 0s to 24h such as 10s".into())

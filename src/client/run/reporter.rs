@@ -12,7 +12,11 @@ use crate::client::Daemon;
 use crate::web::{JobReply, PutJob};
 
 /// Pauses before reporting the end again, in case the daemon is restarting.
-const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
+const PAUSES: [Duration; 3] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+];
 /// A running job is marked this often, since it is abandoned after two minutes, and the daemon may start later.
 const MARK_EVERY: Duration = Duration::from_secs(30);
 
@@ -31,18 +35,35 @@ pub struct RunningJob {
 
 impl Reporter {
     pub fn to(daemon: &Daemon) -> Self {
-        Self { daemon: daemon.clone(), is_silent: false }
+        Self {
+            daemon: daemon.clone(),
+            is_silent: false,
+        }
     }
 
     /// Marks a job while it runs, in a task of its own.
     pub fn start(&self, key: &str, put: &PutJob) -> RunningJob {
         let is_known = Arc::new(AtomicBool::new(false));
-        let marking = mark(self.daemon.clone(), key.into(), put.clone(), Arc::clone(&is_known));
-        RunningJob { marking: tokio::spawn(marking), is_known }
+        let marking = mark(
+            self.daemon.clone(),
+            key.into(),
+            put.clone(),
+            Arc::clone(&is_known),
+        );
+        RunningJob {
+            marking: tokio::spawn(marking),
+            is_known,
+        }
     }
 
     /// Reports the end of a job, which includes its start. A signal cancels this.
-    pub async fn end(&mut self, key: &str, put: &PutJob, running: Option<RunningJob>, signals: &mut Signals) {
+    pub async fn end(
+        &mut self,
+        key: &str,
+        put: &PutJob,
+        running: Option<RunningJob>,
+        signals: &mut Signals,
+    ) {
         let is_known = running.is_some_and(|running| running.is_known.load(Ordering::Relaxed));
         let answer = tokio::select! {
             answer = self.report_end(key, put, is_known) => answer,
@@ -53,7 +74,10 @@ impl Reporter {
         };
         match answer {
             Ok(JobReply { message: None, .. }) => {}
-            Ok(JobReply { message: Some(message), .. }) => super::complain(&format!("the job is {message}")),
+            Ok(JobReply {
+                message: Some(message),
+                ..
+            }) => super::complain(&format!("the job is {message}")),
             Err(error) if error.is::<Elapsed>() => {
                 super::complain(&format!("the job may not be recorded: {error:#}"));
             }
@@ -62,14 +86,22 @@ impl Reporter {
     }
 
     /// Retries only if the daemon answered before.
-    async fn report_end(&mut self, key: &str, put: &PutJob, is_known: bool) -> anyhow::Result<JobReply> {
+    async fn report_end(
+        &mut self,
+        key: &str,
+        put: &PutJob,
+        is_known: bool,
+    ) -> anyhow::Result<JobReply> {
         if self.is_silent && !is_known {
             anyhow::bail!("the daemon did not answer before");
         }
         let mut answer = self.daemon.put_job(key, put).await;
         for pause in PAUSES.into_iter().filter(|_| is_known) {
             // A daemon that accepts connections but does not answer is not restarting.
-            if answer.as_ref().map_or_else(|error| error.is::<Elapsed>(), |_| true) {
+            if answer
+                .as_ref()
+                .map_or_else(|error| error.is::<Elapsed>(), |_| true)
+            {
                 break;
             }
             tokio::time::sleep(pause).await;

@@ -115,11 +115,16 @@ impl Entry {
             (Kind::Email, "user", self.user.is_some()),
             (Kind::Email, "password", self.password.is_some()),
         ];
-        match keys.iter().find(|(kind, _, is_there)| *is_there && *kind != self.kind) {
+        match keys
+            .iter()
+            .find(|(kind, _, is_there)| *is_there && *kind != self.kind)
+        {
             None => Ok(()),
             Some((_, key, _)) => {
                 let (kind, keys) = (self.kind.text(), self.kind.keys());
-                Err(format!("`{key}` does not belong to kind = \"{kind}\": expected {keys}"))
+                Err(format!(
+                    "`{key}` does not belong to kind = \"{kind}\": expected {keys}"
+                ))
             }
         }
     }
@@ -130,12 +135,17 @@ impl Entry {
             return Err("`template` and `template_file`: expected one of them".into());
         }
         let headers = self.headers.take().unwrap_or_default();
-        headers.iter().try_for_each(|(name, value)| check_header(name, value))?;
+        headers
+            .iter()
+            .try_for_each(|(name, value)| check_header(name, value))?;
         Ok(Webhook {
             url,
             headers,
             values: self.values.take().unwrap_or_default(),
-            content_type: self.content_type.take().unwrap_or_else(|| CONTENT_TYPE.into()),
+            content_type: self
+                .content_type
+                .take()
+                .unwrap_or_else(|| CONTENT_TYPE.into()),
             template: self.template.take(),
             template_file: self.template_file.take().map(|path| path.0),
             is_split: self.split.unwrap_or(false),
@@ -143,15 +153,20 @@ impl Entry {
     }
 
     fn command(&mut self) -> Result<Vec<String>, String> {
-        let command = self.command.take().filter(|command| command.first().is_some_and(|it| !it.is_empty()));
-        let expected = "`command`: expected a program and its arguments such as [\"/path\", \"argument\"]";
+        let command = self
+            .command
+            .take()
+            .filter(|command| command.first().is_some_and(|it| !it.is_empty()));
+        let expected =
+            "`command`: expected a program and its arguments such as [\"/path\", \"argument\"]";
         command.ok_or_else(|| expected.into())
     }
 
     fn email(&mut self) -> Result<Email, String> {
         let to = self.to.take().ok_or("kind = \"email\" needs `to`")?;
         let from = self.from.take();
-        let expected = || format!("`to`: expected addresses such as \"dba@example.com\", but found {to:?}");
+        let expected =
+            || format!("`to`: expected addresses such as \"dba@example.com\", but found {to:?}");
         let mailboxes = to.parse::<lettre::message::Mailboxes>();
         let mailboxes = mailboxes.map_err(|error| format!("{}: {error}", expected()))?;
         if mailboxes.iter().next().is_none() {
@@ -169,19 +184,31 @@ impl Entry {
             (Some(user), Some(password)) => Some((user, password)),
             _ => return Err("`user` and `password`: expected both or neither".into()),
         };
-        let server = self.server.take().map_or_else(|| LOCAL_SERVER.into(), |server| server.0);
-        Ok(Email { to, from, server, login })
+        let server = self
+            .server
+            .take()
+            .map_or_else(|| LOCAL_SERVER.into(), |server| server.0);
+        Ok(Email {
+            to,
+            from,
+            server,
+            login,
+        })
     }
 }
 
 pub fn check_header(name: &str, value: &str) -> Result<(), String> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_allowed) {
-        return Err(format!("`headers`: expected names of letters, digits, - and _, but found {name:?}"));
+        return Err(format!(
+            "`headers`: expected names of letters, digits, - and _, but found {name:?}"
+        ));
     }
     match value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         true => Ok(()),
-        false => Err(format!("`headers`: expected printable ASCII as the value of {name}")),
+        false => Err(format!(
+            "`headers`: expected printable ASCII as the value of {name}"
+        )),
     }
 }
 
@@ -197,7 +224,9 @@ impl TryFrom<String> for Server {
                 && matches!(url.path(), "" | "/")
         });
         let expected = "`server`: expected smtp://HOST:PORT (with STARTTLS) or smtps://HOST:PORT, without user and password";
-        is_server.then_some(Self(server)).ok_or_else(|| expected.into())
+        is_server
+            .then_some(Self(server))
+            .ok_or_else(|| expected.into())
     }
 }
 
@@ -215,30 +244,63 @@ mod tests {
         for (text, part) in [
             ("kind = \"webhook\"", "needs a `url`"),
             ("kind = \"command\"", "expected a program and its arguments"),
-            ("kind = \"command\"\ncommand = [\"\"]", "expected a program and its arguments"),
+            (
+                "kind = \"command\"\ncommand = [\"\"]",
+                "expected a program and its arguments",
+            ),
             ("kind = \"email\"", "needs `to`"),
-            ("kind = \"email\"\nto = \"\"", "expected addresses such as \"dba@example.com\", but found \"\""),
-            ("kind = \"email\"\nto = \"nobody\"", "expected addresses such as \"dba@example.com\""),
-            ("kind = \"email\"\nto = \"a@b.c\"\nfrom = \"a@b.c, d@b.c\"", "`from`: expected an address"),
+            (
+                "kind = \"email\"\nto = \"\"",
+                "expected addresses such as \"dba@example.com\", but found \"\"",
+            ),
+            (
+                "kind = \"email\"\nto = \"nobody\"",
+                "expected addresses such as \"dba@example.com\"",
+            ),
+            (
+                "kind = \"email\"\nto = \"a@b.c\"\nfrom = \"a@b.c, d@b.c\"",
+                "`from`: expected an address",
+            ),
             (
                 "kind = \"email\"\nto = \"a@b.c\"\nurl = \"http://x\"",
                 "`url` does not belong to kind = \"email\": expected `to`",
             ),
-            ("kind = \"email\"\nto = \"a@b.c\"\nuser = \"me\"", "expected both or neither"),
-            ("kind = \"email\"\nto = \"a@b.c\"\nserver = \"mail.example\"", "expected smtp://HOST:PORT"),
-            ("kind = \"email\"\nto = \"a@b.c\"\nseverity = \"error\"", "expected `warning` or `critical`"),
+            (
+                "kind = \"email\"\nto = \"a@b.c\"\nuser = \"me\"",
+                "expected both or neither",
+            ),
+            (
+                "kind = \"email\"\nto = \"a@b.c\"\nserver = \"mail.example\"",
+                "expected smtp://HOST:PORT",
+            ),
+            (
+                "kind = \"email\"\nto = \"a@b.c\"\nseverity = \"error\"",
+                "expected `warning` or `critical`",
+            ),
             (
                 "kind = \"email\"\nto = \"a@b.c\"\nvolumes = \"mysql\"",
                 "expected a pattern of volumes such as",
             ),
-            ("kind = \"email\"\nto = \"a@b.c\"\nquiet_hours = \"at night\"", "such as \"22:00-07:00\""),
-            ("kind = \"email\"\nto = \"a@b.c\"\nrepeat = \"1s\"", "\"never\" or at least 1min"),
+            (
+                "kind = \"email\"\nto = \"a@b.c\"\nquiet_hours = \"at night\"",
+                "such as \"22:00-07:00\"",
+            ),
+            (
+                "kind = \"email\"\nto = \"a@b.c\"\nrepeat = \"1s\"",
+                "\"never\" or at least 1min",
+            ),
             (
                 "kind = \"webhook\"\nurl = \"http://x\"\nheaders = { \"a b\" = \"\" }",
                 "expected names of letters",
             ),
-            ("kind = \"webhook\"\nurl = \"http://{{ host }}/\"", "expected an http:// or https://"),
-            ("kind = \"webhook\"\nurl = \"http://x\"\ntemplate_file = \"x\"", "expected an absolute path"),
+            (
+                "kind = \"webhook\"\nurl = \"http://{{ host }}/\"",
+                "expected an http:// or https://",
+            ),
+            (
+                "kind = \"webhook\"\nurl = \"http://x\"\ntemplate_file = \"x\"",
+                "expected an absolute path",
+            ),
             (
                 "kind = \"webhook\"\nurl = \"http://x\"\ntemplate = \"x\"\ntemplate_file = \"/x\"",
                 "expected one of them",

@@ -26,6 +26,11 @@ impl Heartbeat {
     }
 
     pub fn without_secrets(&self) -> Self {
-        Self { url: self.url.as_ref().map(|url| Address(value::shown_url(&url.0))) }
+        Self {
+            url: self
+                .url
+                .as_ref()
+                .map(|url| Address(value::shown_url(&url.0))),
+        }
     }
 }

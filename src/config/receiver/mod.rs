@@ -139,8 +139,12 @@ impl Webhook {
 
     fn resolve(&mut self) -> Result<(), String> {
         value::resolve_url("url", &mut self.url)?;
-        self.headers.iter_mut().try_for_each(|(header, value)| value::resolve_header(header, value))?;
-        self.values.iter_mut().try_for_each(|(name, value)| value::resolve(name, value))?;
+        self.headers
+            .iter_mut()
+            .try_for_each(|(header, value)| value::resolve_header(header, value))?;
+        self.values
+            .iter_mut()
+            .try_for_each(|(name, value)| value::resolve(name, value))?;
         if let Some(path) = &self.template_file {
             self.template = Some(template(path)?);
         }
@@ -158,7 +162,10 @@ impl Receiver {
     pub fn with_credentials(mut self) -> Result<Self, ConfigError> {
         let resolved = match &mut self.channel {
             Channel::Webhook(webhook) => webhook.resolve(),
-            Channel::Email(Email { login: Some((_, password)), .. }) => value::resolve("password", password),
+            Channel::Email(Email {
+                login: Some((_, password)),
+                ..
+            }) => value::resolve("password", password),
             Channel::Email(_) | Channel::Command(_) => Ok(()),
         };
         match resolved {
@@ -178,7 +185,10 @@ impl Receiver {
                 webhook.template = webhook.template.as_ref().map(|_| HIDDEN.into());
             }
             Channel::Command(command) => command.iter_mut().skip(1).for_each(hide),
-            Channel::Email(email) => email.login.iter_mut().for_each(|(_, password)| hide(password)),
+            Channel::Email(email) => email
+                .login
+                .iter_mut()
+                .for_each(|(_, password)| hide(password)),
         }
         shown
     }
@@ -187,7 +197,10 @@ impl Receiver {
 /// Gives each receiver its place in the file and a name of its own.
 pub fn settle(receivers: &mut [Receiver], path: &Path, text: &str) -> Result<(), ConfigError> {
     for (receiver, line) in receivers.iter_mut().zip(lines(text)) {
-        receiver.place = Place(format!("in the configuration {}, line {line},", path.display()));
+        receiver.place = Place(format!(
+            "in the configuration {}, line {line},",
+            path.display()
+        ));
     }
     make_names_unique(receivers)
 }
@@ -195,15 +208,22 @@ pub fn settle(receivers: &mut [Receiver], path: &Path, text: &str) -> Result<(),
 /// The lines on which the entries begin.
 fn lines(text: &str) -> Vec<usize> {
     let starts = entries(text).into_iter().map(|entry| entry.span().start);
-    starts.map(|start| text[..start].matches('\n').count() + 1).collect()
+    starts
+        .map(|start| text[..start].matches('\n').count() + 1)
+        .collect()
 }
 
 /// Where the invalid entry begins, if an error is about a whole entry: the parser places all of them at the first one.
 pub fn wrong_entry(text: &str, start: usize) -> Option<usize> {
     let entries = entries(text);
     let is_wrong = |entry: &&Entry| entry.get_ref().clone().try_into::<Receiver>().is_err();
-    entries.first().filter(|first| first.span().start == start)?;
-    entries.iter().find(is_wrong).map(|entry| entry.span().start)
+    entries
+        .first()
+        .filter(|first| first.span().start == start)?;
+    entries
+        .iter()
+        .find(is_wrong)
+        .map(|entry| entry.span().start)
 }
 
 type Entry = toml::Spanned<toml::Table>;
@@ -225,7 +245,10 @@ fn make_names_unique(receivers: &mut [Receiver]) -> Result<(), ConfigError> {
                 return Err(receiver.error("another receiver in [[notify]] has this name"));
             }
             let numbered = (2..).map(|number| format!("{} ({number})", receiver.name));
-            receiver.name = numbered.into_iter().find(|name| !names.contains(name)).unwrap_or_default();
+            receiver.name = numbered
+                .into_iter()
+                .find(|name| !names.contains(name))
+                .unwrap_or_default();
             names.insert(receiver.name.clone());
         }
     }
@@ -233,14 +256,17 @@ fn make_names_unique(receivers: &mut [Receiver]) -> Result<(), ConfigError> {
 }
 
 fn shortened(name: &str) -> &str {
-    name.char_indices().nth(LONGEST_NAME).map_or(name, |(end, _)| &name[..end])
+    name.char_indices()
+        .nth(LONGEST_NAME)
+        .map_or(name, |(end, _)| &name[..end])
 }
 
 /// The text of a template's file.
 fn template(path: &Path) -> Result<String, String> {
     let refuse = |why: String| format!("`template_file`: {} {why}", path.display());
     let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(|error| refuse(format!("cannot be opened: {error}")))?;
+    let file =
+        std::fs::File::open(path).map_err(|error| refuse(format!("cannot be opened: {error}")))?;
     let is_regular = file.metadata().is_ok_and(|about| about.is_file());
     if !is_regular {
         return Err(refuse("is not a regular file".into()));
@@ -249,7 +275,10 @@ fn template(path: &Path) -> Result<String, String> {
     read.map_err(|error| refuse(format!("cannot be read: {error}")))?;
     match text.len() as u64 {
         0..=LONGEST_TEMPLATE => Ok(text),
-        _ => Err(refuse(format!("has more than {} KiB", LONGEST_TEMPLATE / 1024))),
+        _ => Err(refuse(format!(
+            "has more than {} KiB",
+            LONGEST_TEMPLATE / 1024
+        ))),
     }
 }
 
@@ -268,9 +297,18 @@ mod tests {
                 "kind = \"webhook\"\nurl = \"https://me:hunter2@hooks.example:8443/a/hunter2?key=hunter2#hunter2\"",
                 "https://hooks.example:8443/…",
             ),
-            ("kind = \"webhook\"\nurl = \"http://[::1]/hunter2\"", "http://[::1]/…"),
-            ("kind = \"webhook\"\nurl = \"https://x/hunter2{{ key }}\"", "https://x/…"),
-            ("kind = \"webhook\"\nurl = \"credential:webhook\"", "credential:webhook"),
+            (
+                "kind = \"webhook\"\nurl = \"http://[::1]/hunter2\"",
+                "http://[::1]/…",
+            ),
+            (
+                "kind = \"webhook\"\nurl = \"https://x/hunter2{{ key }}\"",
+                "https://x/…",
+            ),
+            (
+                "kind = \"webhook\"\nurl = \"credential:webhook\"",
+                "credential:webhook",
+            ),
             (
                 "kind = \"webhook\"\nurl = \"http://x\"\nheaders = { X-Key = \"Bearer hunter2\" }",
                 "{\"X-Key\": \"…\"}",
@@ -279,8 +317,14 @@ mod tests {
                 "kind = \"webhook\"\nurl = \"http://x\"\nheaders = { X-Key = \"Bearer credential:key\" }",
                 "Bearer credential:key",
             ),
-            ("kind = \"webhook\"\nurl = \"http://x\"\nvalues = { key = \"hunter2\" }", "{\"key\": \"…\"}"),
-            ("kind = \"webhook\"\nurl = \"http://x\"\ntemplate = '{\"key\": \"hunter2\"}'", "Some(\"…\")"),
+            (
+                "kind = \"webhook\"\nurl = \"http://x\"\nvalues = { key = \"hunter2\" }",
+                "{\"key\": \"…\"}",
+            ),
+            (
+                "kind = \"webhook\"\nurl = \"http://x\"\ntemplate = '{\"key\": \"hunter2\"}'",
+                "Some(\"…\")",
+            ),
             (
                 "kind = \"command\"\ncommand = [\"/bin/tell\", \"--key\", \"hunter2\"]",
                 "[\"/bin/tell\", \"…\", \"…\"]",
@@ -291,7 +335,10 @@ mod tests {
             ),
         ] {
             let shown = format!("{:?}", receiver(text).without_secrets());
-            assert!(shown.contains(expected) && !shown.contains("hunter2"), "expected {expected} in {shown}");
+            assert!(
+                shown.contains(expected) && !shown.contains("hunter2"),
+                "expected {expected} in {shown}"
+            );
         }
     }
 
@@ -305,21 +352,34 @@ mod tests {
             });
             let mut receivers: Vec<Receiver> = receivers.collect();
             make_names_unique(&mut receivers).map_err(|error| error.to_string())?;
-            Ok(receivers.into_iter().map(|receiver| receiver.name).collect::<Vec<_>>())
+            Ok(receivers
+                .into_iter()
+                .map(|receiver| receiver.name)
+                .collect::<Vec<_>>())
         };
         let usual = "webhook at hooks.example";
-        assert_eq!(named(&["", "", ""]).unwrap(), [usual, &format!("{usual} (2)"), &format!("{usual} (3)")]);
+        assert_eq!(
+            named(&["", "", ""]).unwrap(),
+            [usual, &format!("{usual} (2)"), &format!("{usual} (3)")]
+        );
         let error: Result<_, String> = named(&["pager", "pager"]);
         assert!(error.unwrap_err().contains("\"pager\": another receiver"));
-        assert_eq!(receiver("kind = \"email\"\nto = \"a@example.com\"").name, "email to a@example.com");
+        assert_eq!(
+            receiver("kind = \"email\"\nto = \"a@example.com\"").name,
+            "email to a@example.com"
+        );
         let many = ["a@example.com"; 20].join(", ");
-        assert_eq!(receiver(&format!("kind = \"email\"\nto = \"{many}\"")).name.len(), LONGEST_NAME);
+        assert_eq!(
+            receiver(&format!("kind = \"email\"\nto = \"{many}\""))
+                .name
+                .len(),
+            LONGEST_NAME
+        );
     }
 
     #[test]
     fn an_error_names_the_line_of_the_entry() {
-        let text =
-            "[[notify]]\nkind = \"email\"\nto = \"a@b.c\"\n\n[[notify]]\nkind = \"email\"\nto = \"d@b.c\"\n";
+        let text = "[[notify]]\nkind = \"email\"\nto = \"a@b.c\"\n\n[[notify]]\nkind = \"email\"\nto = \"d@b.c\"\n";
         assert_eq!(lines(text), [1, 5]);
         assert_eq!(lines("listen = \"[::1]:2692\""), [0; 0]);
     }

@@ -29,10 +29,16 @@ impl TryFrom<String> for Repeat {
         if text == "never" {
             return Ok(Self(None));
         }
-        let length = text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
+        let length = text
+            .parse::<SignedDuration>()
+            .ok()
+            .and_then(|length| Duration::try_from(length).ok());
         let length = length.filter(|length| *length >= SHORTEST_REPEAT);
-        let expected =
-            || format!("`repeat`: expected \"never\" or at least 1min, such as \"1h\", but found {text:?}");
+        let expected = || {
+            format!(
+                "`repeat`: expected \"never\" or at least 1min, such as \"1h\", but found {text:?}"
+            )
+        };
         Ok(Self(Some(length.ok_or_else(expected)?)))
     }
 }
@@ -42,10 +48,14 @@ impl TryFrom<String> for QuietHours {
 
     fn try_from(text: String) -> Result<Self, String> {
         let time = |text: &str| Time::strptime("%H:%M", text.trim()).ok();
-        let times = text.split_once('-').and_then(|(from, to)| Some((time(from)?, time(to)?)));
+        let times = text
+            .split_once('-')
+            .and_then(|(from, to)| Some((time(from)?, time(to)?)));
         match times {
             Some((from, to)) if from != to => Ok(Self { from, to }),
-            _ => Err(format!("`quiet_hours`: expected times such as \"22:00-07:00\", but found {text:?}")),
+            _ => Err(format!(
+                "`quiet_hours`: expected times such as \"22:00-07:00\", but found {text:?}"
+            )),
         }
     }
 }

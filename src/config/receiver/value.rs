@@ -18,10 +18,16 @@ fn is_reference(value: &str) -> bool {
 
 /// What a default name says of a URL: its host, or the credential's name.
 pub fn name(url: &str) -> String {
-    match url.strip_prefix(CREDENTIAL).or_else(|| url.strip_prefix(FILE)) {
+    match url
+        .strip_prefix(CREDENTIAL)
+        .or_else(|| url.strip_prefix(FILE))
+    {
         Some(name) => name.into(),
         None => {
-            let host = url.parse::<reqwest::Url>().ok().and_then(|url| url.host_str().map(String::from));
+            let host = url
+                .parse::<reqwest::Url>()
+                .ok()
+                .and_then(|url| url.host_str().map(String::from));
             format!("at {}", host.unwrap_or_default())
         }
     }
@@ -32,14 +38,18 @@ pub fn resolve(key: &str, value: &mut String) -> Result<(), String> {
     let refuse = |why: String| format!("`{key}`: {why}");
     if let Some(name) = value.strip_prefix(CREDENTIAL) {
         if !is_name(name) {
-            return Err(refuse("expected \"credential:NAME\" with a name of letters, digits and -_.".into()));
+            return Err(refuse(
+                "expected \"credential:NAME\" with a name of letters, digits and -_.".into(),
+            ));
         }
         let way_out = format!("set `LoadCredential={name}:FILE` in cowbell.service");
         *value = secret::read(&secret::credential(name), way_out).map_err(refuse)?;
     } else if let Some(path) = value.strip_prefix(FILE) {
         let path = Path::new(path);
         if !path.is_absolute() {
-            return Err(refuse("expected \"file:/PATH\" with an absolute path".into()));
+            return Err(refuse(
+                "expected \"file:/PATH\" with an absolute path".into(),
+            ));
         }
         *value = secret::read(path, "write the secret to it").map_err(refuse)?;
     }
@@ -52,13 +62,18 @@ pub fn resolve_url(key: &str, value: &mut String) -> Result<(), String> {
     resolve(key, value)?;
     match place.filter(|_| !is_address(value)) {
         None => Ok(()),
-        Some(place) => Err(format!("`{key}`: {place} holds no http:// or https:// address")),
+        Some(place) => Err(format!(
+            "`{key}`: {place} holds no http:// or https:// address"
+        )),
     }
 }
 
 /// The same for a header, where a word may precede it: `Bearer credential:NAME`.
 pub fn resolve_header(key: &str, value: &mut String) -> Result<(), String> {
-    let Some((before, last)) = value.rsplit_once(' ').filter(|(_, last)| is_reference(last)) else {
+    let Some((before, last)) = value
+        .rsplit_once(' ')
+        .filter(|(_, last)| is_reference(last))
+    else {
         return resolve(key, value);
     };
     let mut last = last.to_string();
@@ -88,9 +103,17 @@ pub fn shown_url(url: &str) -> String {
     if is_reference(url) {
         return url.into();
     }
-    let Ok(url) = url.parse::<reqwest::Url>() else { return HIDDEN.into() };
-    let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
-    format!("{}://{}{port}/{HIDDEN}", url.scheme(), url.host_str().unwrap_or_default())
+    let Ok(url) = url.parse::<reqwest::Url>() else {
+        return HIDDEN.into();
+    };
+    let port = url
+        .port()
+        .map_or_else(String::new, |port| format!(":{port}"));
+    format!(
+        "{}://{}{port}/{HIDDEN}",
+        url.scheme(),
+        url.host_str().unwrap_or_default()
+    )
 }
 
 /// A URL, or where it is.
@@ -103,8 +126,9 @@ impl TryFrom<String> for Address {
 
     fn try_from(url: String) -> Result<Self, Self::Error> {
         // `file:///PATH` is an address of another scheme.
-        let is_file =
-            url.strip_prefix(FILE).is_some_and(|path| path.starts_with('/') && !path.starts_with("//"));
+        let is_file = url
+            .strip_prefix(FILE)
+            .is_some_and(|path| path.starts_with('/') && !path.starts_with("//"));
         match is_address(&url) || is_file || url.strip_prefix(CREDENTIAL).is_some_and(is_name) {
             true => Ok(Self(url)),
             false => Err(
@@ -116,7 +140,9 @@ impl TryFrom<String> for Address {
 
 /// The part of a URL before the first template.
 pub fn fixed(url: &str) -> &str {
-    let begins = ["{{", "{%", "{#"].into_iter().filter_map(|sign| url.find(sign));
+    let begins = ["{{", "{%", "{#"]
+        .into_iter()
+        .filter_map(|sign| url.find(sign));
     begins.min().map_or(url, |begin| &url[..begin])
 }
 
@@ -153,7 +179,10 @@ mod tests {
     fn the_host_of_an_address_is_fixed() {
         for (url, expected) in [
             ("https://hooks.example/a{{ key }}", true),
-            ("https://hooks.example/{% if cleared_at %}b{% endif %}", true),
+            (
+                "https://hooks.example/{% if cleared_at %}b{% endif %}",
+                true,
+            ),
             ("https://{{ host }}/a", false),
             ("https://hooks{{ host }}.example/", false),
             ("https://hooks.example", true),
@@ -171,7 +200,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         std::fs::write(&path, "hunter2\n").unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .unwrap();
         let mut value = format!("Bearer file:{}", path.display());
         let mut shown = value.clone();
         hide_header(&mut shown);
@@ -181,6 +211,10 @@ mod tests {
         hide_header(&mut value);
         assert_eq!(value, "…");
         let mut value = "file:key".to_string();
-        assert!(resolve("password", &mut value).unwrap_err().contains("an absolute path"));
+        assert!(
+            resolve("password", &mut value)
+                .unwrap_err()
+                .contains("an absolute path")
+        );
     }
 }

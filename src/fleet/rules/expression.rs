@@ -27,15 +27,19 @@ impl Selector<'_> {
 
     /// What tells its rules from those for other volumes.
     pub fn own_labels(&self) -> Vec<(&'static str, String)> {
-        let pattern = self.pattern.map(|pattern| ("volumes", pattern.as_str().into()));
+        let pattern = self
+            .pattern
+            .map(|pattern| ("volumes", pattern.as_str().into()));
         self.labels.iter().cloned().chain(pattern).collect()
     }
 
     /// The series of a metric for these volumes.
     pub fn series(&self, metric: &str) -> String {
         let series = self.of_pattern(metric, self.pattern);
-        let excluded =
-            self.not.iter().map(|pattern| format!(" unless {}", self.of_pattern(metric, Some(pattern))));
+        let excluded = self
+            .not
+            .iter()
+            .map(|pattern| format!(" unless {}", self.of_pattern(metric, Some(pattern))));
         match excluded.collect::<String>() {
             none if none.is_empty() => series,
             excluded => format!("({series}{excluded})"),
@@ -43,7 +47,10 @@ impl Selector<'_> {
     }
 
     fn of_pattern(&self, metric: &str, pattern: Option<&Pattern>) -> String {
-        let labels = self.labels.iter().map(|(label, value)| format!("{label}={}", quoted(value)));
+        let labels = self
+            .labels
+            .iter()
+            .map(|(label, value)| format!("{label}={}", quoted(value)));
         let matchers: Vec<String> = labels.chain(pattern.map(names)).collect();
         format!("{metric}{{{}}}", matchers.join(","))
     }
@@ -56,11 +63,19 @@ fn names(pattern: &Pattern) -> String {
 
 /// An alert that is raised already, of this severity or of any.
 pub fn firing(rule: Rule, severity: Option<Severity>) -> String {
-    let severity = severity.map_or_else(String::new, |severity| format!(",severity=\"{}\"", severity.text()));
-    format!("{ON} ALERTS{{alertname=\"{}\",alertstate=\"firing\"{severity}}}", alert_name(rule.name()))
+    let severity = severity.map_or_else(String::new, |severity| {
+        format!(",severity=\"{}\"", severity.text())
+    });
+    format!(
+        "{ON} ALERTS{{alertname=\"{}\",alertstate=\"firing\"{severity}}}",
+        alert_name(rule.name())
+    )
 }
 
 /// The series of a metric in one state, without the label of that state.
 pub fn in_state(selector: &Selector, metric: &'static str, state: &str) -> String {
-    format!("max without ({metric}) ({}) == 1", selector.with(metric, state).series(metric))
+    format!(
+        "max without ({metric}) ({}) == 1",
+        selector.with(metric, state).series(metric)
+    )
 }

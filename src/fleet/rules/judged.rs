@@ -10,7 +10,10 @@ const PART: &str = "{{ $labels.part }}";
 
 /// The rule; `None` if it is off, or if Prometheus judges it.
 pub fn of(rule: Rule, settings: &Alerts) -> Option<ExportedRule> {
-    let is_on = settings.cases(rule).iter().any(|(_, thresholds)| thresholds.is_some());
+    let is_on = settings
+        .cases(rule)
+        .iter()
+        .any(|(_, thresholds)| thresholds.is_some());
     let finding = finding(rule).filter(|_| is_on)?;
     Some(ExportedRule {
         rule,
@@ -26,16 +29,24 @@ pub fn of(rule: Rule, settings: &Alerts) -> Option<ExportedRule> {
 fn finding(rule: Rule) -> Option<String> {
     let finding = match rule {
         Rule::AutoextendBlocked => {
-            format!("Thin pool {VOLUME} cannot be extended by LVM: its VG has too little free space.")
+            format!(
+                "Thin pool {VOLUME} cannot be extended by LVM: its VG has too little free space."
+            )
         }
-        Rule::SnapshotLeftOver => format!("Snapshot {VOLUME} still exists, although its backup has ended."),
-        Rule::BackupFailed => format!("The backup of {VOLUME} is bad, or may be: do not rely on it."),
+        Rule::SnapshotLeftOver => {
+            format!("Snapshot {VOLUME} still exists, although its backup has ended.")
+        }
+        Rule::BackupFailed => {
+            format!("The backup of {VOLUME} is bad, or may be: do not rely on it.")
+        }
         Rule::BackupMissing => format!("There was no good backup of {VOLUME} for too long."),
         Rule::BackupSlow => format!("The backup of {VOLUME} runs much longer than earlier ones."),
         Rule::BackupSmall => format!("The backup of {VOLUME} read much less than it usually does."),
         Rule::SnapshotSmall => format!("The next snapshot of {VOLUME} is likely to overflow."),
         Rule::LockHeld => {
-            format!("The backup of {VOLUME} holds the global read lock of the database: all writes wait.")
+            format!(
+                "The backup of {VOLUME} holds the global read lock of the database: all writes wait."
+            )
         }
         Rule::PartFailed => format!("cowbell cannot read a part of the machine: {PART}."),
         Rule::DataOld => format!("What cowbell knows of the machine is old: {PART}."),

@@ -26,7 +26,11 @@ struct ExportedRule {
 
 /// All rules as YAML, which Prometheus from 2.42 and vmalert read.
 pub fn rules(settings: &Alerts) -> String {
-    let of = |rule: Rule| values::of(rule, settings).into_iter().chain(judged::of(rule, settings));
+    let of = |rule: Rule| {
+        values::of(rule, settings)
+            .into_iter()
+            .chain(judged::of(rule, settings))
+    };
     text::yaml(&Rule::ALL.into_iter().flat_map(of).collect::<Vec<_>>())
 }
 
@@ -56,17 +60,32 @@ mod tests {
                 "(critical from 80.05 %)",
                 "(critical from 80 %)",
             ),
-            ("snapshot_age = \"1h\"", "{kind=\"snapshot\"} >= 3600\n", ">= 86400"),
+            (
+                "snapshot_age = \"1h\"",
+                "{kind=\"snapshot\"} >= 3600\n",
+                ">= 86400",
+            ),
             (
                 "time_until_full = { warning = \"1h\", critical = \"9m\", for = \"7s\" }",
                 "for: 7s",
                 "for: 30s",
             ),
-            ("snapshot_invalid = \"off\"", "cowbell_merge_failed", "cowbell_snapshot_invalid"),
-            ("backup_slow = \"off\"", "cowbell_backup_small", "cowbell_backup_slow"),
+            (
+                "snapshot_invalid = \"off\"",
+                "cowbell_merge_failed",
+                "cowbell_snapshot_invalid",
+            ),
+            (
+                "backup_slow = \"off\"",
+                "cowbell_backup_small",
+                "cowbell_backup_slow",
+            ),
         ] {
             let text = exported(configuration);
-            assert!(text.contains(present) && !text.contains(absent), "{configuration}: {text}");
+            assert!(
+                text.contains(present) && !text.contains(absent),
+                "{configuration}: {text}"
+            );
         }
     }
 
@@ -83,7 +102,10 @@ mod tests {
                  >= 86400\n"
             ),
         ] {
-            assert!(text.contains(&expression), "expected {expression} in {text}");
+            assert!(
+                text.contains(&expression),
+                "expected {expression} in {text}"
+            );
         }
         assert_eq!(text.matches("alert: cowbell_snapshot_age").count(), 2);
     }

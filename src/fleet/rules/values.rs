@@ -32,11 +32,28 @@ pub fn of(rule: Rule, settings: &Alerts) -> Vec<ExportedRule> {
     let cases = settings.cases(rule);
     let mut rules = Vec::new();
     for (index, (pattern, thresholds)) in cases.iter().enumerate() {
-        let Some(thresholds) = *thresholds else { continue };
-        let not: Vec<_> = cases[..index].iter().filter_map(|(pattern, _)| *pattern).collect();
+        let Some(thresholds) = *thresholds else {
+            continue;
+        };
+        let not: Vec<_> = cases[..index]
+            .iter()
+            .filter_map(|(pattern, _)| *pattern)
+            .collect();
         for kind in kinds(rule) {
-            let selector = Selector { labels: labels(rule, *kind), pattern: *pattern, not: not.clone() };
-            rules.extend(Case { rule, kind: *kind, thresholds, selector }.rules());
+            let selector = Selector {
+                labels: labels(rule, *kind),
+                pattern: *pattern,
+                not: not.clone(),
+            };
+            rules.extend(
+                Case {
+                    rule,
+                    kind: *kind,
+                    thresholds,
+                    selector,
+                }
+                .rules(),
+            );
         }
     }
     rules
@@ -48,9 +65,12 @@ fn kinds(rule: Rule) -> &'static [VolumeKind] {
         Rule::SnapshotFill | Rule::SnapshotInvalid | Rule::SnapshotAge => &[VolumeKind::Snapshot],
         Rule::PoolData | Rule::PoolMetadata => &[VolumeKind::ThinPool],
         Rule::TimeUntilFull | Rule::FullBeforeDone => &[VolumeKind::Snapshot, VolumeKind::ThinPool],
-        Rule::PoolState => {
-            &[VolumeKind::ThinPool, VolumeKind::VdoPool, VolumeKind::Cache, VolumeKind::Writecache]
-        }
+        Rule::PoolState => &[
+            VolumeKind::ThinPool,
+            VolumeKind::VdoPool,
+            VolumeKind::Cache,
+            VolumeKind::Writecache,
+        ],
         // It concerns all kinds, with the same sentence.
         Rule::MergeFailed => &[VolumeKind::Other],
         _ => &[],
@@ -58,7 +78,11 @@ fn kinds(rule: Rule) -> &'static [VolumeKind] {
 }
 
 fn labels(rule: Rule, kind: VolumeKind) -> Vec<(&'static str, String)> {
-    if rule == Rule::MergeFailed { Vec::new() } else { vec![("kind", variant_name(kind))] }
+    if rule == Rule::MergeFailed {
+        Vec::new()
+    } else {
+        vec![("kind", variant_name(kind))]
+    }
 }
 
 impl Case<'_> {
@@ -71,7 +95,9 @@ impl Case<'_> {
             Rule::SnapshotInvalid => {
                 vec![self.by_state(State::Invalid, wording::invalid(NAME, OF, "before"))]
             }
-            Rule::MergeFailed => vec![self.by_state(State::MergeFailed, wording::merge_failed(NAME))],
+            Rule::MergeFailed => {
+                vec![self.by_state(State::MergeFailed, wording::merge_failed(NAME))]
+            }
             Rule::PoolState => self.by_pool_state(),
             _ => vec![self.by_age()],
         }
@@ -80,16 +106,33 @@ impl Case<'_> {
     /// A warning ends where a critical alert begins. Neither ends before it is cleared.
     fn by_fill(&self, metric: &str) -> Vec<ExportedRule> {
         let series = self.selector.series(metric);
-        let Thresholds { warning, critical, clear, .. } = self.thresholds;
+        let Thresholds {
+            warning,
+            critical,
+            clear,
+            ..
+        } = self.thresholds;
         let at = |percent: f64| format!("{series} >= {}", percent / 100.0);
         let raised = at(critical);
-        let worst = self.held(&raised, &at(critical - (warning - clear)), Some(Severity::Critical));
-        let begins = if self.rule.has_outlook() { self.unless_done_first(&at(warning)) } else { at(warning) };
-        let mild = format!("({})\nunless ({worst})", self.held(&begins, &at(clear), None));
+        let worst = self.held(
+            &raised,
+            &at(critical - (warning - clear)),
+            Some(Severity::Critical),
+        );
+        let begins = if self.rule.has_outlook() {
+            self.unless_done_first(&at(warning))
+        } else {
+            at(warning)
+        };
+        let mild = format!(
+            "({})\nunless ({worst})",
+            self.held(&begins, &at(clear), None)
+        );
         [(Severity::Warning, mild), (Severity::Critical, worst)]
             .map(|(severity, expression)| {
                 let subject = wording::subject(self.rule, self.kind);
-                let full = wording::full(subject, NAME, PERCENT, self.rule, severity, self.thresholds);
+                let full =
+                    wording::full(subject, NAME, PERCENT, self.rule, severity, self.thresholds);
                 let description = format!("{full}. {}", wording::extend(NAME));
                 self.exported(severity, format!("100 * (\n{expression}\n)"), description)
             })
@@ -98,10 +141,18 @@ impl Case<'_> {
 
     fn by_time(&self) -> Vec<ExportedRule> {
         let [likely, _, latest] = UNTIL_FULL.map(|family| family.full_name());
-        let Thresholds { warning, critical, clear, .. } = self.thresholds;
+        let Thresholds {
+            warning,
+            critical,
+            clear,
+            ..
+        } = self.thresholds;
         let basis = eta::BASIS;
         let any = format!("max without ({basis}) ({})", self.selector.series(&likely));
-        let tested = self.selector.with(basis, eta::basis(EtaBasis::Tested)).series(&likely);
+        let tested = self
+            .selector
+            .with(basis, eta::basis(EtaBasis::Tested))
+            .series(&likely);
         let tested = format!("max without ({basis}) ({tested})");
         let certain = format!("{tested} <= {critical} and {ON} {latest} <= {warning}");
         let worst = self.held(
@@ -110,7 +161,10 @@ impl Case<'_> {
             Some(Severity::Critical),
         );
         let begins = self.unless_done_first(&format!("{tested} <= {warning}"));
-        let mild = format!("({})\nunless ({worst})", self.held(&begins, &format!("{any} <= {clear}"), None));
+        let mild = format!(
+            "({})\nunless ({worst})",
+            self.held(&begins, &format!("{any} <= {clear}"), None)
+        );
         [(Severity::Warning, mild), (Severity::Critical, worst)]
             .map(|(severity, expression)| {
                 let description = format!(
@@ -125,27 +179,46 @@ impl Case<'_> {
     }
 
     fn by_race(&self) -> Vec<ExportedRule> {
-        [(Severity::Warning, RACE, "may be"), (Severity::Critical, HIGH_RISK, "will probably be")]
-            .map(|(severity, state, how)| {
-                let subject = wording::subject(self.rule, self.kind);
-                let description = format!(
-                    "{subject} {NAME} {how} full before the backup that reads it is done. {}",
-                    wording::extend(NAME)
-                );
-                self.exported(severity, in_state(&self.selector, RISK.name, state), description)
-            })
-            .into()
+        [
+            (Severity::Warning, RACE, "may be"),
+            (Severity::Critical, HIGH_RISK, "will probably be"),
+        ]
+        .map(|(severity, state, how)| {
+            let subject = wording::subject(self.rule, self.kind);
+            let description = format!(
+                "{subject} {NAME} {how} full before the backup that reads it is done. {}",
+                wording::extend(NAME)
+            );
+            self.exported(
+                severity,
+                in_state(&self.selector, RISK.name, state),
+                description,
+            )
+        })
+        .into()
     }
 
     fn by_pool_state(&self) -> Vec<ExportedRule> {
         let subject = wording::subject(self.rule, self.kind);
-        [State::OutOfData, State::ReadOnly, State::NeedsCheck, State::Failed]
-            .map(|state| {
-                let remedy = if state == State::OutOfData { wording::EXTEND } else { "" };
-                let writes = wording::WAIT_THEN_FAIL;
-                self.by_state(state, wording::pool_state(state, subject, NAME, writes, remedy))
-            })
-            .into()
+        [
+            State::OutOfData,
+            State::ReadOnly,
+            State::NeedsCheck,
+            State::Failed,
+        ]
+        .map(|state| {
+            let remedy = if state == State::OutOfData {
+                wording::EXTEND
+            } else {
+                ""
+            };
+            let writes = wording::WAIT_THEN_FAIL;
+            self.by_state(
+                state,
+                wording::pool_state(state, subject, NAME, writes, remedy),
+            )
+        })
+        .into()
     }
 
     fn by_state(&self, state: State, description: String) -> ExportedRule {
@@ -158,7 +231,11 @@ impl Case<'_> {
     fn by_age(&self) -> ExportedRule {
         let created = self.selector.series(&CREATED.full_name());
         let expression = format!("time() - {created} >= {}", self.thresholds.warning);
-        self.exported(Severity::Warning, expression, wording::old(NAME, OF, DURATION, self.thresholds))
+        self.exported(
+            Severity::Warning,
+            expression,
+            wording::old(NAME, OF, DURATION, self.thresholds),
+        )
     }
 
     /// Raised by one expression, and held by another while the alert fires.
@@ -168,19 +245,35 @@ impl Case<'_> {
 
     /// What a backup always needs is no warning, if it will certainly be enough.
     fn unless_done_first(&self, raised: &str) -> String {
-        format!("{raised} unless {ON} {0}{{{0}=\"{NO_RISK}\"}} == 1", RISK.name)
+        format!(
+            "{raised} unless {ON} {0}{{{0}=\"{NO_RISK}\"}} == 1",
+            RISK.name
+        )
     }
 
     fn will_end(&self) -> String {
-        format!("{} {NAME} {}", wording::subject(self.rule, self.kind), wording::end(self.kind))
+        format!(
+            "{} {NAME} {}",
+            wording::subject(self.rule, self.kind),
+            wording::end(self.kind)
+        )
     }
 
     fn then(&self) -> &'static str {
-        if self.kind == VolumeKind::Snapshot { "" } else { wording::THEN_WRITES_FAIL }
+        if self.kind == VolumeKind::Snapshot {
+            ""
+        } else {
+            wording::THEN_WRITES_FAIL
+        }
     }
 
     /// Only warnings by value are held back, or rules without a value.
-    fn exported(&self, severity: Severity, expression: String, description: String) -> ExportedRule {
+    fn exported(
+        &self,
+        severity: Severity,
+        expression: String,
+        description: String,
+    ) -> ExportedRule {
         let is_held = severity == Severity::Warning || self.rule.measure() == Measure::State;
         ExportedRule {
             rule: self.rule,

@@ -29,7 +29,10 @@ pub fn requests_shrank(case: &Case) -> Vec<FindingText> {
     let shrank = |pv: &PvWork| {
         let sizes = pv.read_request_bytes?;
         let [first, last] = [sizes.first, sizes.last].map(size);
-        let text = format!("The mean read request on {} fell from {first} to {last}.", pv.name);
+        let text = format!(
+            "The mean read request on {} fell from {first} to {last}.",
+            pv.name
+        );
         (growth(sizes)? <= SHRUNK).then_some((Finding::RequestsShrank, text))
     };
     touched(case.figures).filter_map(shrank).collect()
@@ -39,7 +42,10 @@ pub fn awaits_grew(case: &Case) -> Vec<FindingText> {
     let grew = |pv: &PvWork| {
         let awaits = pv.read_await_ms.filter(|awaits| is_longer(*awaits))?;
         let [first, last] = [awaits.first, awaits.last].map(ms);
-        let text = format!("A read on {} took {first} at the beginning and {last} at the end.", pv.name);
+        let text = format!(
+            "A read on {} took {first} at the beginning and {last} at the end.",
+            pv.name
+        );
         Some((Finding::AwaitsGrew, text))
     };
     touched(case.figures).filter_map(grew).collect()
@@ -47,18 +53,30 @@ pub fn awaits_grew(case: &Case) -> Vec<FindingText> {
 
 /// Why first writes are unknown.
 pub fn several_snapshots(case: &Case) -> Option<FindingText> {
-    let count = case.setup.snapshots.filter(|count| *count > 1 && case.setup.is_thick())?;
+    let count = case
+        .setup
+        .snapshots
+        .filter(|count| *count > 1 && case.setup.is_thick())?;
     let text = format!(
         "The origin had {count} snapshots. The kernel does not count copies by snapshot, so first writes and copied \
          chunks are unknown. COW writes and write cost are of this snapshot alone."
     );
-    case.figures.copied.first_writes.is_none().then_some((Finding::SeveralSnapshots, text))
+    case.figures
+        .copied
+        .first_writes
+        .is_none()
+        .then_some((Finding::SeveralSnapshots, text))
 }
 
 pub fn write_cost(case: &Case) -> Option<FindingText> {
-    let cost = case.figures.copied.write_cost.filter(|cost| *cost >= COSTLY)?;
-    let text =
-        format!("Each byte written to the origin cost {cost:.1} bytes on disk, because old data was copied.");
+    let cost = case
+        .figures
+        .copied
+        .write_cost
+        .filter(|cost| *cost >= COSTLY)?;
+    let text = format!(
+        "Each byte written to the origin cost {cost:.1} bytes on disk, because old data was copied."
+    );
     Some((Finding::WritesCostMore, text))
 }
 
@@ -93,7 +111,12 @@ pub fn writes_fell(case: &Case) -> Option<FindingText> {
     let rate = |bytes| speed(bytes, case.prefix);
     let (rates, text) = before_and_during(case, |work| work.written_bytes_per_s, rate)?;
     let fell = rates.first >= LEAST_WRITTEN && rates.last <= rates.first * FELL;
-    fell.then(|| (Finding::WritesFell, format!("Writes to the origin ran at {text}.")))
+    fell.then(|| {
+        (
+            Finding::WritesFell,
+            format!("Writes to the origin ran at {text}."),
+        )
+    })
 }
 
 pub fn processors(case: &Case) -> Option<FindingText> {
@@ -107,8 +130,15 @@ pub fn processors(case: &Case) -> Option<FindingText> {
 }
 
 pub fn pressure(case: &Case) -> Option<FindingText> {
-    let pressure = case.figures.host.pressure_io.filter(|pressure| *pressure >= OFTEN)?;
-    let text = format!("At least one process waited for I/O {} of the time.", share(pressure));
+    let pressure = case
+        .figures
+        .host
+        .pressure_io
+        .filter(|pressure| *pressure >= OFTEN)?;
+    let text = format!(
+        "At least one process waited for I/O {} of the time.",
+        share(pressure)
+    );
     Some((Finding::WaitedForDisks, text))
 }
 
@@ -123,7 +153,10 @@ fn limiting_processors(figures: &Figures, setup: &Setup) -> Option<(f64, f64)> {
     let used = (figures.host.user? + figures.host.system?) * f64::from(setup.processors?);
     let utilisations: Option<Vec<f64>> = figures.pvs.iter().map(|pv| pv.utilisation).collect();
     let busiest = utilisations?.into_iter().reduce(f64::max)?;
-    let waited = figures.host.pressure_io.is_some_and(|pressure| pressure >= OFTEN);
+    let waited = figures
+        .host
+        .pressure_io
+        .is_some_and(|pressure| pressure >= OFTEN);
     let is_limit = figures.read.is_some() && used >= ONE_PROCESSOR && busiest <= AT_EASE && !waited;
     is_limit.then_some((used, busiest))
 }
@@ -135,10 +168,19 @@ fn before_and_during(
     text: impl Fn(f64) -> String,
 ) -> Option<(EndMeans, String)> {
     let origin = &case.figures.origin;
-    let means = EndMeans { first: of(origin.before)?, last: of(origin.during)? };
+    let means = EndMeans {
+        first: of(origin.before)?,
+        last: of(origin.during)?,
+    };
     let after = of(origin.after).map(|after| format!(", and {} after it", text(after)));
     let [before, during] = [means.first, means.last].map(text);
-    Some((means, format!("{before} before the snapshot, {during} with it{}", after.unwrap_or_default())))
+    Some((
+        means,
+        format!(
+            "{before} before the snapshot, {during} with it{}",
+            after.unwrap_or_default()
+        ),
+    ))
 }
 
 /// The PVs that the job may have read from: all but those with neither origin nor COW area.

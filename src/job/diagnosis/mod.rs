@@ -64,7 +64,11 @@ struct Case<'a> {
 
 /// The findings, in this order: how fast, why, what it cost, what else.
 pub fn diagnosis(figures: &Figures, setup: &Setup, prefix: Prefix) -> Vec<Sentence> {
-    let case = &Case { figures, setup, prefix };
+    let case = &Case {
+        figures,
+        setup,
+        prefix,
+    };
     let mut found: Vec<FindingText> = Vec::new();
     found.extend(nothing_read(case));
     found.extend(partly_known(case));
@@ -80,7 +84,10 @@ pub fn diagnosis(figures: &Figures, setup: &Setup, prefix: Prefix) -> Vec<Senten
     found.extend(machine::writes_fell(case));
     found.extend(machine::processors(case));
     found.extend(machine::pressure(case));
-    found.into_iter().map(|(finding, text)| Sentence { finding, text }).collect()
+    found
+        .into_iter()
+        .map(|(finding, text)| Sentence { finding, text })
+        .collect()
 }
 
 /// The ratio of the last to the first; `None` if the first is 0.
@@ -89,15 +96,30 @@ fn growth(ends: EndMeans) -> Option<f64> {
 }
 
 fn nothing_read(case: &Case) -> Option<FindingText> {
-    let from = if case.setup.kind.is_some() { " from the snapshot" } else { "" };
+    let from = if case.setup.kind.is_some() {
+        " from the snapshot"
+    } else {
+        ""
+    };
     let is_one = case.figures.read.is_none() && !case.setup.made_no_snapshot();
-    is_one.then(|| (Finding::NothingRead, format!("No reads{from} were observed.")))
+    is_one.then(|| {
+        (
+            Finding::NothingRead,
+            format!("No reads{from} were observed."),
+        )
+    })
 }
 
 fn partly_known(case: &Case) -> Option<FindingText> {
-    let known = share(case.figures.read.filter(|read| read.known_share < WELL_KNOWN)?.known_share);
-    let text =
-        format!("The read speed is known for {known} of the time. The figures below cover only that time.");
+    let known = share(
+        case.figures
+            .read
+            .filter(|read| read.known_share < WELL_KNOWN)?
+            .known_share,
+    );
+    let text = format!(
+        "The read speed is known for {known} of the time. The figures below cover only that time."
+    );
     Some((Finding::PartlyKnown, text))
 }
 
@@ -105,12 +127,14 @@ fn course(case: &Case) -> Option<FindingText> {
     let ends = case.figures.read?.ends?;
     let [first, last] = [ends.first, ends.last].map(|end| speed(end, case.prefix));
     let (finding, text) = match growth(ends)? {
-        grown if grown <= 1.0 / SLOWED => {
-            (Finding::ReadsSlowed, format!("Reads slowed from {first} to {last}{}.", as_it_filled(case)))
-        }
-        grown if grown >= SLOWED => {
-            (Finding::ReadsQuickened, format!("Reads sped up from {first} to {last}."))
-        }
+        grown if grown <= 1.0 / SLOWED => (
+            Finding::ReadsSlowed,
+            format!("Reads slowed from {first} to {last}{}.", as_it_filled(case)),
+        ),
+        grown if grown >= SLOWED => (
+            Finding::ReadsQuickened,
+            format!("Reads sped up from {first} to {last}."),
+        ),
         grown if (1.0 / SAME_SPEED..=SAME_SPEED).contains(&grown) => (
             Finding::ReadsKeptTheirSpeed,
             format!("Read speed stayed the same: {first} at the beginning, {last} at the end."),
@@ -122,9 +146,17 @@ fn course(case: &Case) -> Option<FindingText> {
 
 /// Empty unless the correlation over the whole job shows it.
 fn as_it_filled(case: &Case) -> String {
-    let fill = case.figures.read_by_fill.falling().and(case.figures.fill).and_then(|fill| fill.ends);
+    let fill = case
+        .figures
+        .read_by_fill
+        .falling()
+        .and(case.figures.fill)
+        .and_then(|fill| fill.ends);
     fill.map_or_else(String::new, |fill| {
-        format!(" as the snapshot filled from {:.0} to {:.0} %", fill.first, fill.last)
+        format!(
+            " as the snapshot filled from {:.0} to {:.0} %",
+            fill.first, fill.last
+        )
     })
 }
 
@@ -146,15 +178,24 @@ fn with_fill(case: &Case) -> Option<FindingText> {
 }
 
 fn went_with_fill(case: &Case, found: Correlation) -> String {
-    let is_together = case.figures.fill_by_time.is_some_and(|rank| rank.abs() >= TOGETHER);
+    let is_together = case
+        .figures
+        .fill_by_time
+        .is_some_and(|rank| rank.abs() >= TOGETHER);
     let caution = match is_together {
-        true => " Fill grew steadily with time, so anything else that changed over time may be the cause.",
+        true => {
+            " Fill grew steadily with time, so anything else that changed over time may be the cause."
+        }
         false => "",
     };
     format!(
         "Reads were {} {} for each percentage point of fill ({}).{caution}",
         speed(found.slope.abs(), case.prefix),
-        if found.trend == Trend::Falling { "slower" } else { "faster" },
+        if found.trend == Trend::Falling {
+            "slower"
+        } else {
+            "faster"
+        },
         points(found),
     )
 }

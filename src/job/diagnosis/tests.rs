@@ -10,7 +10,10 @@ fn example() -> Figures {
 
 fn texts(figures: &Figures, finding: Finding) -> Vec<String> {
     let sentences = diagnosis(figures, &setup(), Prefix::Decimal).into_iter();
-    sentences.filter(|sentence| sentence.finding == finding).map(|sentence| sentence.text).collect()
+    sentences
+        .filter(|sentence| sentence.finding == finding)
+        .map(|sentence| sentence.text)
+        .collect()
 }
 
 fn check(figures: &Figures, finding: Finding, expected: &str) {
@@ -31,11 +34,20 @@ fn relation(slope: f64, rank: f64, trend: Trend) -> Relation {
 
 #[test]
 fn a_slow_backup_is_explained() {
-    let texts: Vec<String> =
-        diagnosis(&example(), &setup(), Prefix::Decimal).into_iter().map(|sentence| sentence.text).collect();
-    assert_eq!(texts[0], "Reads slowed from 114 MB/s to 19.7 MB/s as the snapshot filled from 3 to 57 %.");
+    let texts: Vec<String> = diagnosis(&example(), &setup(), Prefix::Decimal)
+        .into_iter()
+        .map(|sentence| sentence.text)
+        .collect();
+    assert_eq!(
+        texts[0],
+        "Reads slowed from 114 MB/s to 19.7 MB/s as the snapshot filled from 3 to 57 %."
+    );
     assert!(texts[1].starts_with("Reads were 1.7"));
-    assert!(texts[1].ends_with("so anything else that changed over time may be the cause."), "{}", texts[1]);
+    assert!(
+        texts[1].ends_with("so anything else that changed over time may be the cause."),
+        "{}",
+        texts[1]
+    );
     assert_eq!(
         texts[2..],
         [
@@ -52,8 +64,17 @@ fn a_slow_backup_is_explained() {
 #[test]
 fn without_figures_only_missing_reads_are_reported() {
     let span = crate::job::course::Span::new(Vec::new()).unwrap();
-    let course = crate::job::course::Course { before: None, during: span, after: None, took_s: None };
-    let found = diagnosis(&Figures::of(&course, &Setup::default()), &Setup::default(), Prefix::Decimal);
+    let course = crate::job::course::Course {
+        before: None,
+        during: span,
+        after: None,
+        took_s: None,
+    };
+    let found = diagnosis(
+        &Figures::of(&course, &Setup::default()),
+        &Setup::default(),
+        Prefix::Decimal,
+    );
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].text, "No reads were observed.");
 }
@@ -62,14 +83,26 @@ fn without_figures_only_missing_reads_are_reported() {
 fn the_fill_is_omitted_without_a_correlation() {
     let mut figures = example();
     figures.read_by_fill = relation(-1e6, -0.1, Trend::Unclear);
-    check(&figures, Finding::ReadsSlowed, "Reads slowed from 114 MB/s to 19.7 MB/s.");
-    check(&figures, Finding::ReadsDidNotGoWithFill, "Read speed shows no relation to fill (480 points).");
+    check(
+        &figures,
+        Finding::ReadsSlowed,
+        "Reads slowed from 114 MB/s to 19.7 MB/s.",
+    );
+    check(
+        &figures,
+        Finding::ReadsDidNotGoWithFill,
+        "Read speed shows no relation to fill (480 points).",
+    );
 }
 
 #[test]
 fn too_few_points_are_reported() {
     let figures = Figures::of(&slowing(12), &setup());
-    check(&figures, Finding::TooFewPoints, "Too few points (12) to say whether read speed depended on fill.");
+    check(
+        &figures,
+        Finding::TooFewPoints,
+        "Too few points (12) to say whether read speed depended on fill.",
+    );
     assert_eq!(texts(&figures, Finding::ReadsWentWithFill).len(), 0);
 }
 
@@ -78,7 +111,10 @@ fn several_snapshots_explain_unknown_first_writes() {
     let mut figures = example();
     figures.copied.first_writes = None;
     let of = |snapshots| {
-        let setup = Setup { snapshots: Some(snapshots), ..setup() };
+        let setup = Setup {
+            snapshots: Some(snapshots),
+            ..setup()
+        };
         diagnosis(&figures, &setup, Prefix::Decimal)
             .into_iter()
             .map(|sentence| sentence.text)
@@ -94,15 +130,29 @@ fn several_snapshots_explain_unknown_first_writes() {
 fn steady_reads_are_reported() {
     let mut figures = example();
     let read = figures.read.as_mut().unwrap();
-    read.ends = Some(EndMeans { first: 118e6, last: 112e6 });
+    read.ends = Some(EndMeans {
+        first: 118e6,
+        last: 112e6,
+    });
     check(
         &figures,
         Finding::ReadsKeptTheirSpeed,
         "Read speed stayed the same: 118 MB/s at the beginning, 112 MB/s at the end.",
     );
-    figures.read.as_mut().unwrap().ends = Some(EndMeans { first: 118e6, last: 90e6 });
-    let kept = [Finding::ReadsKeptTheirSpeed, Finding::ReadsSlowed, Finding::ReadsQuickened];
-    assert!(kept.iter().all(|finding| texts(&figures, *finding).is_empty()), "neither the same nor a change");
+    figures.read.as_mut().unwrap().ends = Some(EndMeans {
+        first: 118e6,
+        last: 90e6,
+    });
+    let kept = [
+        Finding::ReadsKeptTheirSpeed,
+        Finding::ReadsSlowed,
+        Finding::ReadsQuickened,
+    ];
+    assert!(
+        kept.iter()
+            .all(|finding| texts(&figures, *finding).is_empty()),
+        "neither the same nor a change"
+    );
 }
 
 #[test]
@@ -121,7 +171,10 @@ fn first_writes_that_slow_reads_are_reported() {
 fn a_busy_compressor_is_no_slow_disk() {
     let mut figures = example();
     (figures.host.user, figures.host.pressure_io) = (Some(0.24), Some(0.1));
-    assert!(texts(&figures, Finding::ProcessorsWereTheLimit).is_empty(), "sda is busy");
+    assert!(
+        texts(&figures, Finding::ProcessorsWereTheLimit).is_empty(),
+        "sda is busy"
+    );
     figures.pvs[0].utilisation = Some(0.2);
     check(
         &figures,
@@ -136,7 +189,10 @@ fn a_busy_compressor_is_no_slow_disk() {
     );
     figures.host.pressure_io = None;
     figures.pvs[1].utilisation = None;
-    assert!(texts(&figures, Finding::ProcessorsWereTheLimit).is_empty(), "sdb may have been busy");
+    assert!(
+        texts(&figures, Finding::ProcessorsWereTheLimit).is_empty(),
+        "sdb may have been busy"
+    );
 }
 
 #[test]
@@ -144,7 +200,11 @@ fn a_busy_pv_is_shared_only_if_known() {
     let mut figures = example();
     figures.pvs[0].carries_cow = None;
     assert!(texts(&figures, Finding::SharedPvBusy).is_empty());
-    check(&figures, Finding::PvBusy, "PV sda was busy 98 % of the time.");
+    check(
+        &figures,
+        Finding::PvBusy,
+        "PV sda was busy 98 % of the time.",
+    );
 }
 
 #[test]

@@ -44,15 +44,23 @@ pub struct PhasePv {
 impl PhaseWork {
     /// The work of each phase of a job.
     pub fn all(course: &Course, job: &Job) -> Vec<Self> {
-        job.phases().into_iter().map(|phase| Self::of(course, job, phase)).collect()
+        job.phases()
+            .into_iter()
+            .map(|phase| Self::of(course, job, phase))
+            .collect()
     }
 
     fn of(course: &Course, job: &Job, phase: PhaseSpan) -> Self {
-        let elapsed_s =
-            |at: jiff::Timestamp| (at.as_millisecond() - job.started_at.as_millisecond()) as f64 / 1000.0;
+        let elapsed_s = |at: jiff::Timestamp| {
+            (at.as_millisecond() - job.started_at.as_millisecond()) as f64 / 1000.0
+        };
         let began_s = elapsed_s(phase.began_at);
         let whole = course.during.whole();
-        let until_s = phase.ended_at.map(elapsed_s).or(whole.end_s()).filter(|until_s| *until_s >= began_s);
+        let until_s = phase
+            .ended_at
+            .map(elapsed_s)
+            .or(whole.end_s())
+            .filter(|until_s| *until_s >= began_s);
         let part = within(&whole, began_s, until_s.unwrap_or(began_s));
         let seconds = until_s.map(|until_s| ((until_s - began_s) * 1000.0).round() / 1000.0);
         let is_well_seen = seconds.is_some_and(|seconds| part.seconds() >= WELL_SEEN * seconds);
@@ -66,7 +74,12 @@ impl PhaseWork {
             read_bytes_per_s: part.mean(Measure::SnapshotRead),
             written_bytes: amount(Measure::Written),
             written_bytes_per_s: part.mean(Measure::Written),
-            pvs: course.during.pvs().keys().map(|pv| PhasePv::of(&part, pv)).collect(),
+            pvs: course
+                .during
+                .pvs()
+                .keys()
+                .map(|pv| PhasePv::of(&part, pv))
+                .collect(),
         }
     }
 
@@ -87,7 +100,10 @@ impl PhasePv {
 
     /// Read and written together; `None` if neither is known.
     pub fn bytes_per_s(&self) -> Option<f64> {
-        let known = self.read_bytes_per_s.into_iter().chain(self.written_bytes_per_s);
+        let known = self
+            .read_bytes_per_s
+            .into_iter()
+            .chain(self.written_bytes_per_s);
         known.reduce(|one, other| one + other)
     }
 }
@@ -95,8 +111,12 @@ impl PhasePv {
 /// The ticks that lie entirely between two instants.
 fn within<'a>(whole: &Stretch<'a>, from_s: f64, until_s: f64) -> Stretch<'a> {
     let ticks = whole.ticks();
-    let first = ticks.iter().position(|tick| tick.end_s - tick.seconds >= from_s - ROUNDING_S);
-    let last = ticks.iter().rposition(|tick| tick.end_s <= until_s + ROUNDING_S);
+    let first = ticks
+        .iter()
+        .position(|tick| tick.end_s - tick.seconds >= from_s - ROUNDING_S);
+    let last = ticks
+        .iter()
+        .rposition(|tick| tick.end_s <= until_s + ROUNDING_S);
     match first.zip(last) {
         Some((first, last)) if first <= last => whole.part(first..last + 1),
         _ => whole.part(0..0),
@@ -118,7 +138,11 @@ mod tests {
     /// A job that began at 0, with this phase only.
     fn job(name: &str, began_s: f64, ended_s: Option<f64>) -> Job {
         let mut job = Job::new(1, JobKind::Mark, "key", "bonnie++", at(0.0));
-        job.begin_phase(PhaseMark { at: at(began_s), name: name.into() }).unwrap();
+        job.begin_phase(PhaseMark {
+            at: at(began_s),
+            name: name.into(),
+        })
+        .unwrap();
         job.ended_at = ended_s.map(at);
         job
     }
@@ -129,16 +153,29 @@ mod tests {
 
     /// Ten ticks of a second: five with 100 bytes a second written by a busy `sda`, then five with 10 read.
     fn course() -> Course {
-        let ticks = (1..=10).map(|second| Tick { end_s: f64::from(second), seconds: 1.0 }).collect();
-        let halves =
-            |first, second| (0..10).map(|tick| Some(if tick < 5 { first } else { second })).collect();
+        let ticks = (1..=10)
+            .map(|second| Tick {
+                end_s: f64::from(second),
+                seconds: 1.0,
+            })
+            .collect();
+        let halves = |first, second| {
+            (0..10)
+                .map(|tick| Some(if tick < 5 { first } else { second }))
+                .collect()
+        };
         let during = Span::new(ticks)
             .and_then(|span| span.with(Measure::SnapshotRead, halves(0.0, 10.0)))
             .and_then(|span| span.with(Measure::Written, halves(100.0, 0.0)))
             .and_then(|span| span.with_pv("sda", PvMeasure::Utilisation, halves(1.0, 0.0)))
             .and_then(|span| span.with_pv("sda", PvMeasure::Written, halves(100.0, 0.0)))
             .and_then(|span| span.with_pv("sdb", PvMeasure::Read, halves(0.0, 10.0)));
-        Course { before: None, during: during.unwrap(), after: None, took_s: Some(10.2) }
+        Course {
+            before: None,
+            during: during.unwrap(),
+            after: None,
+            took_s: Some(10.2),
+        }
     }
 
     /// Seconds, seconds seen, read, written, and how busy `sda` was.
@@ -146,54 +183,106 @@ mod tests {
         let found = work(&job, &course());
         let busy = found.pv("sda").unwrap().utilisation;
         let (read, written) = (found.read_bytes, found.written_bytes);
-        assert_eq!((found.seconds, found.seen_seconds, read, written, busy), expected, "{job:?}");
+        assert_eq!(
+            (found.seconds, found.seen_seconds, read, written, busy),
+            expected,
+            "{job:?}"
+        );
     }
 
     #[test]
     fn the_work_of_a_phase_is_that_of_its_ticks() {
-        check(job("writing", 0.0, Some(5.0)), (Some(5.0), 5.0, Some(0.0), Some(500.0), Some(1.0)));
-        check(job("reading", 5.0, Some(10.0)), (Some(5.0), 5.0, Some(50.0), Some(0.0), Some(0.0)));
+        check(
+            job("writing", 0.0, Some(5.0)),
+            (Some(5.0), 5.0, Some(0.0), Some(500.0), Some(1.0)),
+        );
+        check(
+            job("reading", 5.0, Some(10.0)),
+            (Some(5.0), 5.0, Some(50.0), Some(0.0), Some(0.0)),
+        );
         let reading = work(&job("reading", 5.0, Some(10.0)), &course());
-        assert_eq!((reading.read_bytes_per_s, reading.written_bytes_per_s), (Some(10.0), Some(0.0)));
+        assert_eq!(
+            (reading.read_bytes_per_s, reading.written_bytes_per_s),
+            (Some(10.0), Some(0.0))
+        );
     }
 
     #[test]
     fn a_tick_across_its_end_does_not_count() {
-        check(job("writing", 0.5, Some(4.5)), (Some(4.0), 3.0, None, None, Some(1.0)));
-        check(job("writing", 0.0, Some(4.4)), (Some(4.4), 4.0, Some(0.0), Some(400.0), Some(1.0)));
-        check(job("writing", 0.001, Some(4.999)), (Some(4.998), 5.0, Some(0.0), Some(500.0), Some(1.0)));
+        check(
+            job("writing", 0.5, Some(4.5)),
+            (Some(4.0), 3.0, None, None, Some(1.0)),
+        );
+        check(
+            job("writing", 0.0, Some(4.4)),
+            (Some(4.4), 4.0, Some(0.0), Some(400.0), Some(1.0)),
+        );
+        check(
+            job("writing", 0.001, Some(4.999)),
+            (Some(4.998), 5.0, Some(0.0), Some(500.0), Some(1.0)),
+        );
     }
 
     #[test]
     fn the_work_of_a_phase_without_a_tick_is_unknown() {
-        check(job("mount", 4.2, Some(5.9)), (Some(1.7), 0.0, None, None, None));
-        check(job("mount", 5.0, Some(5.0)), (Some(0.0), 0.0, None, None, None));
+        check(
+            job("mount", 4.2, Some(5.9)),
+            (Some(1.7), 0.0, None, None, None),
+        );
+        check(
+            job("mount", 5.0, Some(5.0)),
+            (Some(0.0), 0.0, None, None, None),
+        );
     }
 
     #[test]
     fn a_running_phase_has_work_until_now() {
-        check(job("reading", 5.0, None), (Some(5.0), 5.0, Some(50.0), Some(0.0), Some(0.0)));
+        check(
+            job("reading", 5.0, None),
+            (Some(5.0), 5.0, Some(50.0), Some(0.0), Some(0.0)),
+        );
         check(job("reading", 10.1, None), (None, 0.0, None, None, None));
     }
 
     #[test]
     fn unmeasured_work_is_unknown_and_not_zero() {
         let found = work(&job("writing", 0.0, Some(5.0)), &course());
-        let [sda, sdb] = &found.pvs[..] else { panic!("{found:?}") };
-        assert_eq!((sda.read_bytes_per_s, sda.bytes_per_s()), (None, Some(100.0)));
+        let [sda, sdb] = &found.pvs[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!(
+            (sda.read_bytes_per_s, sda.bytes_per_s()),
+            (None, Some(100.0))
+        );
         assert_eq!((sdb.utilisation, sdb.bytes_per_s()), (None, Some(0.0)));
-        let nothing = Course { during: Span::new(Vec::new()).unwrap(), ..course() };
+        let nothing = Course {
+            during: Span::new(Vec::new()).unwrap(),
+            ..course()
+        };
         let found = work(&job("writing", 0.0, Some(5.0)), &nothing);
-        assert_eq!((found.seconds, found.read_bytes, found.pvs), (Some(5.0), None, Vec::new()));
+        assert_eq!(
+            (found.seconds, found.read_bytes, found.pvs),
+            (Some(5.0), None, Vec::new())
+        );
     }
 
     #[test]
     fn a_phase_ends_where_the_next_begins() {
         let mut job = job("writing", 0.5, None);
-        job.begin_phase(PhaseMark { at: at(8.0), name: "reading".into() }).unwrap();
+        job.begin_phase(PhaseMark {
+            at: at(8.0),
+            name: "reading".into(),
+        })
+        .unwrap();
         job.ended_at = Some(at(10.25));
         let found = PhaseWork::all(&course(), &job);
-        let found: Vec<_> = found.iter().map(|work| (&*work.name, work.began_s, work.seconds)).collect();
-        assert_eq!(found, [("writing", 0.5, Some(7.5)), ("reading", 8.0, Some(2.25))]);
+        let found: Vec<_> = found
+            .iter()
+            .map(|work| (&*work.name, work.began_s, work.seconds))
+            .collect();
+        assert_eq!(
+            found,
+            [("writing", 0.5, Some(7.5)), ("reading", 8.0, Some(2.25))]
+        );
     }
 }

@@ -17,8 +17,8 @@ impl Figures {
     pub fn of(course: &Course, setup: &Setup) -> Self {
         let whole = course.during.whole();
         let reading = busy(&whole, &[Measure::SnapshotRead]);
-        let active =
-            busy(&whole, &[Measure::SnapshotRead, Measure::Written]).unwrap_or_else(|| whole.clone());
+        let active = busy(&whole, &[Measure::SnapshotRead, Measure::Written])
+            .unwrap_or_else(|| whole.clone());
         let curve = reading.as_ref().map(curve).unwrap_or_default();
         Self {
             seconds: course.took_s.or(whole.end_s()),
@@ -31,7 +31,12 @@ impl Figures {
             read_by_fill: read_by(&curve, |point| point.fill_percent),
             read_by_first_writes: read_by(&curve, |point| point.first_writes_bytes_per_s),
             fill_by_time: fill_by_time(&curve),
-            pvs: course.during.pvs().keys().map(|pv| pv_work(&active, pv, setup)).collect(),
+            pvs: course
+                .during
+                .pvs()
+                .keys()
+                .map(|pv| pv_work(&active, pv, setup))
+                .collect(),
             origin: origin_phases(course),
             phases: Vec::new(),
             host: host_shares(&active),
@@ -41,14 +46,19 @@ impl Figures {
 
     /// Adds the phases of the job with this course.
     pub fn with_phases(self, course: &Course, job: &Job) -> Self {
-        Self { phases: PhaseWork::all(course, job), ..self }
+        Self {
+            phases: PhaseWork::all(course, job),
+            ..self
+        }
     }
 }
 
 /// From the first tick with I/O to the last; `None` without known I/O.
 fn busy<'a>(whole: &Stretch<'a>, measures: &[Measure]) -> Option<Stretch<'a>> {
     let moved = |(place, tick): (usize, &Tick)| {
-        let speeds = measures.iter().filter_map(|measure| whole.column(*measure)[place]);
+        let speeds = measures
+            .iter()
+            .filter_map(|measure| whole.column(*measure)[place]);
         speeds.sum::<f64>() * tick.seconds
     };
     let bytes: Vec<f64> = whole.ticks().iter().enumerate().map(moved).collect();
@@ -93,14 +103,21 @@ fn ends(stretch: &Stretch, figure: impl Fn(&Stretch) -> Option<f64>) -> Option<E
     if few == 0 {
         return None;
     }
-    Some(EndMeans { first: figure(&stretch.part(0..few))?, last: figure(&stretch.part(n - few..n))? })
+    Some(EndMeans {
+        first: figure(&stretch.part(0..few))?,
+        last: figure(&stretch.part(n - few..n))?,
+    })
 }
 
 fn fill_figures(whole: &Stretch, active: &Stretch, setup: &Setup) -> Option<FillFigures> {
     let fills = whole.column(Measure::FillPercent);
     let peak_percent = Sorted::new(fills.iter().copied().flatten())?.most();
     let ends = ends(active, |part| part.mean(Measure::FillPercent));
-    Some(FillFigures { peak_percent, peak_bytes: setup.peak_bytes, ends })
+    Some(FillFigures {
+        peak_percent,
+        peak_bytes: setup.peak_bytes,
+        ends,
+    })
 }
 
 fn copy_figures(whole: &Stretch, setup: &Setup) -> CopyFigures {
@@ -108,7 +125,9 @@ fn copy_figures(whole: &Stretch, setup: &Setup) -> CopyFigures {
     let chunk = setup.chunk_bytes.filter(|bytes| *bytes > 0);
     CopyFigures {
         first_writes,
-        chunks_per_s: first_writes.zip(chunk).map(|(rate, chunk)| rate.mean / chunk as f64),
+        chunks_per_s: first_writes
+            .zip(chunk)
+            .map(|(rate, chunk)| rate.mean / chunk as f64),
         cow_bytes: whole.amount(Measure::CowWritten),
         write_cost: write_cost(whole),
     }
@@ -116,8 +135,13 @@ fn copy_figures(whole: &Stretch, setup: &Setup) -> CopyFigures {
 
 /// Bytes written to disks per byte written to the origin: the write, copies and metadata.
 fn write_cost(whole: &Stretch) -> Option<f64> {
-    let (origin, cow) = (whole.column(Measure::OriginWritten), whole.column(Measure::CowWritten));
-    ratio(whole, |tick| Some((origin[tick]? + cow[tick]?, origin[tick]?)))
+    let (origin, cow) = (
+        whole.column(Measure::OriginWritten),
+        whole.column(Measure::CowWritten),
+    );
+    ratio(whole, |tick| {
+        Some((origin[tick]? + cow[tick]?, origin[tick]?))
+    })
 }
 
 fn curve(reading: &Stretch) -> Vec<CurvePoint> {
@@ -129,17 +153,24 @@ fn curve(reading: &Stretch) -> Vec<CurvePoint> {
             first_writes_bytes_per_s: part.mean(Measure::Copied),
         })
     };
-    reading.parts(reading.len().div_ceil(MOST_POINTS)).filter_map(point).collect()
+    reading
+        .parts(reading.len().div_ceil(MOST_POINTS))
+        .filter_map(point)
+        .collect()
 }
 
 fn read_by(curve: &[CurvePoint], what: impl Fn(&CurvePoint) -> Option<f64>) -> Relation {
-    let pairs = curve.iter().filter_map(|point| what(point).zip(point.read_bytes_per_s));
+    let pairs = curve
+        .iter()
+        .filter_map(|point| what(point).zip(point.read_bytes_per_s));
     let (x, y): (Vec<f64>, Vec<f64>) = pairs.unzip();
     relation(&x, &y)
 }
 
 fn fill_by_time(curve: &[CurvePoint]) -> Option<f64> {
-    let pairs = curve.iter().filter_map(|point| Some((point.end_s, point.fill_percent?)));
+    let pairs = curve
+        .iter()
+        .filter_map(|point| Some((point.end_s, point.fill_percent?)));
     let (times, fills): (Vec<f64>, Vec<f64>) = pairs.unzip();
     rank_correlation(&times, &fills)
 }
@@ -154,14 +185,16 @@ fn pv_work(active: &Stretch, pv: &str, setup: &Setup) -> PvWork {
         written_bytes_per_s: active.pv_mean(pv, PvMeasure::Written),
         utilisation: active.pv_mean(pv, PvMeasure::Utilisation),
         read_await_ms: ends(active, |part| per_read(part, pv, PvMeasure::ReadAwaitMs)),
-        read_request_bytes: ends(active, |part| per_read(part, pv, PvMeasure::ReadRequestBytes)),
+        read_request_bytes: ends(active, |part| {
+            per_read(part, pv, PvMeasure::ReadRequestBytes)
+        }),
     }
 }
 
 /// The mean over all read requests of a PV, so that a tick with few requests counts less.
 fn per_read(part: &Stretch, pv: &str, measure: PvMeasure) -> Option<f64> {
-    let [read, sizes, values] =
-        [PvMeasure::Read, PvMeasure::ReadRequestBytes, measure].map(|measure| part.pv_column(pv, measure));
+    let [read, sizes, values] = [PvMeasure::Read, PvMeasure::ReadRequestBytes, measure]
+        .map(|measure| part.pv_column(pv, measure));
     ratio(part, |tick| {
         let requests = read[tick]? / sizes[tick].filter(|size| *size > 0.0)?;
         Some((values[tick]? * requests, requests))
@@ -179,7 +212,10 @@ fn ratio(part: &Stretch, rates: impl Fn(usize) -> Option<(f64, f64)>) -> Option<
 }
 
 fn origin_phases(course: &Course) -> OriginPhases {
-    let of = |span: Option<&Span>| span.map(|span| origin_work(&span.whole())).unwrap_or_default();
+    let of = |span: Option<&Span>| {
+        span.map(|span| origin_work(&span.whole()))
+            .unwrap_or_default()
+    };
     OriginPhases {
         before: of(course.before.as_ref()),
         during: of(Some(&course.during)),
@@ -188,15 +224,20 @@ fn origin_phases(course: &Course) -> OriginPhases {
 }
 
 fn origin_work(whole: &Stretch) -> OriginWork {
-    let [written, writes, awaits] =
-        [Measure::OriginWritten, Measure::OriginWrites, Measure::OriginWriteAwaitMs]
-            .map(|measure| whole.column(measure));
+    let [written, writes, awaits] = [
+        Measure::OriginWritten,
+        Measure::OriginWrites,
+        Measure::OriginWriteAwaitMs,
+    ]
+    .map(|measure| whole.column(measure));
     OriginWork {
         read_bytes_per_s: whole.mean(Measure::OriginRead),
         written_bytes_per_s: whole.mean(Measure::OriginWritten),
         writes_per_s: whole.mean(Measure::OriginWrites),
         write_request_bytes: ratio(whole, |tick| written[tick].zip(writes[tick])),
-        write_await_ms: ratio(whole, |tick| Some((awaits[tick]? * writes[tick]?, writes[tick]?))),
+        write_await_ms: ratio(whole, |tick| {
+            Some((awaits[tick]? * writes[tick]?, writes[tick]?))
+        }),
     }
 }
 

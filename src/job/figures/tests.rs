@@ -11,15 +11,26 @@ use crate::job::tests::example::{
 };
 
 fn close(found: f64, expected: f64) {
-    assert!((found - expected).abs() <= expected.abs() * 0.05, "expected {expected}, but found {found}");
+    assert!(
+        (found - expected).abs() <= expected.abs() * 0.05,
+        "expected {expected}, but found {found}"
+    );
 }
 
 fn only(span: Span) -> Course {
-    Course { before: None, during: span, after: None, took_s: None }
+    Course {
+        before: None,
+        during: span,
+        after: None,
+        took_s: None,
+    }
 }
 
 fn reading(speeds: Vec<Option<f64>>) -> Figures {
-    let span = Span::new(ticks(speeds.len(), 0.0)).unwrap().with(Measure::SnapshotRead, speeds).unwrap();
+    let span = Span::new(ticks(speeds.len(), 0.0))
+        .unwrap()
+        .with(Measure::SnapshotRead, speeds)
+        .unwrap();
     Figures::of(&only(span), &Setup::default())
 }
 
@@ -47,36 +58,57 @@ fn a_backup_slows_while_its_snapshot_fills() {
 fn the_write_cost_includes_copies() {
     let figures = slow_figures();
     let fill = figures.fill.unwrap();
-    assert_eq!((fill.peak_percent, fill.peak_bytes), (60.0, Some(600 << 20)));
+    assert_eq!(
+        (fill.peak_percent, fill.peak_bytes),
+        (60.0, Some(600 << 20))
+    );
     close(figures.copied.write_cost.unwrap(), 2.9);
     close(figures.copied.cow_bytes.unwrap(), 2000.0 * 1.9 * MB);
-    close(figures.copied.chunks_per_s.unwrap(), 1.6 * MB / (64.0 * KIB));
+    close(
+        figures.copied.chunks_per_s.unwrap(),
+        1.6 * MB / (64.0 * KIB),
+    );
 }
 
 #[test]
 fn production_is_measured_before_during_and_after() {
     let origin = Figures::of(&slowing(600), &setup()).origin;
-    let awaits = [origin.before, origin.during, origin.after].map(|work| work.write_await_ms.unwrap());
-    assert!(awaits[0] < 2.01 && awaits[1] > 8.99 && awaits[2] < 2.01, "{awaits:?}");
+    let awaits =
+        [origin.before, origin.during, origin.after].map(|work| work.write_await_ms.unwrap());
+    assert!(
+        awaits[0] < 2.01 && awaits[1] > 8.99 && awaits[2] < 2.01,
+        "{awaits:?}"
+    );
     close(origin.during.write_request_bytes.unwrap(), 16.0 * KIB);
 }
 
 #[test]
 fn pvs_have_the_volumes_that_they_carry() {
     let figures = slow_figures();
-    let [sda, sdb] = &figures.pvs[..] else { panic!("{:?}", figures.pvs) };
-    assert_eq!((sda.carries_origin, sda.carries_cow, sdb.carries_cow), (Some(true), Some(true), Some(false)));
+    let [sda, sdb] = &figures.pvs[..] else {
+        panic!("{:?}", figures.pvs)
+    };
+    assert_eq!(
+        (sda.carries_origin, sda.carries_cow, sdb.carries_cow),
+        (Some(true), Some(true), Some(false))
+    );
     close(sda.utilisation.unwrap(), 0.98);
     let sizes = sda.read_request_bytes.unwrap();
-    assert!(sizes.first > 480.0 * KIB && sizes.last < 50.0 * KIB, "{sizes:?}");
+    assert!(
+        sizes.first > 480.0 * KIB && sizes.last < 50.0 * KIB,
+        "{sizes:?}"
+    );
     assert_eq!((sdb.read_bytes_per_s, sdb.read_request_bytes), (None, None));
 }
 
 #[test]
 fn means_are_per_request() {
     let n = 10;
-    let pair =
-        |a: f64, b: f64| (0..n).map(|index| Some(if index % 2 == 0 { a } else { b })).collect::<Vec<_>>();
+    let pair = |a: f64, b: f64| {
+        (0..n)
+            .map(|index| Some(if index % 2 == 0 { a } else { b }))
+            .collect::<Vec<_>>()
+    };
     let span = Span::new(ticks(n, 0.0))
         .and_then(|span| span.with(Measure::OriginWrites, pair(1.0, 99.0)))
         .and_then(|span| span.with(Measure::OriginWriteAwaitMs, pair(100.0, 1.0)))
@@ -84,7 +116,10 @@ fn means_are_per_request() {
         .unwrap();
     let figures = Figures::of(&only(span), &Setup::default());
     close(figures.origin.during.write_await_ms.unwrap(), 1.99);
-    assert_eq!(figures.pvs[0].read_request_bytes, None, "their sizes are not known");
+    assert_eq!(
+        figures.pvs[0].read_request_bytes, None,
+        "their sizes are not known"
+    );
 }
 
 #[test]
@@ -100,7 +135,15 @@ fn waiting_before_and_after_reading_does_not_slow_it() {
 #[test]
 fn an_empty_course_has_no_figures() {
     let figures = Figures::of(&only(Span::new(Vec::new()).unwrap()), &Setup::default());
-    assert_eq!((figures.seconds, figures.read, figures.fill, figures.curve.len()), (None, None, None, 0));
+    assert_eq!(
+        (
+            figures.seconds,
+            figures.read,
+            figures.fill,
+            figures.curve.len()
+        ),
+        (None, None, None, 0)
+    );
     assert_eq!(figures.read_by_fill, Relation::TooFew { n: 0 });
     assert_eq!(figures.origin.during, OriginWork::default());
 }
@@ -109,7 +152,10 @@ fn an_empty_course_has_no_figures() {
 fn unobserved_values_are_unknown_and_not_zero() {
     let figures = reading(vec![None; 500]);
     assert_eq!((figures.seconds, figures.read), (Some(500.0), None));
-    assert_eq!((figures.bi, figures.copied.write_cost, figures.host.user), (None, None, None));
+    assert_eq!(
+        (figures.bi, figures.copied.write_cost, figures.host.user),
+        (None, None, None)
+    );
     assert_eq!(reading(vec![Some(0.0); 500]).read, None, "nothing was read");
 }
 
@@ -139,16 +185,29 @@ fn a_constant_fill_has_no_correlation() {
         .and_then(|span| span.with(Measure::FillPercent, steady(n, 3.0)))
         .unwrap();
     let figures = Figures::of(&only(span), &Setup::default());
-    assert!(matches!(figures.read_by_fill, Relation::Unvaried { .. }), "{:?}", figures.read_by_fill);
-    assert_eq!((figures.fill_by_time, figures.fill.unwrap().peak_bytes), (None, None));
+    assert!(
+        matches!(figures.read_by_fill, Relation::Unvaried { .. }),
+        "{:?}",
+        figures.read_by_fill
+    );
+    assert_eq!(
+        (figures.fill_by_time, figures.fill.unwrap().peak_bytes),
+        (None, None)
+    );
 }
 
 #[test]
 fn figures_survive_json() {
     let figures = Figures::of(&slowing(100), &setup());
     let read: Figures = serde_json::from_str(&serde_json::to_string(&figures).unwrap()).unwrap();
-    assert_eq!((read.curve.len(), read.fill, read.bi), (figures.curve.len(), figures.fill, None));
-    close(read.read_by_fill.correlation().unwrap().slope, figures.read_by_fill.correlation().unwrap().slope);
+    assert_eq!(
+        (read.curve.len(), read.fill, read.bi),
+        (figures.curve.len(), figures.fill, None)
+    );
+    close(
+        read.read_by_fill.correlation().unwrap().slope,
+        figures.read_by_fill.correlation().unwrap().slope,
+    );
 }
 
 #[test]
@@ -161,13 +220,18 @@ fn the_schema_lists_the_kinds_of_relations() {
 
 /// What a reader may hand over: nothing, a count, and numbers that no machine says.
 fn any_column(n: usize) -> impl Strategy<Value = Vec<Option<f64>>> {
-    let value =
-        prop_oneof![Just(None), (0.0..1e9).prop_map(Some), Just(Some(0.0)), any::<f64>().prop_map(Some)];
+    let value = prop_oneof![
+        Just(None),
+        (0.0..1e9).prop_map(Some),
+        Just(Some(0.0)),
+        any::<f64>().prop_map(Some)
+    ];
     prop::collection::vec(value, n)
 }
 
 fn any_course() -> impl Strategy<Value = Course> {
-    let columns = |n: usize| prop::collection::vec(any_column(n), MEASURES.len() + PV_MEASURES.len());
+    let columns =
+        |n: usize| prop::collection::vec(any_column(n), MEASURES.len() + PV_MEASURES.len());
     let span = |columns: Vec<Vec<Option<f64>>>| {
         let mut span = Span::new(ticks(columns[0].len(), 0.0)).unwrap();
         let mut columns = columns.into_iter();
@@ -175,11 +239,16 @@ fn any_course() -> impl Strategy<Value = Course> {
             span = span.with(measure, columns.next().unwrap()).unwrap();
         }
         for measure in PV_MEASURES {
-            span = span.with_pv("sda", measure, columns.next().unwrap()).unwrap();
+            span = span
+                .with_pv("sda", measure, columns.next().unwrap())
+                .unwrap();
         }
         span
     };
-    (0_usize..60).prop_flat_map(columns).prop_map(span).prop_map(only)
+    (0_usize..60)
+        .prop_flat_map(columns)
+        .prop_map(span)
+        .prop_map(only)
 }
 
 proptest! {
@@ -195,6 +264,9 @@ proptest! {
 
 #[test]
 fn the_duration_of_an_ended_job_is_not_rounded_to_ticks() {
-    let course = Course { took_s: Some(9.7), ..only(Span::new(Vec::new()).unwrap()) };
+    let course = Course {
+        took_s: Some(9.7),
+        ..only(Span::new(Vec::new()).unwrap())
+    };
     assert_eq!(Figures::of(&course, &Setup::default()).seconds, Some(9.7));
 }

@@ -31,7 +31,10 @@ pub struct Spread {
 impl Sorted {
     /// `None` without any finite number.
     pub fn new(numbers: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut numbers: Vec<f64> = numbers.into_iter().filter(|number| number.is_finite()).collect();
+        let mut numbers: Vec<f64> = numbers
+            .into_iter()
+            .filter(|number| number.is_finite())
+            .collect();
         numbers.sort_unstable_by(f64::total_cmp);
         (!numbers.is_empty()).then_some(Self(numbers))
     }
@@ -42,7 +45,10 @@ impl Sorted {
     /// 1996: the default of R, NumPy and spreadsheets, so an exported table gives the same.
     pub fn percentile(&self, share: f64) -> f64 {
         let place = share.clamp(0.0, 1.0) * (self.0.len() - 1) as f64;
-        let (below, above) = (self.0[place.floor() as usize], self.0[place.ceil() as usize]);
+        let (below, above) = (
+            self.0[place.floor() as usize],
+            self.0[place.ceil() as usize],
+        );
         below + (above - below) * place.fract()
     }
 
@@ -61,13 +67,20 @@ impl Sorted {
     /// The median distance from the median.
     pub fn median_deviation(&self) -> f64 {
         let median = self.median();
-        Self::new(self.0.iter().map(|number| (number - median).abs())).map_or(0.0, |sorted| sorted.median())
+        Self::new(self.0.iter().map(|number| (number - median).abs()))
+            .map_or(0.0, |sorted| sorted.median())
     }
 
     /// With the given mean, which may be weighted.
     pub fn spread(&self, mean: f64) -> Spread {
         let [p5, p95] = [0.05, 0.95].map(|share| self.percentile(share));
-        Spread { n: self.0.len(), mean, median: self.median(), p5, p95 }
+        Spread {
+            n: self.0.len(),
+            mean,
+            median: self.median(),
+            p5,
+            p95,
+        }
     }
 }
 
@@ -120,7 +133,11 @@ impl Moments {
         let n = numbers.len();
         // A second pass: squares of large numbers would swallow small differences.
         let squares: f64 = numbers.iter().map(|number| (number - mean).powi(2)).sum();
-        Some(Self { n, mean, sd: (n > 1).then(|| (squares / (n - 1) as f64).sqrt()) })
+        Some(Self {
+            n,
+            mean,
+            sd: (n > 1).then(|| (squares / (n - 1) as f64).sqrt()),
+        })
     }
 }
 
@@ -135,7 +152,10 @@ pub fn ratio_of_means(these: &[f64], those: &[f64]) -> Option<(f64, Option<Bound
     let ratio = positive(these)? / positive(those)?;
     let bounds = log_error(these).zip(log_error(those)).map(|(a, b)| {
         let reach = student_975(welch_freedom([(a, these.len()), (b, those.len())])) * a.hypot(b);
-        Bounds { low: (ratio.ln() - reach).exp(), high: (ratio.ln() + reach).exp() }
+        Bounds {
+            low: (ratio.ln() - reach).exp(),
+            high: (ratio.ln() + reach).exp(),
+        }
     });
     Some((ratio, bounds))
 }
@@ -149,7 +169,10 @@ fn log_error(numbers: &[f64]) -> Option<f64> {
     }
     let mut random = Random::default();
     let log_mean = |_| ((0..n).map(|_| numbers[random.below(n)]).sum::<f64>() / n as f64).ln();
-    let logs: Vec<f64> = (0..RESAMPLES).map(log_mean).filter(|log| log.is_finite()).collect();
+    let logs: Vec<f64> = (0..RESAMPLES)
+        .map(log_mean)
+        .filter(|log| log.is_finite())
+        .collect();
     Some(Moments::of(&logs)?.sd? * (n as f64 / (n - 1) as f64).sqrt())
 }
 
@@ -157,8 +180,15 @@ fn log_error(numbers: &[f64]) -> Option<f64> {
 /// Biometrika 34, 1947; from standard errors and the numbers of values that they come from.
 fn welch_freedom(errors: [(f64, usize); 2]) -> f64 {
     let all: f64 = errors.iter().map(|(error, _)| error.powi(2)).sum();
-    let parts: f64 = errors.iter().map(|(error, n)| error.powi(4) / (n - 1) as f64).sum();
-    if parts > 0.0 { all.powi(2) / parts } else { f64::INFINITY }
+    let parts: f64 = errors
+        .iter()
+        .map(|(error, n)| error.powi(4) / (n - 1) as f64)
+        .sum();
+    if parts > 0.0 {
+        all.powi(2) / parts
+    } else {
+        f64::INFINITY
+    }
 }
 
 /// The number of standard errors above which 2.5 % of Student's t lie, for these degrees of freedom.
@@ -173,7 +203,9 @@ pub fn student_975(freedom: f64) -> f64 {
     let first = (z.powi(3) + z) / 4.0;
     let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
     let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
-    let fourth = (79.0 * z.powi(9) + 776.0 * z.powi(7) + 1482.0 * z.powi(5) - 1920.0 * z.powi(3) - 945.0 * z)
+    let fourth = (79.0 * z.powi(9) + 776.0 * z.powi(7) + 1482.0 * z.powi(5)
+        - 1920.0 * z.powi(3)
+        - 945.0 * z)
         / 92_160.0;
     z + first / v + second / v.powi(2) + third / v.powi(3) + fourth / v.powi(4)
 }

@@ -62,7 +62,8 @@ impl Relation {
 
     /// The correlation if `y` was smaller when `x` was larger.
     pub fn falling(self) -> Option<Correlation> {
-        self.correlation().filter(|found| found.trend == Trend::Falling)
+        self.correlation()
+            .filter(|found| found.trend == Trend::Falling)
     }
 }
 
@@ -125,20 +126,32 @@ pub fn independent(series: &[f64]) -> f64 {
 /// at worst.
 fn worth(n: usize, at_lag: impl Fn(usize) -> f64) -> f64 {
     let lags = 1..=(n as f64 * LONGEST_LAG) as usize;
-    n as f64 / (1.0 + 2.0 * lags.map(at_lag).take_while(|alike| *alike > 0.0).sum::<f64>())
+    n as f64
+        / (1.0
+            + 2.0
+                * lags
+                    .map(at_lag)
+                    .take_while(|alike| *alike > 0.0)
+                    .sum::<f64>())
 }
 
 /// Of numbers around 0; 0 if they are constant.
 fn autocorrelation(offsets: &[f64], lag: usize) -> f64 {
     let all = product(offsets, offsets);
-    if all > 0.0 { product(&offsets[lag..], offsets) / all } else { 0.0 }
+    if all > 0.0 {
+        product(&offsets[lag..], offsets) / all
+    } else {
+        0.0
+    }
 }
 
 /// Least squares; `None` if `x` or `y` is constant.
 pub(super) fn slope(x: &[f64], y: &[f64]) -> Option<f64> {
     let (x, y) = (offsets(x), offsets(y));
     let xx = product(&x, &x);
-    (xx > 0.0 && product(&y, &y) > 0.0).then(|| product(&x, &y) / xx).filter(|slope| slope.is_finite())
+    (xx > 0.0 && product(&y, &y) > 0.0)
+        .then(|| product(&x, &y) / xx)
+        .filter(|slope| slope.is_finite())
 }
 
 /// Ranks around 0; equal numbers share the mean of their ranks.

@@ -38,7 +38,12 @@ pub const PV_MEASURES: [PvMeasure; 5] = [
 
 /// Ticks of a second, from so many seconds after the job's start.
 pub fn ticks(n: usize, from_s: f64) -> Vec<Tick> {
-    (0..n).map(|index| Tick { end_s: from_s + (index + 1) as f64, seconds: 1.0 }).collect()
+    (0..n)
+        .map(|index| Tick {
+            end_s: from_s + (index + 1) as f64,
+            seconds: 1.0,
+        })
+        .collect()
 }
 
 /// From the first value to the last, with a little noise that is the same each time.
@@ -65,7 +70,11 @@ pub fn slowing(n: usize) -> Course {
         .and_then(|span| span.with_pv("sda", PvMeasure::Utilisation, steady(n, 0.98)))
         .and_then(|span| span.with_pv("sda", PvMeasure::ReadAwaitMs, straight(n, 2.0, 12.0)))
         .and_then(|span| {
-            span.with_pv("sda", PvMeasure::ReadRequestBytes, straight(n, 512.0 * KIB, 16.0 * KIB))
+            span.with_pv(
+                "sda",
+                PvMeasure::ReadRequestBytes,
+                straight(n, 512.0 * KIB, 16.0 * KIB),
+            )
         })
         .and_then(|span| span.with_pv("sdb", PvMeasure::Utilisation, steady(n, 0.02)));
     Course {
@@ -111,7 +120,9 @@ fn span(n: usize, from_s: f64, await_ms: f64) -> Span {
 }
 
 fn straight(n: usize, first: f64, last: f64) -> Vec<Option<f64>> {
-    (0..n).map(|index| Some(first + (last - first) * index as f64 / (n.max(2) - 1) as f64)).collect()
+    (0..n)
+        .map(|index| Some(first + (last - first) * index as f64 / (n.max(2) - 1) as f64))
+        .collect()
 }
 
 /// Numbers of the standard normal distribution.

@@ -8,7 +8,8 @@ use super::JobTracker;
 use crate::job::follow::Silence;
 use crate::job::{Job, JobKind, MOST_NOTES, Outcome, user};
 use crate::source::{
-    AcceptCommand, CertificateCommand, Mark, MarkEnd, MarkKind, NoteCommand, PhaseCommand, PhaseMark,
+    AcceptCommand, CertificateCommand, Mark, MarkEnd, MarkKind, NoteCommand, PhaseCommand,
+    PhaseMark,
 };
 
 /// The job after a command.
@@ -53,35 +54,70 @@ impl JobTracker {
         at: Timestamp,
     ) -> Result<JobChange, CommandError> {
         let remembered = self.remembered(&mark.key).cloned();
-        let unchanged = if remembered.is_some() { Effect::Repeated } else { Effect::Stored };
+        let unchanged = if remembered.is_some() {
+            Effect::Repeated
+        } else {
+            Effect::Stored
+        };
         let before = remembered.or(stored);
         match &before {
             Some(job) => check_continues(job, mark)?,
             None => self.check_begins(mark)?,
         }
         let mut job = before.clone().unwrap_or_else(|| {
-            let job = Job::new(self.next_id(), mark.kind.into(), &mark.key, &mark.name, mark.started_at);
-            let backup_of = self.backed_up_before(mark).filter(|_| mark.kind == MarkKind::Command);
-            Job { setup: self.machine.clone(), process: mark.process, backup_of, ..job }
+            let job = Job::new(
+                self.next_id(),
+                mark.kind.into(),
+                &mark.key,
+                &mark.name,
+                mark.started_at,
+            );
+            let backup_of = self
+                .backed_up_before(mark)
+                .filter(|_| mark.kind == MarkKind::Command);
+            Job {
+                setup: self.machine.clone(),
+                process: mark.process,
+                backup_of,
+                ..job
+            }
         });
         job.label = mark.label.clone().or(job.label);
         if let Some(end) = &mark.end {
             job.exit_status = end.status;
-            job.end(end.at, if end.succeeded { Outcome::Succeeded } else { Outcome::Failed });
+            job.end(
+                end.at,
+                if end.succeeded {
+                    Outcome::Succeeded
+                } else {
+                    Outcome::Failed
+                },
+            );
         } else if job.outcome == Some(Outcome::Abandoned) {
             (job.ended_at, job.outcome, job.partly_seen) = (None, None, true);
         }
         if job.kind == JobKind::Command && job.is_running() {
-            self.silences.insert(job.key.clone(), Silence::since(at, &job));
+            self.silences
+                .insert(job.key.clone(), Silence::since(at, &job));
         }
         if before.as_ref() == Some(&job) {
-            return Ok(JobChange { job, effect: unchanged });
+            return Ok(JobChange {
+                job,
+                effect: unchanged,
+            });
         }
         self.running.retain(|other| other.key != job.key);
         self.ended.retain(|other| other.key != job.key);
         self.running.push(job.clone());
         self.file_ended();
-        Ok(JobChange { job, effect: if before.is_none() { Effect::Created } else { Effect::Changed } })
+        Ok(JobChange {
+            job,
+            effect: if before.is_none() {
+                Effect::Created
+            } else {
+                Effect::Changed
+            },
+        })
     }
 
     /// Adds a note to a job. If only the database has the job, the store adds it.
@@ -92,7 +128,10 @@ impl JobTracker {
     ) -> Result<JobChange, CommandError> {
         let (job, effect) = match self.remembered(&command.key) {
             Some(job) => (job, Effect::Changed),
-            None => (stored.as_mut().ok_or(CommandError::Deleted)?, Effect::Stored),
+            None => (
+                stored.as_mut().ok_or(CommandError::Deleted)?,
+                Effect::Stored,
+            ),
         };
         if !job.note(&command.note) {
             let id = job.id;
@@ -100,7 +139,10 @@ impl JobTracker {
                 "job {id} has {MOST_NOTES} notes, which is the limit"
             )));
         }
-        Ok(JobChange { job: job.clone(), effect })
+        Ok(JobChange {
+            job: job.clone(),
+            effect,
+        })
     }
 
     /// Stores what is known of a job's archive.
@@ -109,15 +151,27 @@ impl JobTracker {
         command: &CertificateCommand,
         stored: Option<Job>,
     ) -> Result<JobChange, CommandError> {
-        let mut job = self.remembered(&command.key).cloned().or(stored).ok_or(CommandError::Deleted)?;
+        let mut job = self
+            .remembered(&command.key)
+            .cloned()
+            .or(stored)
+            .ok_or(CommandError::Deleted)?;
         let before = job.clone();
-        job.certify(&command.certificate).map_err(CommandError::Refused)?;
+        job.certify(&command.certificate)
+            .map_err(CommandError::Refused)?;
         match self.remembered(&command.key) {
             Some(remembered) => remembered.clone_from(&job),
             None => self.ended.push(std::sync::Arc::new(job.clone())),
         }
         self.file_ended();
-        Ok(JobChange { effect: if job == before { Effect::Repeated } else { Effect::Changed }, job })
+        Ok(JobChange {
+            effect: if job == before {
+                Effect::Repeated
+            } else {
+                Effect::Changed
+            },
+            job,
+        })
     }
 
     /// Begins a phase of a running job, at `now` unless the command has a time.
@@ -127,40 +181,71 @@ impl JobTracker {
         mut stored: Option<Job>,
         now: Timestamp,
     ) -> Result<JobChange, CommandError> {
-        let job = self.remembered(&command.key).or(stored.as_mut()).ok_or(CommandError::Deleted)?;
+        let job = self
+            .remembered(&command.key)
+            .or(stored.as_mut())
+            .ok_or(CommandError::Deleted)?;
         let at = command.at.unwrap_or_else(|| job.next_phase_at(now));
-        job.begin_phase(PhaseMark { at, name: command.name.clone() }).map_err(CommandError::Refused)?;
-        Ok(JobChange { job: job.clone(), effect: Effect::Changed })
+        job.begin_phase(PhaseMark {
+            at,
+            name: command.name.clone(),
+        })
+        .map_err(CommandError::Refused)?;
+        Ok(JobChange {
+            job: job.clone(),
+            effect: Effect::Changed,
+        })
     }
 
     /// Adds a job of another host. Importing the same file again changes nothing.
     pub fn import(&mut self, job: Job, stored: Option<Job>) -> JobChange {
         if let Some(job) = self.remembered(&job.key) {
-            return JobChange { job: job.clone(), effect: Effect::Repeated };
+            return JobChange {
+                job: job.clone(),
+                effect: Effect::Repeated,
+            };
         }
         if let Some(job) = stored {
-            return JobChange { job, effect: Effect::Stored };
+            return JobChange {
+                job,
+                effect: Effect::Stored,
+            };
         }
-        let job = Job { id: self.next_id(), ..job };
+        let job = Job {
+            id: self.next_id(),
+            ..job
+        };
         self.running.push(job.clone());
         self.file_ended();
-        JobChange { job, effect: Effect::Created }
+        JobChange {
+            job,
+            effect: Effect::Created,
+        }
     }
 
     /// Deletes an ended job.
     pub fn delete(&mut self, key: &str, stored: Option<Job>) -> Result<JobChange, CommandError> {
-        let job = self.remembered(key).cloned().or(stored).ok_or(CommandError::Deleted)?;
+        let job = self
+            .remembered(key)
+            .cloned()
+            .or(stored)
+            .ok_or(CommandError::Deleted)?;
         if job.is_running() {
             return Err(CommandError::Runs { id: job.id });
         }
         self.ended.retain(|other| other.key != key);
-        Ok(JobChange { job, effect: Effect::Changed })
+        Ok(JobChange {
+            job,
+            effect: Effect::Changed,
+        })
     }
 
     /// The volume that the last command of this name and user backed up.
     fn backed_up_before(&self, mark: &Mark) -> Option<String> {
         let is_it = |job: &&std::sync::Arc<Job>| {
-            job.kind == JobKind::Command && job.name == mark.name && user(&job.key) == user(&mark.key)
+            job.kind == JobKind::Command
+                && job.name == mark.name
+                && user(&job.key) == user(&mark.key)
         };
         self.ended().iter().rev().find(is_it)?.backup_of.clone()
     }
@@ -172,20 +257,30 @@ impl JobTracker {
         mut stored: Option<Job>,
         at: Timestamp,
     ) -> Result<JobChange, CommandError> {
-        let job = self.remembered(&command.key).or(stored.as_mut()).ok_or(CommandError::Deleted)?;
+        let job = self
+            .remembered(&command.key)
+            .or(stored.as_mut())
+            .ok_or(CommandError::Deleted)?;
         if !job.accept(at) {
             let (id, outcome) = (job.id, job.outcome.map_or("running", Outcome::text));
             return Err(CommandError::Refused(format!(
                 "job {id} is {outcome}: only a backup that reported success, and ended as unknown or incomplete, can be accepted"
             )));
         }
-        Ok(JobChange { job: job.clone(), effect: Effect::Changed })
+        Ok(JobChange {
+            job: job.clone(),
+            effect: Effect::Changed,
+        })
     }
 
     pub(super) fn remembered(&mut self, key: &str) -> Option<&mut Job> {
         match self.running.iter().position(|job| job.key == key) {
             Some(index) => self.running.get_mut(index),
-            None => self.ended.iter_mut().find(|job| job.key == key).map(std::sync::Arc::make_mut),
+            None => self
+                .ended
+                .iter_mut()
+                .find(|job| job.key == key)
+                .map(std::sync::Arc::make_mut),
         }
     }
 
@@ -197,10 +292,16 @@ impl JobTracker {
         if mark.name.trim().bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(CommandError::NameIsNumber(mark.name.clone()));
         }
-        let is_same = |job: &&Job| mark.end.is_none() && job.kind == JobKind::Mark && job.name == mark.name;
+        let is_same =
+            |job: &&Job| mark.end.is_none() && job.kind == JobKind::Mark && job.name == mark.name;
         match self.running.iter().find(is_same) {
             None => Ok(()),
-            Some(Job { id, name, started_at, .. }) => Err(CommandError::Refused(format!(
+            Some(Job {
+                id,
+                name,
+                started_at,
+                ..
+            }) => Err(CommandError::Refused(format!(
                 "a job called `{name}` has been running since {started_at}, with number {id}: end it first (`cowbell \
                  job stop {id} --failed` if it came to nothing) or choose another name"
             ))),
@@ -213,8 +314,14 @@ fn check_continues(job: &Job, mark: &Mark) -> Result<(), CommandError> {
     // The database stores milliseconds.
     let is_same_start = job.started_at.as_millisecond() == mark.started_at.as_millisecond();
     let is_same_end = |end: &MarkEnd| Some(end.at) == job.ended_at && end.status == job.exit_status;
-    let is_repeated = is_same_start && (job.is_running() || mark.end.as_ref().is_none_or(is_same_end));
-    let Job { id, name, started_at, .. } = job;
+    let is_repeated =
+        is_same_start && (job.is_running() || mark.end.as_ref().is_none_or(is_same_end));
+    let Job {
+        id,
+        name,
+        started_at,
+        ..
+    } = job;
     let state = match (job.outcome, job.ended_at) {
         (Some(Outcome::Abandoned), _) => return Ok(()),
         _ if is_repeated => return Ok(()),
@@ -222,5 +329,7 @@ fn check_continues(job: &Job, mark: &Mark) -> Result<(), CommandError> {
         (_, Some(at)) => format!(", `{name}`, ended at {at}"),
         (_, None) => format!(", `{name}`, is over"),
     };
-    Err(CommandError::Refused(format!("job {id} of this key{state}: choose another key for another run")))
+    Err(CommandError::Refused(format!(
+        "job {id} of this key{state}: choose another key for another run"
+    )))
 }

@@ -23,7 +23,8 @@ pub async fn run(command: &[String], message: &Message) -> Result<String, Failed
     // The program's disk may hang. If it starts after all when nobody waits any more, it is killed.
     let started = spawn_blocking(move || start(&command, environment)).await;
     let started = started.map_err(|error| Failed::unsure(error.to_string()))?;
-    let (mut child, group) = started.map_err(|error| Failed::refused(format!("cannot start it: {error}")))?;
+    let (mut child, group) =
+        started.map_err(|error| Failed::refused(format!("cannot start it: {error}")))?;
     let said = Mutex::new(Vec::new());
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
     let end = async { tokio::join!(write(stdin, &input), child.wait()).1 };
@@ -42,10 +43,15 @@ pub async fn run(command: &[String], message: &Message) -> Result<String, Failed
     }
     let said = last_line(&said.lock().unwrap_or_else(PoisonError::into_inner));
     let colon = if said.is_empty() { "" } else { ": " };
-    Err(Failed::refused(format!("it ended with {status}{colon}{said}")))
+    Err(Failed::refused(format!(
+        "it ended with {status}{colon}{said}"
+    )))
 }
 
-fn start(command: &[String], environment: Vec<(&'static str, String)>) -> std::io::Result<(Child, Group)> {
+fn start(
+    command: &[String],
+    environment: Vec<(&'static str, String)>,
+) -> std::io::Result<(Child, Group)> {
     let child = Command::new(&command[0])
         .args(&command[1..])
         .envs(environment)
@@ -81,14 +87,22 @@ async fn read_end(stderr: Option<ChildStderr>, said: &Mutex<Vec<u8>>) {
 
 fn last_line(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
-    text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default().into()
+    text.lines()
+        .map(str::trim)
+        .rfind(|line| !line.is_empty())
+        .unwrap_or_default()
+        .into()
 }
 
 /// The most important alert, for programs that read no JSON.
 fn environment(message: &Message) -> Vec<(&'static str, String)> {
     let (state, alert) = (&message.first, &message.first.alert);
-    let value = alert.value.map_or_else(String::new, |value| value.to_string());
-    let cleared_at = alert.cleared_at.map_or_else(String::new, |at| at.to_string());
+    let value = alert
+        .value
+        .map_or_else(String::new, |value| value.to_string());
+    let cleared_at = alert
+        .cleared_at
+        .map_or_else(String::new, |at| at.to_string());
     let variables = [
         ("COWBELL_HOST", message.host.clone()),
         ("COWBELL_STATUS", state.status.text().into()),
@@ -108,7 +122,10 @@ fn environment(message: &Message) -> Vec<(&'static str, String)> {
         ("COWBELL_TEST", u8::from(message.is_test).to_string()),
     ];
     // A variable cannot hold NUL.
-    variables.into_iter().map(|(name, value)| (name, value.replace('\0', ""))).collect()
+    variables
+        .into_iter()
+        .map(|(name, value)| (name, value.replace('\0', "")))
+        .collect()
 }
 
 /// A process group, which is killed when dropped.
@@ -122,7 +139,10 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let pid = self.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let pid = self
+            .0
+            .and_then(|id| i32::try_from(id).ok())
+            .and_then(Pid::from_raw);
         if let Some(pid) = pid {
             // It may have ended just now.
             let _ = kill_process_group(pid, Signal::KILL);
@@ -137,7 +157,10 @@ mod tests {
 
     async fn failure(script: &str) -> String {
         let command = ["/bin/sh", "-c", script].map(String::from);
-        run(&command, &test_message("db1")).await.unwrap_err().sentence
+        run(&command, &test_message("db1"))
+            .await
+            .unwrap_err()
+            .sentence
     }
 
     #[tokio::test]
@@ -149,10 +172,14 @@ mod tests {
             format!("{all}: no paper")
         );
         // More than a pipe holds.
-        let many = "head -c 200000 /dev/zero | tr '\\0' 'x' >&2; echo >&2; echo no paper >&2; exit 3";
+        let many =
+            "head -c 200000 /dev/zero | tr '\\0' 'x' >&2; echo >&2; echo no paper >&2; exit 3";
         assert_eq!(failure(many).await, format!("{all}: no paper"));
         // What it leaves behind keeps standard error open.
-        assert_eq!(failure("echo no paper >&2; sleep 5 & exit 3").await, format!("{all}: no paper"));
+        assert_eq!(
+            failure("echo no paper >&2; sleep 5 & exit 3").await,
+            format!("{all}: no paper")
+        );
     }
 
     #[test]

@@ -36,18 +36,27 @@ struct Server {
 
 impl Email {
     pub fn new(settings: &Settings, host: &str) -> Result<Self, String> {
-        let to = settings.to.parse().map_err(|error| format!("`to` is no address: {error}"))?;
-        Ok(Self { server: Server::new(settings, host)?, from: sender(settings.from.as_deref(), host)?, to })
+        let to = settings
+            .to
+            .parse()
+            .map_err(|error| format!("`to` is no address: {error}"))?;
+        Ok(Self {
+            server: Server::new(settings, host)?,
+            from: sender(settings.from.as_deref(), host)?,
+            to,
+        })
     }
 
     pub async fn send(&self, message: &Message) -> Result<String, Failed> {
         let letter = self.letter(message, Timestamp::now());
-        let letter = letter.map_err(|error| Failed::refused(format!("cannot write the message: {error}")))?;
+        let letter = letter
+            .map_err(|error| Failed::refused(format!("cannot write the message: {error}")))?;
         let (envelope, letter) = (letter.envelope(), letter.formatted());
         match self.server.send(envelope, &letter).await {
-            Err(Refused { is_of_mailbox: true, .. }) if envelope.to().len() > 1 => {
-                self.send_to_each(envelope, &letter).await
-            }
+            Err(Refused {
+                is_of_mailbox: true,
+                ..
+            }) if envelope.to().len() > 1 => self.send_to_each(envelope, &letter).await,
             result => result.map_err(|refused| refused.failed),
         }
     }
@@ -65,19 +74,39 @@ impl Email {
         }
         let is_refusal = answers.is_empty() && refused.iter().all(|(_, failed)| failed.is_refusal);
         let is_taken = !answers.is_empty();
-        answers.extend(refused.iter().map(|(mailbox, failed)| format!("{mailbox}: {}", failed.sentence)));
+        answers.extend(
+            refused
+                .iter()
+                .map(|(mailbox, failed)| format!("{mailbox}: {}", failed.sentence)),
+        );
         let sentence = answers.join("; ");
-        if is_taken { Ok(sentence) } else { Err(Failed { is_refusal, sentence }) }
+        if is_taken {
+            Ok(sentence)
+        } else {
+            Err(Failed {
+                is_refusal,
+                sentence,
+            })
+        }
     }
 
     /// All messages about one alert are one thread: each refers to the same ID.
-    fn letter(&self, message: &Message, now: Timestamp) -> Result<lettre::Message, lettre::error::Error> {
+    fn letter(
+        &self,
+        message: &Message,
+        now: Timestamp,
+    ) -> Result<lettre::Message, lettre::error::Error> {
         let (key, domain) = (name(&message.key(&message.first)), self.from.email.domain());
         let thread = format!("<{key}@{domain}>");
         // The ID of this one differs from that of every repeat.
         let id = format!("<{key}-{}@{domain}>", now.as_nanosecond());
-        let subject = message.title().replace(|letter: char| letter.is_control(), " ");
-        let letter = lettre::Message::builder().from(self.from.clone()).subject(subject).message_id(Some(id));
+        let subject = message
+            .title()
+            .replace(|letter: char| letter.is_control(), " ");
+        let letter = lettre::Message::builder()
+            .from(self.from.clone())
+            .subject(subject)
+            .message_id(Some(id));
         let letter = self.to.iter().cloned().fold(letter, MessageBuilder::to);
         letter
             .in_reply_to(thread.clone())
@@ -96,19 +125,29 @@ impl Email {
 /// The configured sender, or cowbell on this host, if its name can be in an address.
 fn sender(from: Option<&str>, host: &str) -> Result<Mailbox, String> {
     if let Some(from) = from {
-        return from.parse().map_err(|error| format!("`from` {from:?} is no address: {error}"));
+        return from
+            .parse()
+            .map_err(|error| format!("`from` {from:?} is no address: {error}"));
     }
     let usual = format!("cowbell <cowbell@{host}>").parse();
-    usual.or_else(|_| "cowbell <cowbell@localhost>".parse()).map_err(|error| format!("`from`: {error}"))
+    usual
+        .or_else(|_| "cowbell <cowbell@localhost>".parse())
+        .map_err(|error| format!("`from`: {error}"))
 }
 
 impl Server {
     fn new(settings: &Settings, host: &str) -> Result<Self, String> {
-        let url: reqwest::Url = settings.server.parse().map_err(|error| format!("`server`: {error}"))?;
+        let url: reqwest::Url = settings
+            .server
+            .parse()
+            .map_err(|error| format!("`server`: {error}"))?;
         let server = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-        let is_here = server == "localhost" || server.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-        let tls =
-            || TlsParameters::new(server.into()).map_err(|error| format!("`server`: {}", reason::of(&error)));
+        let is_here =
+            server == "localhost" || server.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        let tls = || {
+            TlsParameters::new(server.into())
+                .map_err(|error| format!("`server`: {}", reason::of(&error)))
+        };
         let (tls, port) = match url.scheme() {
             "smtps" => (Tls::Wrapper(tls()?), 465),
             // What stays on this host need not be encrypted, and its certificate is seldom for localhost.
@@ -136,14 +175,25 @@ impl Server {
         }));
         for address in found.into_iter().flatten() {
             result = self.send_at(address.ip(), envelope, letter).await;
-            if !matches!(result, Err(Refused { is_unreachable: true, .. })) {
+            if !matches!(
+                result,
+                Err(Refused {
+                    is_unreachable: true,
+                    ..
+                })
+            ) {
                 break;
             }
         }
         result
     }
 
-    async fn send_at(&self, ip: IpAddr, envelope: &Envelope, letter: &[u8]) -> Result<String, Refused> {
+    async fn send_at(
+        &self,
+        ip: IpAddr,
+        envelope: &Envelope,
+        letter: &[u8],
+    ) -> Result<String, Refused> {
         let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(ip.to_string())
             .port(self.port)
             .tls(self.tls.clone())
@@ -152,7 +202,11 @@ impl Server {
         if let Some(login) = &self.login {
             builder = builder.credentials(login.clone());
         }
-        let answer = builder.build().send_raw(envelope, letter).await.map_err(|error| Refused::by(&error))?;
+        let answer = builder
+            .build()
+            .send_raw(envelope, letter)
+            .await
+            .map_err(|error| Refused::by(&error))?;
         let text = answer.message().collect::<Vec<_>>().join(" ");
         Ok(format!("{} {text}", answer.code()))
     }
@@ -184,23 +238,40 @@ struct Refused {
 
 impl Refused {
     fn without_contact(sentence: String) -> Self {
-        Self { failed: Failed::refused(sentence), is_of_mailbox: false, is_unreachable: true }
+        Self {
+            failed: Failed::refused(sentence),
+            is_of_mailbox: false,
+            is_unreachable: true,
+        }
     }
 
     fn by(error: &lettre::transport::smtp::Error) -> Self {
         if let Some(code) = error.status() {
-            let text = error.source().map_or_else(String::new, |text| format!(": {text}"));
+            let text = error
+                .source()
+                .map_or_else(String::new, |text| format!(": {text}"));
             let failed = Failed::refused(format!("it answers {code}{text}"));
             let is_of_mailbox = matches!(u16::from(code), 450..=452 | 550..=554);
-            return Self { failed, is_of_mailbox, is_unreachable: false };
+            return Self {
+                failed,
+                is_of_mailbox,
+                is_unreachable: false,
+            };
         }
         // Its kind is not public, but its text begins with that.
         if error.to_string().starts_with("Connection error") {
             return Self::without_contact(format!("cannot connect: {}", reason::of(error)));
         }
         let is_refusal = error.is_tls() || error.is_client();
-        let failed = Failed { is_refusal, sentence: reason::of(error) };
-        Self { failed, is_of_mailbox: false, is_unreachable: false }
+        let failed = Failed {
+            is_refusal,
+            sentence: reason::of(error),
+        };
+        Self {
+            failed,
+            is_of_mailbox: false,
+            is_unreachable: false,
+        }
     }
 }
 
@@ -216,7 +287,9 @@ mod tests {
             server: "smtp://localhost:25".into(),
             login: None,
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
         let _inside = runtime.enter();
         let email = Email::new(&settings, &message.host).unwrap();
         String::from_utf8(email.letter(message, Timestamp::now()).unwrap().formatted()).unwrap()
@@ -225,7 +298,9 @@ mod tests {
     /// The names of all headers.
     fn headers(letter: &str) -> Vec<&str> {
         let (head, _) = letter.split_once("\r\n\r\n").unwrap();
-        let lines = head.split("\r\n").filter(|line| !line.starts_with([' ', '\t']));
+        let lines = head
+            .split("\r\n")
+            .filter(|line| !line.starts_with([' ', '\t']));
         lines.map(|line| line.split_once(": ").unwrap().0).collect()
     }
 
@@ -279,7 +354,10 @@ mod tests {
             let letter = letter(&message);
             has_usual_headers(&letter);
             let (head, _) = letter.split_once("\r\n\r\n").unwrap();
-            assert!(head.lines().all(|line| !line.is_empty() && line.is_ascii()), "{letter}");
+            assert!(
+                head.lines().all(|line| !line.is_empty() && line.is_ascii()),
+                "{letter}"
+            );
         }
     }
 
@@ -299,7 +377,11 @@ mod tests {
     fn messages_about_one_alert_are_one_thread() {
         let mut message = test_message("db1");
         let line = |letter: &str, name: &str| {
-            letter.lines().find(|line| line.starts_with(name)).unwrap().to_string()
+            letter
+                .lines()
+                .find(|line| line.starts_with(name))
+                .unwrap()
+                .to_string()
         };
         let first = letter(&message);
         message.first.alert.severity = crate::alert::Severity::Critical;

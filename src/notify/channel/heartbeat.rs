@@ -20,7 +20,10 @@ pub struct Heartbeat {
 
 impl Heartbeat {
     pub fn new(url: &str) -> Result<Self, String> {
-        Ok(Self { url: url.into(), client: client(url)? })
+        Ok(Self {
+            url: url.into(),
+            client: client(url)?,
+        })
     }
 
     /// Calls each minute while there is no problem. Of failures in a row, the first is logged, and so is the first problem.
@@ -52,6 +55,8 @@ impl Heartbeat {
             Ok(status) => format!("it answers {status}"),
             Err(error) => broken(&error).sentence,
         };
-        Err(format!("the heartbeat's address cannot be called, trying each minute: {why}"))
+        Err(format!(
+            "the heartbeat's address cannot be called, trying each minute: {why}"
+        ))
     }
 }

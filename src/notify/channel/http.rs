@@ -20,8 +20,11 @@ const TEXT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A host without certificates can use `http` addresses.
 pub fn client(url: &str) -> Result<Client, String> {
-    let builder =
-        || Client::builder().redirect(reqwest::redirect::Policy::none()).dns_resolver(Resolver::of(url));
+    let builder = || {
+        Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .dns_resolver(Resolver::of(url))
+    };
     let without_certificates = || builder().tls_certs_only([]).build();
     let client = match url.starts_with("https:") {
         true => builder().build().or_else(|_| without_certificates()),
@@ -34,8 +37,11 @@ pub fn client(url: &str) -> Result<Client, String> {
 pub fn headers(settings: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in settings {
-        let parts = HeaderName::try_from(name).ok().zip(HeaderValue::try_from(value).ok());
-        let (name, mut value) = parts.ok_or_else(|| format!("`headers`: {name} has no valid value"))?;
+        let parts = HeaderName::try_from(name)
+            .ok()
+            .zip(HeaderValue::try_from(value).ok());
+        let (name, mut value) =
+            parts.ok_or_else(|| format!("`headers`: {name} has no valid value"))?;
         value.set_sensitive(true);
         headers.insert(name, value);
     }
@@ -54,15 +60,25 @@ pub fn broken(error: &reqwest::Error) -> Failed {
 pub async fn refusal(answer: Response) -> String {
     let status = answer.status();
     if status.is_redirection() {
-        return format!("it answers {status}, and redirects are not followed: set its final address");
+        return format!(
+            "it answers {status}, and redirects are not followed: set its final address"
+        );
     }
-    let text = tokio::time::timeout(TEXT_TIMEOUT, text(answer)).await.unwrap_or_default();
-    format!("it answers {status}{}{text}", if text.is_empty() { "" } else { ": " })
+    let text = tokio::time::timeout(TEXT_TIMEOUT, text(answer))
+        .await
+        .unwrap_or_default();
+    format!(
+        "it answers {status}{}{text}",
+        if text.is_empty() { "" } else { ": " }
+    )
 }
 
 /// For how long the receiver wants to be left alone, five minutes at most.
 pub fn pause(answer: &Response) -> Option<Duration> {
-    let pause = retry_after(answer.headers().get(RETRY_AFTER)?.to_str().ok()?, clock::now())?;
+    let pause = retry_after(
+        answer.headers().get(RETRY_AFTER)?.to_str().ok()?,
+        clock::now(),
+    )?;
     Some(pause.min(LONGEST_PAUSE))
 }
 
@@ -100,7 +116,11 @@ mod tests {
             ("Mon, 23 Nov 2026 06:00:00 GMT", None),
             ("soon", None),
         ] {
-            assert_eq!(retry_after(value, now), expected.map(Duration::from_secs), "{value}");
+            assert_eq!(
+                retry_after(value, now),
+                expected.map(Duration::from_secs),
+                "{value}"
+            );
         }
     }
 }

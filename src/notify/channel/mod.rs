@@ -37,11 +37,17 @@ pub struct Failed {
 
 impl Failed {
     pub fn refused(sentence: String) -> Self {
-        Self { is_refusal: true, sentence }
+        Self {
+            is_refusal: true,
+            sentence,
+        }
     }
 
     pub fn unsure(sentence: String) -> Self {
-        Self { is_refusal: false, sentence }
+        Self {
+            is_refusal: false,
+            sentence,
+        }
     }
 }
 
@@ -68,7 +74,10 @@ impl Channel {
         let secrets = Secrets::of(settings);
         if let Kind::Webhook(webhook) = &kind {
             let check = |message: &Message| webhook.check(message);
-            samples(host).iter().try_for_each(check).map_err(|why| secrets.hide(&why))?;
+            samples(host)
+                .iter()
+                .try_for_each(check)
+                .map_err(|why| secrets.hide(&why))?;
         }
         Ok(Self { kind, secrets })
     }
@@ -85,8 +94,13 @@ impl Channel {
         let shown = |text: &str| shortened(&self.secrets.hide(text));
         match tokio::time::timeout(TIME_LIMIT, send).await {
             Ok(Ok(answer)) => Ok(shown(&answer)),
-            Ok(Err(failed)) => Err(Failed { sentence: shown(&failed.sentence), ..failed }),
-            Err(_) => Err(Failed::unsure(format!("it did not answer within {TIME_LIMIT:?}"))),
+            Ok(Err(failed)) => Err(Failed {
+                sentence: shown(&failed.sentence),
+                ..failed
+            }),
+            Err(_) => Err(Failed::unsure(format!(
+                "it did not answer within {TIME_LIMIT:?}"
+            ))),
         }
     }
 }
@@ -111,19 +125,45 @@ pub fn test_message(host: &str) -> Message {
         acknowledged: None,
         sentence: format!("This is a test of cowbell on {host}: no volume is concerned."),
     };
-    Message { host: host.into(), first: AlertState::new(&alert), others: Vec::new(), is_test: true }
+    Message {
+        host: host.into(),
+        first: AlertState::new(&alert),
+        others: Vec::new(),
+        is_test: true,
+    }
 }
 
 /// Messages of all kinds, by which templates are checked: a test, and several alerts, raised and cleared.
 fn samples(host: &str) -> Vec<Message> {
     let test = test_message(host);
     let raised = &test.first.alert;
-    let own = Alert { vg: String::new(), lv: String::new(), value: None, ..raised.clone() };
-    let cleared = Alert { cleared_at: Some(raised.raised_at), worst: Severity::Critical, ..raised.clone() };
-    let critical = Alert { severity: Severity::Critical, worst: Severity::Critical, ..raised.clone() };
-    let message =
-        |alerts: &[&Alert]| Message::of(host, alerts.iter().map(|alert| AlertState::new(alert)).collect());
-    let messages = [message(&[raised, &cleared, &own]), message(&[&critical]), message(&[&cleared])];
+    let own = Alert {
+        vg: String::new(),
+        lv: String::new(),
+        value: None,
+        ..raised.clone()
+    };
+    let cleared = Alert {
+        cleared_at: Some(raised.raised_at),
+        worst: Severity::Critical,
+        ..raised.clone()
+    };
+    let critical = Alert {
+        severity: Severity::Critical,
+        worst: Severity::Critical,
+        ..raised.clone()
+    };
+    let message = |alerts: &[&Alert]| {
+        Message::of(
+            host,
+            alerts.iter().map(|alert| AlertState::new(alert)).collect(),
+        )
+    };
+    let messages = [
+        message(&[raised, &cleared, &own]),
+        message(&[&critical]),
+        message(&[&cleared]),
+    ];
     messages.into_iter().flatten().chain([test]).collect()
 }
 

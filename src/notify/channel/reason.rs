@@ -21,12 +21,17 @@ pub fn of(error: &(dyn Error + 'static)) -> String {
 
 /// The error that caused it. An I/O error's own source skips the error that it holds.
 fn inner<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
-    let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-    held.map(|held| held as &(dyn Error + 'static)).or_else(|| error.source())
+    let held = error
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref);
+    held.map(|held| held as &(dyn Error + 'static))
+        .or_else(|| error.source())
 }
 
 fn certificate(error: &(dyn Error + 'static)) -> Option<String> {
-    let rustls::Error::InvalidCertificate(why) = error.downcast_ref::<rustls::Error>()? else { return None };
+    let rustls::Error::InvalidCertificate(why) = error.downcast_ref::<rustls::Error>()? else {
+        return None;
+    };
     Some(match why {
         CertificateError::UnknownIssuer => {
             "its certificate is not from an authority that this host trusts: add that authority's certificate to \
@@ -57,6 +62,9 @@ mod tests {
         let outer = io::Error::other(io::Error::other(refused));
         assert_eq!(of(&outer), "connection refused");
         let error = rustls::Error::InvalidCertificate(CertificateError::Expired);
-        assert_eq!(of(&io::Error::other(error)), "its certificate has expired: renew it");
+        assert_eq!(
+            of(&io::Error::other(error)),
+            "its certificate has expired: renew it"
+        );
     }
 }

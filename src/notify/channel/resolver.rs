@@ -19,8 +19,13 @@ pub struct Resolver {
 impl Resolver {
     /// Looks the host of the URL up at once, in the background.
     pub fn of(url: &str) -> Arc<Self> {
-        let resolver = Arc::new(Self { known: Arc::default() });
-        let host = url.parse::<reqwest::Url>().ok().and_then(|url| url.host_str().map(String::from));
+        let resolver = Arc::new(Self {
+            known: Arc::default(),
+        });
+        let host = url
+            .parse::<reqwest::Url>()
+            .ok()
+            .and_then(|url| url.host_str().map(String::from));
         if let Some(host) = host
             && tokio::runtime::Handle::try_current().is_ok()
         {
@@ -30,7 +35,10 @@ impl Resolver {
     }
 
     /// The addresses of the receiver's host, without port.
-    pub fn find(&self, host: &str) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send + use<> {
+    pub fn find(
+        &self,
+        host: &str,
+    ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send + use<> {
         let (known, host) = (Arc::clone(&self.known), host.to_string());
         async move {
             // It goes on in the background, for the next time.

@@ -13,20 +13,31 @@ pub struct Secrets(Vec<String>);
 impl Secrets {
     pub fn of(settings: &Settings) -> Self {
         match settings {
-            Settings::Webhook(webhook) => {
-                Self::of_request(&webhook.url, webhook.headers.values().chain(webhook.values.values()))
-            }
+            Settings::Webhook(webhook) => Self::of_request(
+                &webhook.url,
+                webhook.headers.values().chain(webhook.values.values()),
+            ),
             Settings::Command(command) => Self::new(command.iter().skip(1).cloned().collect()),
-            Settings::Email(email) => {
-                Self::new(email.login.iter().map(|(_, secret)| secret.clone()).collect())
-            }
+            Settings::Email(email) => Self::new(
+                email
+                    .login
+                    .iter()
+                    .map(|(_, secret)| secret.clone())
+                    .collect(),
+            ),
         }
     }
 
     /// Of an address, and of values that may have a word such as `Bearer` before the secret.
     pub fn of_request<'a>(url: &str, values: impl Iterator<Item = &'a String>) -> Self {
         let words = values.flat_map(|value| [Some(&**value), value.rsplit(' ').next()]);
-        Self::new(words.flatten().map(String::from).chain(parts(url)).collect())
+        Self::new(
+            words
+                .flatten()
+                .map(String::from)
+                .chain(parts(url))
+                .collect(),
+        )
     }
 
     fn new(mut secrets: Vec<String>) -> Self {
@@ -36,16 +47,27 @@ impl Secrets {
     }
 
     pub fn hide(&self, text: &str) -> String {
-        self.0.iter().fold(text.into(), |text: String, secret| text.replace(secret, HIDDEN))
+        self.0.iter().fold(text.into(), |text: String, secret| {
+            text.replace(secret, HIDDEN)
+        })
     }
 }
 
 /// What follows the host of an address, and what precedes it.
 fn parts(url: &str) -> Vec<String> {
-    let Ok(url) = url.parse::<reqwest::Url>() else { return Vec::new() };
-    let query = url.query_pairs().map(|(_, value)| value.into_owned()).collect::<Vec<_>>();
+    let Ok(url) = url.parse::<reqwest::Url>() else {
+        return Vec::new();
+    };
+    let query = url
+        .query_pairs()
+        .map(|(_, value)| value.into_owned())
+        .collect::<Vec<_>>();
     let path = url.path().split('/').map(String::from);
-    let whole = [url.path().into(), url.password().unwrap_or_default().into(), url.username().into()];
+    let whole = [
+        url.path().into(),
+        url.password().unwrap_or_default().into(),
+        url.username().into(),
+    ];
     path.chain(query).chain(whole).collect()
 }
 
@@ -62,7 +84,8 @@ mod tests {
         )
         .unwrap();
         let secrets = Secrets::of(&receiver.channel);
-        let quoted = "no /T00/hunter2 for hunter3 with Bearer hunter4 (hunter4) and hunter5 of me:password";
+        let quoted =
+            "no /T00/hunter2 for hunter3 with Bearer hunter4 (hunter4) and hunter5 of me:password";
         assert_eq!(secrets.hide(quoted), "no … for … with … (…) and … of me:…");
     }
 }

@@ -18,7 +18,11 @@ pub struct Template {
 impl Template {
     /// Errors name this key of the configuration.
     pub fn new(key: &'static str, text: &str, values: &BTreeMap<String, String>) -> Self {
-        Self { key, text: text.into(), values: values.clone() }
+        Self {
+            key,
+            text: text.into(),
+            values: values.clone(),
+        }
     }
 
     pub fn render(&self, message: &Message) -> Result<String, String> {
@@ -33,18 +37,26 @@ impl Template {
     pub fn check(&self, message: &Message) -> Result<(), String> {
         let refuse = |why: &dyn std::fmt::Display| format!("`{}`: {why}", self.key);
         let environment = Environment::new();
-        let template = environment.template_from_str(&self.text).map_err(|error| refuse(&error))?;
+        let template = environment
+            .template_from_str(&self.text)
+            .map_err(|error| refuse(&error))?;
         let fields = self.fields(message);
         let mut names: Vec<String> = template.undeclared_variables(false).into_iter().collect();
         names.sort();
-        let is_known =
-            |name: &String| fields.get(name).is_some() || environment.globals().any(|it| it.0 == name);
+        let is_known = |name: &String| {
+            fields.get(name).is_some() || environment.globals().any(|it| it.0 == name)
+        };
         match names.iter().find(|name| !is_known(name)) {
             None => Ok(()),
             Some(name) => {
-                let known: Vec<&String> =
-                    fields.as_object().into_iter().flat_map(|fields| fields.keys()).collect();
-                Err(refuse(&format_args!("a message has no field {name:?}: expected one of {known:?}")))
+                let known: Vec<&String> = fields
+                    .as_object()
+                    .into_iter()
+                    .flat_map(|fields| fields.keys())
+                    .collect();
+                Err(refuse(&format_args!(
+                    "a message has no field {name:?}: expected one of {known:?}"
+                )))
             }
         }
     }
@@ -52,7 +64,10 @@ impl Template {
     /// The fields of the message and of its most important alert, all alerts as a list, and the values.
     fn fields(&self, message: &Message) -> serde_json::Value {
         let mut fields = fields_of(message, &message.first);
-        let alerts: Vec<_> = message.alerts().map(|state| fields_of(message, state)).collect();
+        let alerts: Vec<_> = message
+            .alerts()
+            .map(|state| fields_of(message, state))
+            .collect();
         fields["host"] = json!(message.host);
         fields["title"] = json!(message.title());
         fields["text"] = json!(message.text());

@@ -28,12 +28,18 @@ impl Webhook {
     pub fn new(settings: &Settings) -> Result<Self, String> {
         let mut headers = http::headers(&settings.headers)?;
         let content_type = HeaderValue::try_from(&settings.content_type);
-        headers.insert(CONTENT_TYPE, content_type.map_err(|_| "`content_type` is not valid".to_string())?);
+        headers.insert(
+            CONTENT_TYPE,
+            content_type.map_err(|_| "`content_type` is not valid".to_string())?,
+        );
         let template = |text: &String| Template::new("template", text, &settings.values);
         Ok(Self {
             client: http::client(&settings.url)?,
             url: Template::new("url", &settings.url, &settings.values),
-            origin: settings.fixed_url().parse().map_err(|_| "`url` is no address".to_string())?,
+            origin: settings
+                .fixed_url()
+                .parse()
+                .map_err(|_| "`url` is no address".to_string())?,
             headers,
             is_json: is_json(&settings.content_type),
             template: settings.template.as_ref().map(template),
@@ -56,7 +62,11 @@ impl Webhook {
         self.check_pause()?;
         let url = self.url(message).map_err(Failed::refused)?;
         let body = self.body(message).map_err(Failed::refused)?;
-        let request = self.client.post(url).headers(self.headers.clone()).body(body);
+        let request = self
+            .client
+            .post(url)
+            .headers(self.headers.clone())
+            .body(body);
         let answer = request.send().await.map_err(|error| http::broken(&error))?;
         let status = answer.status();
         if status.is_success() {
@@ -65,15 +75,20 @@ impl Webhook {
         self.take_pause(&answer);
         let sentence = http::refusal(answer).await;
         // After other errors of a server, it may have taken the message.
-        let is_refusal =
-            status.is_redirection() || status.is_client_error() || status == StatusCode::SERVICE_UNAVAILABLE;
-        Err(Failed { is_refusal, sentence })
+        let is_refusal = status.is_redirection()
+            || status.is_client_error()
+            || status == StatusCode::SERVICE_UNAVAILABLE;
+        Err(Failed {
+            is_refusal,
+            sentence,
+        })
     }
 
     fn url(&self, message: &Message) -> Result<Url, String> {
         let url = self.url.render(message)?;
-        let url =
-            url.parse::<Url>().map_err(|error| format!("`url`: the template makes no address: {error}"))?;
+        let url = url
+            .parse::<Url>()
+            .map_err(|error| format!("`url`: the template makes no address: {error}"))?;
         match url.origin() == self.origin.origin() {
             true => Ok(url),
             false => Err("`url`: the template makes an address of another host".into()),
@@ -95,28 +110,47 @@ impl Webhook {
     }
 
     fn check_pause(&self) -> Result<(), Failed> {
-        let until = *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = *self
+            .paused_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         match left.filter(|left| !left.is_zero()) {
             None => Ok(()),
-            Some(left) => {
-                Err(Failed::refused(format!("it wants no message for {} s more", left.as_secs() + 1)))
-            }
+            Some(left) => Err(Failed::refused(format!(
+                "it wants no message for {} s more",
+                left.as_secs() + 1
+            ))),
         }
     }
 
     /// Takes the time for which the receiver wants to be left alone.
     fn take_pause(&self, answer: &Response) {
-        let pauses = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
-        if let Some(pause) = pauses.contains(&answer.status()).then(|| http::pause(answer)).flatten() {
+        let pauses = [
+            StatusCode::TOO_MANY_REQUESTS,
+            StatusCode::SERVICE_UNAVAILABLE,
+        ];
+        if let Some(pause) = pauses
+            .contains(&answer.status())
+            .then(|| http::pause(answer))
+            .flatten()
+        {
             let until = Instant::now() + pause;
-            *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+            *self
+                .paused_until
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(until);
         }
     }
 }
 
 fn is_json(content_type: &str) -> bool {
-    let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let kind = content_type
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
     kind == "application/json" || kind.ends_with("+json")
 }
 
@@ -134,14 +168,23 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/systemd/receivers");
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            let text = std::fs::read_to_string(&path).unwrap().replace("credential:", "http://localhost/");
+            let text = std::fs::read_to_string(&path)
+                .unwrap()
+                .replace("credential:", "http://localhost/");
             let file: toml::Table = text.parse().unwrap();
             let receiver: Receiver = file["notify"][0].clone().try_into().unwrap();
-            let Channel::Webhook(settings) = &receiver.channel else { panic!("{path:?}") };
+            let Channel::Webhook(settings) = &receiver.channel else {
+                panic!("{path:?}")
+            };
             let webhook = Webhook::new(settings).unwrap();
-            for name in
-                ["\"}, {\"x\": \"", "{{ values }}", "\\", "\u{0}\r\n\u{2028}", "</script>&", "é\u{1F514}"]
-            {
+            for name in [
+                "\"}, {\"x\": \"",
+                "{{ values }}",
+                "\\",
+                "\u{0}\r\n\u{2028}",
+                "</script>&",
+                "é\u{1F514}",
+            ] {
                 let mut message = test_message("db1");
                 for text in [
                     &mut message.first.alert.lv,
@@ -151,7 +194,8 @@ mod tests {
                     *text = name.into();
                 }
                 message.host = name.into();
-                let body: serde_json::Value = serde_json::from_str(&webhook.body(&message).unwrap()).unwrap();
+                let body: serde_json::Value =
+                    serde_json::from_str(&webhook.body(&message).unwrap()).unwrap();
                 assert!(
                     body.get("x").is_none() && body.get(1).is_none_or(|it| it.get("x").is_none()),
                     "{body}"

@@ -32,9 +32,14 @@ pub fn request(series: &[SeriesSamples], external: &ExternalLabels) -> WriteRequ
     let timeseries = series.iter().map(|series| TimeSeries {
         labels: labels(series, external)
             .into_iter()
-            .map(|(name, value)| Label { name: name.into(), value: value.into_owned() })
+            .map(|(name, value)| Label {
+                name: name.into(),
+                value: value.into_owned(),
+            })
             .collect(),
         samples: samples(series),
     });
-    WriteRequest { timeseries: timeseries.collect() }
+    WriteRequest {
+        timeseries: timeseries.collect(),
+    }
 }

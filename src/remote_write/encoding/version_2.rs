@@ -61,11 +61,23 @@ pub fn request(series: &[SeriesSamples], external: &ExternalLabels) -> Request {
     let mut symbols = Symbols::default();
     symbols.place("".into());
     let timeseries = series.iter().map(|series| {
-        let labels = labels(series, external).into_iter().flat_map(|(name, value)| [name.into(), value]);
+        let labels = labels(series, external)
+            .into_iter()
+            .flat_map(|(name, value)| [name.into(), value]);
         let label_places = labels.map(|text| symbols.place(text)).collect();
-        let metadata = Metadata { metric_type: GAUGE, unit_place: symbols.place(series.unit.into()) };
-        TimeSeries { label_places, samples: samples(series), metadata: Some(metadata) }
+        let metadata = Metadata {
+            metric_type: GAUGE,
+            unit_place: symbols.place(series.unit.into()),
+        };
+        TimeSeries {
+            label_places,
+            samples: samples(series),
+            metadata: Some(metadata),
+        }
     });
     let timeseries = timeseries.collect();
-    Request { symbols: symbols.texts, timeseries }
+    Request {
+        symbols: symbols.texts,
+        timeseries,
+    }
 }

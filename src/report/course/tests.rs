@@ -14,7 +14,10 @@ fn every(
 ) -> TickTable {
     let column = |slot: &Slot| Some(ticks.clone().map(|second| value(slot, second)).collect());
     TickTable {
-        ends_ms: ticks.clone().map(|second| START_MS + second * 1000).collect(),
+        ends_ms: ticks
+            .clone()
+            .map(|second| START_MS + second * 1000)
+            .collect(),
         elapsed_us: ticks.clone().map(|_| 1_000_000).collect(),
         columns: sources.slots.iter().map(column).collect(),
     }
@@ -29,7 +32,11 @@ fn job(seconds: i64) -> (Job, Timestamp) {
 }
 
 fn sources(job: &Job, snapshots: u32) -> Sources {
-    let setup = Setup { kind: Some(SnapshotKind::Thick), snapshots: Some(snapshots), ..Setup::default() };
+    let setup = Setup {
+        kind: Some(SnapshotKind::Thick),
+        snapshots: Some(snapshots),
+        ..Setup::default()
+    };
     let pvs = [("sda".to_string(), Subject::Device("S1".into()))];
     Sources::of(job, &setup, &pvs, |volume| Some(format!("LVM-{volume}")))
 }
@@ -53,23 +60,30 @@ fn a_course_has_equal_times_before_and_after() {
     let times = Times::of(&job, now);
     assert_eq!(times.range().seconds(), 180.0);
     let sources = sources(&job, 1);
-    let course = sources.course(&every(&sources, -59..121, usual), times).unwrap();
-    let lengths =
-        [course.before.unwrap(), course.during, course.after.unwrap()].map(|span| span.whole().len());
+    let course = sources
+        .course(&every(&sources, -59..121, usual), times)
+        .unwrap();
+    let lengths = [course.before.unwrap(), course.during, course.after.unwrap()]
+        .map(|span| span.whole().len());
     assert_eq!(lengths, [60, 60, 60]);
 }
 
 #[test]
 fn a_long_job_has_ten_minutes_around_it() {
     let (job, now) = job(7200);
-    assert_eq!(Times::of(&job, now).range().seconds(), 7200.0 + 2.0 * MOST_AROUND_S);
+    assert_eq!(
+        Times::of(&job, now).range().seconds(),
+        7200.0 + 2.0 * MOST_AROUND_S
+    );
 }
 
 #[test]
 fn late_counts_are_carried_to_the_next_tick() {
     let (job, now) = job(60);
     let sources = sources(&job, 1);
-    let course = sources.course(&every(&sources, 1..61, usual), Times::of(&job, now)).unwrap();
+    let course = sources
+        .course(&every(&sources, 1..61, usual), Times::of(&job, now))
+        .unwrap();
     let whole = course.during.whole();
     // 90 of 120 below the origin in the mean, less 10 by the origin and 70 through the snapshot.
     assert_eq!(whole.amount(Measure::Copied), Some(600.0));
@@ -80,7 +94,9 @@ fn late_counts_are_carried_to_the_next_tick() {
 fn with_several_snapshots_copies_are_unknown() {
     let (job, now) = job(60);
     let sources = sources(&job, 2);
-    let course = sources.course(&every(&sources, 1..61, usual), Times::of(&job, now)).unwrap();
+    let course = sources
+        .course(&every(&sources, 1..61, usual), Times::of(&job, now))
+        .unwrap();
     assert_eq!(course.during.whole().mean(Measure::Copied), None);
     assert_eq!(course.during.whole().mean(Measure::CowWritten), Some(20.0));
 }
@@ -90,7 +106,12 @@ fn copies_are_unknown_if_one_layer_is() {
     let (job, now) = job(60);
     let sources = sources(&job, 1);
     let unread = |slot: &Slot, second: i64| usual(slot, second).filter(|_| *slot != Slot::CowRead);
-    let course = sources.course(&every(&sources, 1..61, unread), Times::of(&job, now)).unwrap();
+    let course = sources
+        .course(&every(&sources, 1..61, unread), Times::of(&job, now))
+        .unwrap();
     assert_eq!(course.during.whole().mean(Measure::Copied), None);
-    assert_eq!(course.during.whole().mean(Measure::SnapshotRead), Some(100.0));
+    assert_eq!(
+        course.during.whole().mean(Measure::SnapshotRead),
+        Some(100.0)
+    );
 }

@@ -31,15 +31,23 @@ pub fn job(job: &Job, now: Timestamp) -> anyhow::Result<()> {
     };
     let started_at = job.started_at;
     ensure!(
-        (Timestamp::UNIX_EPOCH..=ended_at).contains(&started_at) && ended_at.duration_since(now) <= DAY,
+        (Timestamp::UNIX_EPOCH..=ended_at).contains(&started_at)
+            && ended_at.duration_since(now) <= DAY,
         "expected a job that began after 1970, ended after that and is over by now, but found one from {started_at} to \
          {ended_at}"
     );
     instants(job, ended_at, now)?;
     values("job", &serde_json::to_value(job)?)?;
     let phases = &job.phase_marks;
-    ensure!(phases.len() <= MOST_PHASES, "expected {MOST_PHASES} phases at most, but found {}", phases.len());
-    ensure!(phases.is_sorted_by_key(|phase| phase.at), "expected phases in the order of time");
+    ensure!(
+        phases.len() <= MOST_PHASES,
+        "expected {MOST_PHASES} phases at most, but found {}",
+        phases.len()
+    );
+    ensure!(
+        phases.is_sorted_by_key(|phase| phase.at),
+        "expected phases in the order of time"
+    );
     job.backup_run.as_ref().map_or(Ok(()), backup_run)?;
     let is_failed_run = job.kind == JobKind::Snapshot && outcome == Outcome::Failed;
     ensure!(
@@ -50,11 +58,21 @@ pub fn job(job: &Job, now: Timestamp) -> anyhow::Result<()> {
         job.unmounted_at.is_none() || job.mounted_on.is_some(),
         "expected `mounted_on` beside `unmounted_at`"
     );
-    for percent in [job.last_fill_percent, job.peak_fill_percent].into_iter().flatten() {
-        ensure!(percent <= 100.0, "expected a fill of 100 percent at most, but found {percent}");
+    for percent in [job.last_fill_percent, job.peak_fill_percent]
+        .into_iter()
+        .flatten()
+    {
+        ensure!(
+            percent <= 100.0,
+            "expected a fill of 100 percent at most, but found {percent}"
+        );
     }
     let status = job.exit_status.unwrap_or_default();
-    let most = if outcome == Outcome::Succeeded { 0 } else { 255 };
+    let most = if outcome == Outcome::Succeeded {
+        0
+    } else {
+        255
+    };
     ensure!(
         status <= most,
         "expected an exit status of {most} at most of what {}, but found {status}",
@@ -81,28 +99,53 @@ fn instants(job: &Job, ended_at: Timestamp, now: Timestamp) -> anyhow::Result<()
     );
     for at in job.notes.iter().map(|note| note.at) {
         let is_past = at >= Timestamp::UNIX_EPOCH && at.duration_since(now) <= DAY;
-        ensure!(is_past, "expected notes from 1970 to now, but found one at {at}");
+        ensure!(
+            is_past,
+            "expected notes from 1970 to now, but found one at {at}"
+        );
     }
     let of_run = job.backup_run.iter().flat_map(|run| {
-        let times = [run.locked_from, run.locked_until, run.report.map(|report| report.at)];
+        let times = [
+            run.locked_from,
+            run.locked_until,
+            run.report.map(|report| report.at),
+        ];
         let phases = run.phases.iter().map(|phase| phase.at);
-        phases.chain(times.into_iter().flatten()).chain([run.first_at, run.last_at])
+        phases
+            .chain(times.into_iter().flatten())
+            .chain([run.first_at, run.last_at])
     });
-    let seen = [job.died_at, job.io_error_at, job.unmounted_at].into_iter().flatten();
-    for at in seen.chain(job.phase_marks.iter().map(|phase| phase.at)).chain(of_run) {
-        let is_near = job.started_at.duration_since(at) <= DAY && at.duration_since(ended_at) <= DAY;
-        ensure!(is_near, "expected what happened to the job within a day of it, but found {at}");
+    let seen = [job.died_at, job.io_error_at, job.unmounted_at]
+        .into_iter()
+        .flatten();
+    for at in seen
+        .chain(job.phase_marks.iter().map(|phase| phase.at))
+        .chain(of_run)
+    {
+        let is_near =
+            job.started_at.duration_since(at) <= DAY && at.duration_since(ended_at) <= DAY;
+        ensure!(
+            is_near,
+            "expected what happened to the job within a day of it, but found {at}"
+        );
     }
     Ok(())
 }
 
 fn backup_run(run: &BackupRun) -> anyhow::Result<()> {
-    ensure!(run.run > 0, "expected the number of a run's process from 1, but found 0");
-    let is_lock = run.locked_from.zip(run.locked_until).is_none_or(|(from, until)| from <= until);
+    ensure!(
+        run.run > 0,
+        "expected the number of a run's process from 1, but found 0"
+    );
+    let is_lock = run
+        .locked_from
+        .zip(run.locked_until)
+        .is_none_or(|(from, until)| from <= until);
     ensure!(is_lock, "expected a lock to be released after it was taken");
     let place = |phase: Phase| Phase::ALL.iter().position(|other| *other == phase);
-    let follows =
-        run.phases.is_sorted_by(|one, next| place(one.phase) < place(next.phase) && one.at <= next.at);
+    let follows = run
+        .phases
+        .is_sorted_by(|one, next| place(one.phase) < place(next.phase) && one.at <= next.at);
     ensure!(follows, "expected a run's phases in their order, each once");
     Ok(())
 }
@@ -111,18 +154,32 @@ fn backup_run(run: &BackupRun) -> anyhow::Result<()> {
 fn values(name: &str, value: &Value) -> anyhow::Result<()> {
     match value {
         Value::String(text) => {
-            let most = if ["text", "mounted_on"].contains(&name) { LONGEST_TEXT } else { LONGEST_NAME };
+            let most = if ["text", "mounted_on"].contains(&name) {
+                LONGEST_TEXT
+            } else {
+                LONGEST_NAME
+            };
             check_letters(&format!("`{name}`"), text, most).map_err(|sentence| anyhow!(sentence))
         }
         Value::Array(list) => {
             let found = list.len();
-            ensure!(found <= MOST_NAMES, "expected {MOST_NAMES} of `{name}` at most, but found {found}");
+            ensure!(
+                found <= MOST_NAMES,
+                "expected {MOST_NAMES} of `{name}` at most, but found {found}"
+            );
             list.iter().try_for_each(|value| values(name, value))
         }
-        Value::Object(fields) => fields.iter().try_for_each(|(name, value)| values(name, value)),
+        Value::Object(fields) => fields
+            .iter()
+            .try_for_each(|(name, value)| values(name, value)),
         Value::Number(number) => {
-            let is_one = number.as_f64().is_some_and(|number| (0.0..=MOST).contains(&number));
-            ensure!(is_one, "expected `{name}` from 0 to {MOST}, but found {number}");
+            let is_one = number
+                .as_f64()
+                .is_some_and(|number| (0.0..=MOST).contains(&number));
+            ensure!(
+                is_one,
+                "expected `{name}` from 0 to {MOST}, but found {number}"
+            );
             Ok(())
         }
         Value::Bool(_) | Value::Null => Ok(()),
@@ -144,16 +201,30 @@ pub fn span(span: &FileSpan, took_ms: i64) -> anyhow::Result<()> {
         );
     }
     let is_later = span.ticks.is_sorted_by(|one, next| one.0 < next.0);
-    ensure!(is_later, "expected ticks each of which ends after the one before");
-    ensure!(span.pvs.len() <= MOST_PVS, "expected {MOST_PVS} PVs at most, but found {}", span.pvs.len());
+    ensure!(
+        is_later,
+        "expected ticks each of which ends after the one before"
+    );
+    ensure!(
+        span.pvs.len() <= MOST_PVS,
+        "expected {MOST_PVS} PVs at most, but found {}",
+        span.pvs.len()
+    );
     for name in span.pvs.keys() {
-        check_letters("the name of a PV", name, LONGEST_NAME).map_err(|sentence| anyhow!(sentence))?;
+        check_letters("the name of a PV", name, LONGEST_NAME)
+            .map_err(|sentence| anyhow!(sentence))?;
     }
-    let own = span.columns.iter().map(|(measure, column)| (format!("{measure:?}"), measure.most(), column));
+    let own = span
+        .columns
+        .iter()
+        .map(|(measure, column)| (format!("{measure:?}"), measure.most(), column));
     let of_pvs = span.pvs.values().flatten();
     let of_pvs = of_pvs.map(|(measure, column)| (format!("{measure:?}"), measure.most(), column));
     for (name, most, column) in own.chain(of_pvs) {
-        let mut values = column.iter().flatten().map(|Number(value)| f64::from(*value));
+        let mut values = column
+            .iter()
+            .flatten()
+            .map(|Number(value)| f64::from(*value));
         if let Some(found) = values.find(|value| !(0.0..=most).contains(value)) {
             bail!("expected {name} from 0 to {most}, but found {found}");
         }

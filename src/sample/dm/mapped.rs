@@ -7,8 +7,16 @@ use crate::units::{Fill, SECTOR};
 /// `8 <metadata used>/<total> <block sectors> <data used>/<total> … <flags>`, or a single word.
 pub(super) fn cache(words: &[&str]) -> Option<Status> {
     let kind = "cache".to_string();
-    if words.last().is_some_and(|word| matches!(*word, "Fail" | "Error")) {
-        return Some(Status::Filled { kind, data: None, metadata: None, health: Health::Failed });
+    if words
+        .last()
+        .is_some_and(|word| matches!(*word, "Fail" | "Error"))
+    {
+        return Some(Status::Filled {
+            kind,
+            data: None,
+            metadata: None,
+            health: Health::Failed,
+        });
     }
     let block = words.get(2)?.parse::<u64>().ok()?.saturating_mul(SECTOR);
     let metadata = Some(ratio(words.get(1)?, METADATA_BLOCK)?);
@@ -17,28 +25,55 @@ pub(super) fn cache(words: &[&str]) -> Option<Status> {
         _ if words.contains(&"ro") => Health::ReadOnly,
         _ => Health::Working,
     };
-    Some(Status::Filled { kind, data: Some(ratio(words.get(3)?, block)?), metadata, health })
+    Some(Status::Filled {
+        kind,
+        data: Some(ratio(words.get(3)?, block)?),
+        metadata,
+        health,
+    })
 }
 
 /// `<error> <blocks> <free blocks> …`; after an error all I/O fails.
 pub(super) fn writecache(words: &[&str]) -> Option<Status> {
     let (total, free): (u64, u64) = (words.get(1)?.parse().ok()?, words.get(2)?.parse().ok()?);
-    let data = Some(Fill { used: total.checked_sub(free)?, total, unit: METADATA_BLOCK });
-    let health = if words.first() == Some(&"0") { Health::Working } else { Health::Failed };
-    Some(Status::Filled { kind: "writecache".into(), data, metadata: None, health })
+    let data = Some(Fill {
+        used: total.checked_sub(free)?,
+        total,
+        unit: METADATA_BLOCK,
+    });
+    let health = if words.first() == Some(&"0") {
+        Health::Working
+    } else {
+        Health::Failed
+    };
+    Some(Status::Filled {
+        kind: "writecache".into(),
+        data,
+        metadata: None,
+        health,
+    })
 }
 
 /// `<device> <mode> <recovery> <index> <compression> <used> <total>`; usage is valid only in mode `normal`.
 pub(super) fn vdo(words: &[&str]) -> Option<Status> {
     let (used, total) = (words.get(5)?.parse().ok()?, words.get(6)?.parse().ok()?);
-    let fill = Fill { used, total, unit: METADATA_BLOCK };
+    let fill = Fill {
+        used,
+        total,
+        unit: METADATA_BLOCK,
+    };
     let (data, health) = match *words.get(1)? {
         "normal" => (Some(fill), Health::Working),
         "recovering" => (None, Health::Working),
         "read-only" => (None, Health::ReadOnly),
         _ => return None,
     };
-    Some(Status::Filled { kind: "vdo".into(), data, metadata: None, health })
+    Some(Status::Filled {
+        kind: "vdo".into(),
+        data,
+        metadata: None,
+        health,
+    })
 }
 
 /// `<type> <legs> <letters> <in sync>/<total> <action> …`. Letters: `A` in sync, `a` not yet, `D` dead, `-` missing.
@@ -51,7 +86,11 @@ pub(super) fn raid(words: &[&str]) -> Option<Status> {
         // The kernel is about to sync a leg. libdm does not report 100 % then either.
         sync.used = sync.used.saturating_sub(1);
     }
-    Some(Status::InSync { kind: "raid".into(), sync, is_degraded: letters.contains(['D', '-']) })
+    Some(Status::InSync {
+        kind: "raid".into(),
+        sync,
+        is_degraded: letters.contains(['D', '-']),
+    })
 }
 
 /// `<legs> <device>… <in sync>/<regions> 1 <letters> 3 disk <log> <letter>`, or `1 core` at the end. Each letter is the
@@ -60,9 +99,15 @@ pub(super) fn mirror(words: &[&str]) -> Option<Status> {
     let legs: usize = words.first()?.parse().ok()?;
     let words = words.get(legs.checked_add(1)?..)?;
     let log = words.get(6).filter(|_| words.get(3) == Some(&"3"));
-    let is_degraded =
-        [Some(words.get(2)?), log].into_iter().flatten().any(|letters| letters.contains(is_dead));
-    Some(Status::InSync { kind: "mirror".into(), sync: ratio(words.first()?, SECTOR)?, is_degraded })
+    let is_degraded = [Some(words.get(2)?), log]
+        .into_iter()
+        .flatten()
+        .any(|letters| letters.contains(is_dead));
+    Some(Status::InSync {
+        kind: "mirror".into(),
+        sync: ratio(words.first()?, SECTOR)?,
+        is_degraded,
+    })
 }
 
 fn is_dead(letter: char) -> bool {

@@ -87,20 +87,32 @@ impl DmDevices {
         if !self.is_partial {
             return self.devices;
         }
-        let mut updated: HashMap<Number, DmDevice> =
-            self.devices.into_iter().map(|device| (device.number, device)).collect();
-        let now = before.into_iter().map(|device| match updated.remove(&device.number) {
-            Some(updated) => updated.with_chunk_size_of(&device),
-            None => device.without_status(),
-        });
+        let mut updated: HashMap<Number, DmDevice> = self
+            .devices
+            .into_iter()
+            .map(|device| (device.number, device))
+            .collect();
+        let now = before
+            .into_iter()
+            .map(|device| match updated.remove(&device.number) {
+                Some(updated) => updated.with_chunk_size_of(&device),
+                None => device.without_status(),
+            });
         now.collect()
     }
 }
 
 /// Parses the text that `source::dm` writes.
 pub fn parse(text: &str) -> DmDevices {
-    let mut found = DmDevices { is_partial: text.starts_with("again\n"), ..DmDevices::default() };
-    for line in text.lines().skip(usize::from(found.is_partial)).filter(|line| !line.is_empty()) {
+    let mut found = DmDevices {
+        is_partial: text.starts_with("again\n"),
+        ..DmDevices::default()
+    };
+    for line in text
+        .lines()
+        .skip(usize::from(found.is_partial))
+        .filter(|line| !line.is_empty())
+    {
         let parsed = match line.strip_prefix('\t') {
             None => device(line).map(|device| found.devices.push(device)),
             Some(line) => found.devices.last_mut().and_then(|device| device.add(line)),
@@ -134,7 +146,9 @@ impl DmDevice {
         match what {
             "status" => {
                 let parsed = status(kind, &words);
-                let status = parsed.clone().unwrap_or_else(|| Status::Unparsed(kind.to_string()));
+                let status = parsed
+                    .clone()
+                    .unwrap_or_else(|| Status::Unparsed(kind.to_string()));
                 self.targets.push(Target { length, status });
                 parsed?;
             }
@@ -155,7 +169,11 @@ impl DmDevice {
 
     /// Clears a status that a partial update should have contained, but did not.
     fn without_status(mut self) -> Self {
-        for target in self.targets.iter_mut().filter(|target| !matches!(target.status, Status::Other(_))) {
+        for target in self
+            .targets
+            .iter_mut()
+            .filter(|target| !matches!(target.status, Status::Other(_)))
+        {
             target.status = Status::Unparsed(target.status.kind().to_string());
             self.is_suspended = false;
         }
@@ -164,10 +182,13 @@ impl DmDevice {
 
     /// Takes the chunk size from `before`: a new table would have arrived with a full list.
     fn with_chunk_size_of(mut self, before: &Self) -> Self {
-        let chunk = before.targets.iter().find_map(|target| match target.status {
-            Status::ThinPool(Pool::Working { data, .. }) => Some(data.unit / SECTOR),
-            _ => None,
-        });
+        let chunk = before
+            .targets
+            .iter()
+            .find_map(|target| match target.status {
+                Status::ThinPool(Pool::Working { data, .. }) => Some(data.unit / SECTOR),
+                _ => None,
+            });
         if let Some(chunk) = chunk {
             self.set_chunk_size(chunk);
         }
@@ -217,5 +238,9 @@ fn status(kind: &str, words: &[&str]) -> Option<Status> {
 
 fn ratio(text: &str, unit: u64) -> Option<Fill> {
     let (used, total) = text.split_once('/')?;
-    Some(Fill { used: used.parse().ok()?, total: total.parse().ok()?, unit })
+    Some(Fill {
+        used: used.parse().ok()?,
+        total: total.parse().ok()?,
+        unit,
+    })
 }

@@ -3,8 +3,13 @@
 use super::*;
 
 fn only(status: &str) -> Option<Status> {
-    let found = parse(&format!("253:0\tvg0-x\tLVM-x\tactive\n\tstatus 0 409600 {status}\n"));
-    found.devices[0].targets.first().map(|target| target.status.clone())
+    let found = parse(&format!(
+        "253:0\tvg0-x\tLVM-x\tactive\n\tstatus 0 409600 {status}\n"
+    ));
+    found.devices[0]
+        .targets
+        .first()
+        .map(|target| target.status.clone())
 }
 
 fn percent(status: &str) -> Option<f64> {
@@ -41,7 +46,10 @@ fn fills_match_lvs() {
 #[test]
 fn an_overflowed_snapshot_is_invalid() {
     for word in ["Invalid", "Overflow"] {
-        assert_eq!(only(&format!("snapshot {word}")), Some(Status::Snapshot(CowArea::Invalid)));
+        assert_eq!(
+            only(&format!("snapshot {word}")),
+            Some(Status::Snapshot(CowArea::Invalid))
+        );
     }
 }
 
@@ -50,20 +58,32 @@ fn a_pool_counts_data_in_chunks_and_metadata_in_blocks() {
     let text = "253:0\tp-tpool\tLVM-x-tpool\tactive\n\
         \tstatus 0 131072 thin-pool 1 112/1024 162/1024 - rw no_discard_passdown queue_if_no_space - 256 \n\
         \ttable 0 131072 thin-pool 253:1 253:2 128 0 0 \n";
-    let Status::ThinPool(Pool::Working { data, metadata, mode, needs_check }) =
-        parse(text).devices[0].targets[0].status
+    let Status::ThinPool(Pool::Working {
+        data,
+        metadata,
+        mode,
+        needs_check,
+    }) = parse(text).devices[0].targets[0].status
     else {
         panic!("expected a working pool")
     };
-    assert_eq!((data.percent(), data.used_bytes()), (15.82, 162 * 64 * 1024));
-    assert_eq!((metadata.percent(), metadata.total_bytes()), (10.94, 4 << 20));
+    assert_eq!(
+        (data.percent(), data.used_bytes()),
+        (15.82, 162 * 64 * 1024)
+    );
+    assert_eq!(
+        (metadata.percent(), metadata.total_bytes()),
+        (10.94, 4 << 20)
+    );
     assert_eq!((mode, needs_check), (PoolMode::ReadWrite, false));
 }
 
 #[test]
 fn pool_flags_may_come_in_any_order() {
     let mode = |status: &str| match only(status) {
-        Some(Status::ThinPool(Pool::Working { mode, needs_check, .. })) => Some((mode, needs_check)),
+        Some(Status::ThinPool(Pool::Working {
+            mode, needs_check, ..
+        })) => Some((mode, needs_check)),
         _ => None,
     };
     assert_eq!(
@@ -85,7 +105,10 @@ fn an_unknown_word_is_quoted_and_affects_no_other_line() {
         "253:0\ta\tLVM-a\tactive\n\tstatus 0 8 snapshot Melted\n253:1\tb\tLVM-b\tsuspended\n\tstatus 0 8 linear \n",
     );
     assert_eq!(found.unparsed, ["status 0 8 snapshot Melted"]);
-    assert_eq!(found.devices[0].targets[0].status, Status::Unparsed("snapshot".into()));
+    assert_eq!(
+        found.devices[0].targets[0].status,
+        Status::Unparsed("snapshot".into())
+    );
     assert!(found.devices[1].is_suspended);
     assert_eq!(found.devices[1].kind(), Some("linear"));
 }
@@ -93,17 +116,34 @@ fn an_unknown_word_is_quoted_and_affects_no_other_line() {
 #[test]
 fn sync_of_raids_and_mirrors_matches_lvs() {
     let sync = |status: &str| match only(status) {
-        Some(Status::InSync { sync, is_degraded, .. }) => Some((sync.percent(), is_degraded)),
+        Some(Status::InSync {
+            sync, is_degraded, ..
+        }) => Some((sync.percent(), is_degraded)),
         _ => None,
     };
     for (status, expected) in [
-        ("raid raid1 2 AA 65536/65536 idle 0 0 -", Some((100.0, false))),
-        ("raid raid1 2 aa 16384/65536 resync 0 0 -", Some((25.0, false))),
-        ("raid raid1 2 Aa 65536/65536 recover 0 0 -", Some((99.99, false))),
+        (
+            "raid raid1 2 AA 65536/65536 idle 0 0 -",
+            Some((100.0, false)),
+        ),
+        (
+            "raid raid1 2 aa 16384/65536 resync 0 0 -",
+            Some((25.0, false)),
+        ),
+        (
+            "raid raid1 2 Aa 65536/65536 recover 0 0 -",
+            Some((99.99, false)),
+        ),
         ("raid raid1 2 AD 65536/65536 idle 0", Some((100.0, true))),
         ("raid raid5_ls 3 AAA 100/400", Some((25.0, false))),
-        ("mirror 2 253:1 253:2 64/128 1 AA 3 disk 253:0 A", Some((50.0, false))),
-        ("mirror 2 253:1 253:2 128/128 1 AD 1 core", Some((100.0, true))),
+        (
+            "mirror 2 253:1 253:2 64/128 1 AA 3 disk 253:0 A",
+            Some((50.0, false)),
+        ),
+        (
+            "mirror 2 253:1 253:2 128/128 1 AD 1 core",
+            Some((100.0, true)),
+        ),
         ("mirror 99999999999999999999 1", None),
     ] {
         assert_eq!(sync(status), expected, "{status}");
@@ -122,12 +162,20 @@ fn devices_missing_from_a_partial_update_lose_their_status() {
     assert!(again.is_partial && again.unparsed.is_empty());
     let now = again.updating(first.devices.clone());
     assert_eq!(now[1], first.devices[1]);
-    let Status::ThinPool(Pool::Working { data, .. }) = now[0].targets[0].status else { panic!("a pool") };
-    assert_eq!((data.used_bytes(), now[0].is_suspended), (200 * 64 * 1024, true));
+    let Status::ThinPool(Pool::Working { data, .. }) = now[0].targets[0].status else {
+        panic!("a pool")
+    };
+    assert_eq!(
+        (data.used_bytes(), now[0].is_suspended),
+        (200 * 64 * 1024, true)
+    );
 
     let none = parse("again\n253:0 could not be asked: no memory\n");
     assert_eq!(none.unparsed.len(), 1);
-    assert_eq!(none.updating(first.devices)[0].targets[0].status, Status::Unparsed("thin-pool".into()));
+    assert_eq!(
+        none.updating(first.devices)[0].targets[0].status,
+        Status::Unparsed("thin-pool".into())
+    );
 }
 
 proptest::proptest! {

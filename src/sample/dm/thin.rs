@@ -5,7 +5,12 @@ use crate::units::{Fill, Sectors};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
-    Working { data: Fill, metadata: Fill, mode: PoolMode, needs_check: bool },
+    Working {
+        data: Fill,
+        metadata: Fill,
+        mode: PoolMode,
+        needs_check: bool,
+    },
     Failed,
 }
 
@@ -30,7 +35,12 @@ pub(super) fn parse_pool(words: &[&str]) -> Option<Pool> {
         _ if words.contains(&"rw") => PoolMode::ReadWrite,
         _ => return None,
     };
-    Some(Pool::Working { data, metadata, mode, needs_check: words.contains(&"needs_check") })
+    Some(Pool::Working {
+        data,
+        metadata,
+        mode,
+        needs_check: words.contains(&"needs_check"),
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -87,7 +87,9 @@ pub struct Segment {
 
 impl Report {
     pub fn has_free_space(&self) -> bool {
-        self.groups.iter().any(|group| group.free.is_some() || group.pvs.iter().any(|pv| pv.free.is_some()))
+        self.groups
+            .iter()
+            .any(|group| group.free.is_some() || group.pvs.iter().any(|pv| pv.free.is_some()))
     }
 
     /// A copy without free space.

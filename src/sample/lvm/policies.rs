@@ -22,17 +22,26 @@ pub struct Autoextend {
 
 impl Default for Autoextend {
     fn default() -> Self {
-        Self { threshold: 100, percent: 20 }
+        Self {
+            threshold: 100,
+            percent: 20,
+        }
     }
 }
 
 /// Parses the output of `lvmconfig`, `name=value` per line, with a line that says whether dmeventd runs.
 pub fn parse_policies(text: &str) -> Result<Policies, String> {
-    let values: HashMap<&str, &str> = text.lines().filter_map(|line| line.trim().split_once('=')).collect();
+    let values: HashMap<&str, &str> = text
+        .lines()
+        .filter_map(|line| line.trim().split_once('='))
+        .collect();
     let number = |key: &str| {
-        let value =
-            values.get(key).ok_or_else(|| format!("expected a line `{key}=…`, but found {text:?}"))?;
-        value.parse::<u32>().map_err(|_| format!("expected a number in `{key}={value}`"))
+        let value = values
+            .get(key)
+            .ok_or_else(|| format!("expected a line `{key}=…`, but found {text:?}"))?;
+        value
+            .parse::<u32>()
+            .map_err(|_| format!("expected a number in `{key}={value}`"))
     };
     let growth = |what: &str| {
         Ok::<_, String>(Autoextend {
@@ -57,12 +66,26 @@ mod tests {
         let text = "monitoring=1\nsnapshot_autoextend_threshold=70\nsnapshot_autoextend_percent=20\n\
             thin_pool_autoextend_threshold=100\nthin_pool_autoextend_percent=20\n\ndmeventd=running\n";
         let policies = parse_policies(text).unwrap();
-        assert_eq!(policies.snapshot, Autoextend { threshold: 70, percent: 20 });
+        assert_eq!(
+            policies.snapshot,
+            Autoextend {
+                threshold: 70,
+                percent: 20
+            }
+        );
         assert_eq!(
             (policies.pool, policies.monitoring, policies.dmeventd),
             (Autoextend::default(), true, true)
         );
-        assert!(parse_policies("monitoring=1").unwrap_err().contains("snapshot_autoextend_threshold"));
-        assert!(parse_policies(&text.replace("=70", "=x")).unwrap_err().contains("expected a number"));
+        assert!(
+            parse_policies("monitoring=1")
+                .unwrap_err()
+                .contains("snapshot_autoextend_threshold")
+        );
+        assert!(
+            parse_policies(&text.replace("=70", "=x"))
+                .unwrap_err()
+                .contains("expected a number")
+        );
     }
 }

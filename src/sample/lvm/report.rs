@@ -22,7 +22,9 @@ pub fn parse(text: &str) -> Result<Report, String> {
     let reports = json.get("report").and_then(Value::as_array);
     let reports = reports.ok_or("cannot parse LVM's report: expected a list named `report`")?;
     // PVs without a group are in a report of their own without `vg`.
-    Ok(Report { groups: reports.iter().filter_map(group).collect() })
+    Ok(Report {
+        groups: reports.iter().filter_map(group).collect(),
+    })
 }
 
 fn group(report: &Value) -> Option<Group> {
@@ -37,7 +39,9 @@ fn group(report: &Value) -> Option<Group> {
         missing_pvs: number(vg, "vg_missing_pv_count").unwrap_or_default(),
         tags: list(vg, "vg_tags"),
         pvs: rows(report, "pv").map(pv).collect(),
-        volumes: rows(report, "lv").filter_map(|row| volume(row, &mut segments)).collect(),
+        volumes: rows(report, "lv")
+            .filter_map(|row| volume(row, &mut segments))
+            .collect(),
     })
 }
 
@@ -48,17 +52,22 @@ fn pv(row: &Map<String, Value>) -> Pv {
         number: number_of.map(|(major, minor)| Number { major, minor }),
         size: number(row, "pv_size"),
         free: number(row, "pv_free"),
-        is_missing: number(row, "pv_missing") == Some(1) || text(row, "pv_name").as_deref() == Some(MISSING),
+        is_missing: number(row, "pv_missing") == Some(1)
+            || text(row, "pv_name").as_deref() == Some(MISSING),
     }
 }
 
-fn volume(row: &Map<String, Value>, segments: &mut HashMap<String, Vec<Segment>>) -> Option<Volume> {
+fn volume(
+    row: &Map<String, Value>,
+    segments: &mut HashMap<String, Vec<Segment>>,
+) -> Option<Volume> {
     let uuid = text(row, "lv_uuid")?;
     let size: Option<u64> = number(row, "lv_size");
     // For caches and merging origins, the percentage refers to something else.
     let fills_its_size =
         text(row, "lv_attr").is_some_and(|letters| letters.starts_with(['s', 't', 'V', 'd']));
-    let created_at = number::<i64>(row, "lv_time").and_then(|seconds| Timestamp::from_second(seconds).ok());
+    let created_at =
+        number::<i64>(row, "lv_time").and_then(|seconds| Timestamp::from_second(seconds).ok());
     Some(Volume {
         name: bare(text(row, "lv_name")?),
         attributes: text(row, "lv_attr").unwrap_or_default(),
@@ -82,7 +91,9 @@ fn volume(row: &Map<String, Value>, segments: &mut HashMap<String, Vec<Segment>>
 fn segments(report: &Value) -> HashMap<String, Vec<Segment>> {
     let mut segments: HashMap<String, Vec<Segment>> = HashMap::new();
     for row in rows(report, "seg") {
-        let Some((uuid, kind)) = text(row, "lv_uuid").zip(text(row, "segtype")) else { continue };
+        let Some((uuid, kind)) = text(row, "lv_uuid").zip(text(row, "segtype")) else {
+            continue;
+        };
         let known = |key: &str| number(row, key).filter(|bytes: &u64| *bytes > 0);
         segments.entry(uuid).or_default().push(Segment {
             kind,
@@ -94,7 +105,9 @@ fn segments(report: &Value) -> HashMap<String, Vec<Segment>> {
             pv_extents: pv_extents(row),
         });
     }
-    segments.values_mut().for_each(|segments| segments.sort_by_key(|segment| segment.start));
+    segments
+        .values_mut()
+        .for_each(|segments| segments.sort_by_key(|segment| segment.start));
     segments
 }
 
@@ -102,10 +115,19 @@ fn segments(report: &Value) -> HashMap<String, Vec<Segment>> {
 fn pv_extents(row: &Map<String, Value>) -> Vec<(String, u64)> {
     let mut on: BTreeMap<String, u64> = BTreeMap::new();
     let ranges = list(row, "seg_pe_ranges");
-    for range in ranges.iter().flat_map(|ranges| ranges.split_ascii_whitespace()) {
-        let Some((name, extents)) = range.rsplit_once(':') else { continue };
-        let Some((first, last)) = extents.split_once('-') else { continue };
-        let (Ok(first), Ok(last)) = (first.parse::<u64>(), last.parse::<u64>()) else { continue };
+    for range in ranges
+        .iter()
+        .flat_map(|ranges| ranges.split_ascii_whitespace())
+    {
+        let Some((name, extents)) = range.rsplit_once(':') else {
+            continue;
+        };
+        let Some((first, last)) = extents.split_once('-') else {
+            continue;
+        };
+        let (Ok(first), Ok(last)) = (first.parse::<u64>(), last.parse::<u64>()) else {
+            continue;
+        };
         if name.starts_with('/') || name == MISSING {
             let extents = last.saturating_sub(first).saturating_add(1);
             let sum: &mut u64 = on.entry(name.to_string()).or_default();
@@ -121,7 +143,12 @@ fn bare(name: String) -> String {
 }
 
 fn rows<'a>(report: &'a Value, name: &str) -> impl Iterator<Item = &'a Map<String, Value>> {
-    report.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object)
+    report
+        .get(name)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object)
 }
 
 /// The value as text; `None` if missing, `null` or empty.
@@ -141,12 +168,15 @@ fn number<T: std::str::FromStr>(row: &Map<String, Value>, key: &str) -> Option<T
 /// Members of a list: one string with commas in `json`, a list in `json_std`.
 fn list(row: &Map<String, Value>, key: &str) -> Vec<String> {
     match row.get(key) {
-        Some(Value::Array(members)) => {
-            members.iter().filter_map(|word| Some(word.as_str()?.to_string())).collect()
-        }
-        Some(Value::String(words)) => {
-            words.split(',').filter(|word| !word.is_empty()).map(String::from).collect()
-        }
+        Some(Value::Array(members)) => members
+            .iter()
+            .filter_map(|word| Some(word.as_str()?.to_string()))
+            .collect(),
+        Some(Value::String(words)) => words
+            .split(',')
+            .filter(|word| !word.is_empty())
+            .map(String::from)
+            .collect(),
         _ => Vec::new(),
     }
 }

@@ -7,7 +7,11 @@ use super::*;
 
 #[test]
 fn strings_and_numbers_are_equivalent() {
-    for (size, free) in [("\"1048576\"", "\"0\""), ("1048576", "0"), ("\"1048576B\"", "\"0B\"")] {
+    for (size, free) in [
+        ("\"1048576\"", "\"0\""),
+        ("1048576", "0"),
+        ("\"1048576B\"", "\"0B\""),
+    ] {
         let report = parse(&format!(
             r#"{{"report":[{{"vg":[{{"vg_name":"vg0","vg_size":{size},"vg_free":{free},"vg_extent_size":null}}],
             "lv":[{{"lv_name":"[hidden]","lv_uuid":"a-b","origin":"","lv_attr":"-wi-------","lv_time":"1700000000"}}]}}],
@@ -15,9 +19,15 @@ fn strings_and_numbers_are_equivalent() {
         ))
         .unwrap();
         let group = &report.groups[0];
-        assert_eq!((group.size, group.free, group.extent), (Some(1_048_576), Some(0), None));
+        assert_eq!(
+            (group.size, group.free, group.extent),
+            (Some(1_048_576), Some(0), None)
+        );
         let volume = &group.volumes[0];
-        assert_eq!((volume.name.as_str(), volume.origin.as_deref()), ("hidden", None));
+        assert_eq!(
+            (volume.name.as_str(), volume.origin.as_deref()),
+            ("hidden", None)
+        );
         assert!(volume.is_inactive() && volume.created_at.is_some());
     }
 }
@@ -37,7 +47,10 @@ fn malformed_reports_are_rejected() {
 #[test]
 fn a_host_without_groups_has_an_empty_report() {
     assert_eq!(parse(r#"{"report":[]}"#).unwrap(), Report::default());
-    assert_eq!(parse(r#"{"report":[{"vg":[],"pv":[{"pv_name":"/dev/sdb"}]}]}"#).unwrap(), Report::default());
+    assert_eq!(
+        parse(r#"{"report":[{"vg":[],"pv":[{"pv_name":"/dev/sdb"}]}]}"#).unwrap(),
+        Report::default()
+    );
 }
 
 #[test]
@@ -52,7 +65,14 @@ fn segments_match_lvs_segments() {
     )
     .unwrap();
     let group = &report.groups[0];
-    assert_eq!((group.tags.len(), group.pvs[0].is_missing, group.pvs[1].is_missing), (2, false, true));
+    assert_eq!(
+        (
+            group.tags.len(),
+            group.pvs[0].is_missing,
+            group.pvs[1].is_missing
+        ),
+        (2, false, true)
+    );
     let volume = &group.volumes[0];
     assert_eq!(volume.tags, ["nightly", "db"]);
     assert_eq!(volume.data.map(|fill| fill.percent()), Some(31.38));
@@ -106,7 +126,12 @@ fn json() -> impl Strategy<Value = Value> {
 /// A well-formed report whose rows have arbitrary values.
 fn report() -> impl Strategy<Value = String> {
     let row = || prop::collection::vec((name(), value()), 0..12);
-    let rows = || prop::collection::vec(row().prop_map(|row| row.into_iter().collect::<Value>()), 0..3);
+    let rows = || {
+        prop::collection::vec(
+            row().prop_map(|row| row.into_iter().collect::<Value>()),
+            0..3,
+        )
+    };
     (rows(), rows(), rows(), rows()).prop_map(|(vg, pv, lv, seg)| {
         serde_json::json!({"report": [{"vg": vg, "pv": pv, "lv": lv, "seg": seg}]}).to_string()
     })

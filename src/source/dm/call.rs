@@ -46,7 +46,11 @@ const LARGEST_BUFFER: usize = 1024 * 1024;
 
 /// Opens the control device, or returns an error message.
 pub fn open() -> Result<File, String> {
-    File::options().read(true).write(true).open(CONTROL).map_err(|error| why_not_opened(&error))
+    File::options()
+        .read(true)
+        .write(true)
+        .open(CONTROL)
+        .map_err(|error| why_not_opened(&error))
 }
 
 /// A reusable buffer, as large as the largest result so far.
@@ -72,7 +76,12 @@ impl Buffer {
     }
 
     /// Sends a message to a device, which answers with a text. Statistics answer for every device, also a suspended one.
-    pub(super) fn message(&mut self, control: &File, device: u64, text: &str) -> Result<Response<'_>, Errno> {
+    pub(super) fn message(
+        &mut self,
+        control: &File,
+        device: u64,
+        text: &str,
+    ) -> Result<Response<'_>, Errno> {
         self.exchange(control, Command::TargetMessage, 0, device, text)?;
         Ok(Response::of(&self.0))
     }
@@ -89,7 +98,15 @@ impl Buffer {
             self.0.fill(0);
             request(&mut self.0, flags, device, text);
             // SAFETY: the buffer is as long as its header says, and aligned for it.
-            unsafe { rustix::ioctl::ioctl(control.as_fd(), Call { command, buffer: &mut self.0 })? };
+            unsafe {
+                rustix::ioctl::ioctl(
+                    control.as_fd(),
+                    Call {
+                        command,
+                        buffer: &mut self.0,
+                    },
+                )?
+            };
             if Response::of(&self.0).flags() & BUFFER_FULL == 0 {
                 return Ok(());
             }
@@ -113,9 +130,9 @@ impl From<Errno> for CallError {
         match errno {
             Errno::NXIO => Self::Gone,
             Errno::ACCESS | Errno::PERM => Self::Failed(no_right().into()),
-            Errno::OVERFLOW => {
-                Self::Failed(format!("the device-mapper's answer exceeds {LARGEST_BUFFER} bytes"))
-            }
+            Errno::OVERFLOW => Self::Failed(format!(
+                "the device-mapper's answer exceeds {LARGEST_BUFFER} bytes"
+            )),
             _ => Self::Failed(format!("the device-mapper's ioctl failed: {errno}")),
         }
     }
@@ -124,7 +141,11 @@ impl From<Errno> for CallError {
 /// Root lacks the capability in most containers.
 fn no_right() -> &'static str {
     let is_root = rustix::process::geteuid().is_root();
-    if is_root { "the device-mapper requires CAP_SYS_ADMIN, which root lacks here" } else { ROOT_NEEDED }
+    if is_root {
+        "the device-mapper requires CAP_SYS_ADMIN, which root lacks here"
+    } else {
+        ROOT_NEEDED
+    }
 }
 
 fn why_not_opened(error: &std::io::Error) -> String {
@@ -133,7 +154,9 @@ fn why_not_opened(error: &std::io::Error) -> String {
         Some(Errno::NOENT) => {
             "it does not exist: the kernel module dm_mod is not loaded, or this is a container"
         }
-        Some(Errno::NODEV | Errno::NXIO) => "it has no driver: the kernel module dm_mod is not loaded",
+        Some(Errno::NODEV | Errno::NXIO) => {
+            "it has no driver: the kernel module dm_mod is not loaded"
+        }
         _ => return format!("cannot open {CONTROL}: {error}"),
     };
     format!("cannot open {CONTROL}: {why}")
@@ -144,7 +167,10 @@ fn why_not_opened(error: &std::io::Error) -> String {
 fn request(buffer: &mut [u64], flags: u32, device: u64, text: &str) {
     let size = u32::try_from(buffer.len() * 8).unwrap_or(u32::MAX);
     let mut word = |index: usize, low: u32, high: u32| {
-        let bytes: [u8; 8] = [low.to_ne_bytes(), high.to_ne_bytes()].concat().try_into().unwrap_or_default();
+        let bytes: [u8; 8] = [low.to_ne_bytes(), high.to_ne_bytes()]
+            .concat()
+            .try_into()
+            .unwrap_or_default();
         buffer[index] = u64::from_ne_bytes(bytes);
     };
     word(0, 4, 0);
@@ -178,7 +204,10 @@ unsafe impl Ioctl for Call<'_> {
         self.buffer.as_mut_ptr().cast()
     }
 
-    unsafe fn output_from_ptr(_: IoctlOutput, _: *mut rustix::ffi::c_void) -> rustix::io::Result<()> {
+    unsafe fn output_from_ptr(
+        _: IoctlOutput,
+        _: *mut rustix::ffi::c_void,
+    ) -> rustix::io::Result<()> {
         Ok(())
     }
 }
@@ -192,7 +221,9 @@ impl<'a> Response<'a> {
     /// The result in a buffer, as the kernel filled it in.
     pub fn of(words: &'a [u64]) -> Self {
         // SAFETY: a slice of words is as many bytes as `size_of_val` says, each of which is valid.
-        Self { bytes: unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) } }
+        Self {
+            bytes: unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) },
+        }
     }
 
     fn u32(&self, at: usize) -> Option<u32> {
@@ -208,8 +239,13 @@ impl<'a> Response<'a> {
     /// The text at `at`, up to its NUL; control characters, which valid names lack, become `?`.
     fn text(&self, at: usize) -> Cow<'a, str> {
         let bytes = self.bytes.get(at..).unwrap_or_default();
-        let text = String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default());
-        if text.contains(char::is_control) { text.replace(char::is_control, "?").into() } else { text }
+        let text =
+            String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default());
+        if text.contains(char::is_control) {
+            text.replace(char::is_control, "?").into()
+        } else {
+            text
+        }
     }
 
     fn flags(&self) -> u32 {
@@ -223,7 +259,11 @@ impl<'a> Response<'a> {
 
     /// The answer to a message, whose lines end in a newline; empty if it has none.
     pub fn answer(&self) -> &'a str {
-        let bytes = self.bytes.get(HEADER..).filter(|_| self.flags() & DATA_OUT != 0).unwrap_or_default();
+        let bytes = self
+            .bytes
+            .get(HEADER..)
+            .filter(|_| self.flags() & DATA_OUT != 0)
+            .unwrap_or_default();
         let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         std::str::from_utf8(text).unwrap_or_default()
     }
@@ -233,7 +273,10 @@ impl<'a> Response<'a> {
         let mut devices = Vec::new();
         let mut at = HEADER;
         while let Some(number) = self.u64(at).filter(|number| *number != 0) {
-            devices.push(DeviceEntry { number, name: self.text(at + 12).into_owned() });
+            devices.push(DeviceEntry {
+                number,
+                name: self.text(at + 12).into_owned(),
+            });
             match self.u32(at + 8) {
                 Some(next) if next > 0 => at += next as usize,
                 _ => break,
@@ -244,7 +287,11 @@ impl<'a> Response<'a> {
 
     /// Appends the device's line and its status lines; returns the types of its targets.
     pub fn describe(&self, device: u64, text: &mut String) -> Vec<Cow<'a, str>> {
-        let state = if self.flags() & SUSPENDED == 0 { "active" } else { "suspended" };
+        let state = if self.flags() & SUSPENDED == 0 {
+            "active"
+        } else {
+            "suspended"
+        };
         let (name, uuid) = (self.text(48), self.uuid());
         let _ = writeln!(text, "{}\t{name}\t{uuid}\t{state}", major_minor(device));
         self.targets("status", text)
@@ -255,7 +302,9 @@ impl<'a> Response<'a> {
         let mut kinds = Vec::new();
         let mut at = HEADER;
         for _ in 0..self.u32(20).unwrap_or_default() {
-            let (Some(start), Some(length)) = (self.u64(at), self.u64(at + 8)) else { break };
+            let (Some(start), Some(length)) = (self.u64(at), self.u64(at + 8)) else {
+                break;
+            };
             let (kind, parameters) = (self.text(at + 24), self.text(at + TARGET));
             let _ = writeln!(text, "\t{word} {start} {length} {kind} {parameters}");
             kinds.push(kind);
@@ -278,7 +327,10 @@ pub struct DeviceEntry {
 
 /// Decodes the device-mapper's `dev` (`huge_encode_dev`) as `major:minor`.
 pub fn major_minor(device: u64) -> String {
-    let (major, minor) = ((device >> 8) & 0xfff, (device & 0xff) | ((device >> 12) & 0xf_ff00));
+    let (major, minor) = (
+        (device >> 8) & 0xfff,
+        (device & 0xff) | ((device >> 12) & 0xf_ff00),
+    );
     format!("{major}:{minor}")
 }
 
@@ -301,7 +353,10 @@ mod tests {
             (Command::TargetMessage, 0xC138_FD0E),
             (Command::ArmPoll, 0xC138_FD10),
         ] {
-            let call = Call { command, buffer: &mut buffer };
+            let call = Call {
+                command,
+                buffer: &mut buffer,
+            };
             assert_eq!(call.opcode() as u32, number);
         }
     }
@@ -309,7 +364,9 @@ mod tests {
     #[test]
     fn any_bytes_are_parsed_without_panic() {
         for seed in 0..=255_u64 {
-            let words: Vec<u64> = (0..100).map(|i| (seed << 56 | seed << 3).rotate_left(i)).collect();
+            let words: Vec<u64> = (0..100)
+                .map(|i| (seed << 56 | seed << 3).rotate_left(i))
+                .collect();
             let answer = Response::of(&words);
             answer.devices();
             answer.describe(seed, &mut String::new());
@@ -341,6 +398,9 @@ mod tests {
     fn device_numbers_are_decoded() {
         assert_eq!(major_minor(0xfd03), "253:3");
         assert_eq!(major_minor(0x0010_fd03), "253:259");
-        assert_eq!((device_number(253, 3), device_number(253, 259)), (0xfd03, 0x0010_fd03));
+        assert_eq!(
+            (device_number(253, 3), device_number(253, 259)),
+            (0xfd03, 0x0010_fd03)
+        );
     }
 }

@@ -23,7 +23,8 @@ impl Events {
         let mut buffer = Buffer::default();
         buffer.call(&control, Command::ArmPoll, 0, 0).ok()?;
         // SAFETY: the file owns its descriptor, and nothing replaces or closes it while it is registered.
-        let control = unsafe { AsyncFd::register_with_interest(control, Interest::READABLE) }.ok()?;
+        let control =
+            unsafe { AsyncFd::register_with_interest(control, Interest::READABLE) }.ok()?;
         Some(Self { control, buffer })
     }
 
@@ -31,7 +32,9 @@ impl Events {
     /// afterwards, so no change is missed. Cancel-safe.
     pub async fn next(&mut self) -> Option<()> {
         self.control.readable().await.ok()?.clear_ready();
-        self.buffer.call(self.control.get_ref(), Command::ArmPoll, 0, 0).ok()?;
+        self.buffer
+            .call(self.control.get_ref(), Command::ArmPoll, 0, 0)
+            .ok()?;
         Some(())
     }
 }

@@ -26,8 +26,17 @@ pub use events::Events;
 pub use worker::Worker;
 
 /// Targets with usage or sync progress, which are read at every tick.
-const READ_EACH_TICK: [&str; 9] =
-    ["snapshot", "snapshot-merge", "thin-pool", "thin", "cache", "writecache", "vdo", "raid", "mirror"];
+const READ_EACH_TICK: [&str; 9] = [
+    "snapshot",
+    "snapshot-merge",
+    "thin-pool",
+    "thin",
+    "cache",
+    "writecache",
+    "vdo",
+    "raid",
+    "mirror",
+];
 
 /// The error without permission, shown wherever usage is unknown for that reason.
 pub const ROOT_NEEDED: &str =
@@ -81,11 +90,14 @@ impl DeviceMapper {
             Err(CallError::Gone) => Vec::new(),
             Err(CallError::Failed(why)) => return Err(why),
         };
-        let is_same =
-            devices.len() == self.known.len() && devices.iter().all(|device| self.known.contains_key(device));
+        let is_same = devices.len() == self.known.len()
+            && devices.iter().all(|device| self.known.contains_key(device));
         if scope == Scope::Fills && is_same {
             let mut text = String::from("again\n");
-            for device in devices.iter().filter(|device| self.known.get(device) == Some(&true)) {
+            for device in devices
+                .iter()
+                .filter(|device| self.known.get(device) == Some(&true))
+            {
                 describe(control, &mut self.status, device, scope, &mut text);
             }
             return Ok(text);
@@ -93,7 +105,8 @@ impl DeviceMapper {
         let mut text = String::with_capacity(128 * devices.len());
         self.known.clear();
         for device in devices {
-            let is_read_each_tick = describe(control, &mut self.status, &device, Scope::All, &mut text);
+            let is_read_each_tick =
+                describe(control, &mut self.status, &device, Scope::All, &mut text);
             self.known.insert(device, is_read_each_tick);
         }
         Ok(text)
@@ -112,18 +125,32 @@ fn describe(
         match buffer.call(control, Command::TableStatus, NO_FLUSH, device.number) {
             Ok(answer) => {
                 let kinds = answer.describe(device.number, text);
-                let is_read_each_tick = kinds.iter().any(|kind| READ_EACH_TICK.contains(&kind.as_ref()));
-                (kinds.iter().any(|kind| kind == "thin-pool"), is_read_each_tick)
+                let is_read_each_tick = kinds
+                    .iter()
+                    .any(|kind| READ_EACH_TICK.contains(&kind.as_ref()));
+                (
+                    kinds.iter().any(|kind| kind == "thin-pool"),
+                    is_read_each_tick,
+                )
             }
             Err(CallError::Gone) => return true,
             Err(CallError::Failed(why)) => {
                 // Not a device line, so the parser reports it and continues.
-                let _ = writeln!(text, "{} could not be read: {why}", major_minor(device.number));
+                let _ = writeln!(
+                    text,
+                    "{} could not be read: {why}",
+                    major_minor(device.number)
+                );
                 return true;
             }
         };
     if scope == Scope::All && is_pool {
-        let table = buffer.call(control, Command::TableStatus, NO_FLUSH | STATUS_TABLE, device.number);
+        let table = buffer.call(
+            control,
+            Command::TableStatus,
+            NO_FLUSH | STATUS_TABLE,
+            device.number,
+        );
         if let Ok(answer) = table {
             answer.targets("table", text);
         }

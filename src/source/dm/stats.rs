@@ -69,7 +69,9 @@ impl RegionEntry {
     fn parse(line: &str) -> Option<Self> {
         let (id, rest) = line.split_once(": ")?;
         let words: Vec<&str> = rest.split(' ').collect();
-        let [extent, step, _program, label, ..] = words[..] else { return None };
+        let [extent, step, _program, label, ..] = words[..] else {
+            return None;
+        };
         let (start, length) = extent.split_once('+')?;
         Some(Self {
             id: id.parse().ok()?,
@@ -118,14 +120,25 @@ impl StatsReader {
 
     /// The regions of cowbell on a device; an error of `EINVAL` means that the kernel has no statistics.
     pub fn regions(&mut self, control: &File, device: u64) -> Result<DeviceRegions, Errno> {
-        let response = self.answers.message(control, device, &Query::List.to_string())?;
-        let regions = response.answer().lines().filter_map(RegionEntry::parse).collect();
-        Ok(DeviceRegions { uuid: response.uuid().into_owned(), regions })
+        let response = self
+            .answers
+            .message(control, device, &Query::List.to_string())?;
+        let regions = response
+            .answer()
+            .lines()
+            .filter_map(RegionEntry::parse)
+            .collect();
+        Ok(DeviceRegions {
+            uuid: response.uuid().into_owned(),
+            regions,
+        })
     }
 
     /// The number of regions of all programs on a device.
     pub fn count_all(&mut self, control: &File, device: u64) -> Result<usize, Errno> {
-        let response = self.answers.message(control, device, &Query::ListAll.to_string())?;
+        let response = self
+            .answers
+            .message(control, device, &Query::ListAll.to_string())?;
         Ok(response.answer().lines().count())
     }
 
@@ -138,17 +151,29 @@ impl StatsReader {
     ) -> Result<Vec<AreaCounters>, String> {
         let areas = region.areas();
         if areas > MAX_AREAS {
-            return Err(format!("region {} has {areas} areas, expected at most {MAX_AREAS}", region.id));
+            return Err(format!(
+                "region {} has {areas} areas, expected at most {MAX_AREAS}",
+                region.id
+            ));
         }
         let mut counters = Vec::with_capacity(areas as usize);
         for first in (0..areas).step_by(PAGE as usize) {
-            let query = Query::Print { id: region.id, first, count: PAGE };
+            let query = Query::Print {
+                id: region.id,
+                first,
+                count: PAGE,
+            };
             let response = self.answers.message(control, device, &query.to_string());
-            let response = response.map_err(|errno| format!("cannot read region {}: {errno}", region.id))?;
+            let response =
+                response.map_err(|errno| format!("cannot read region {}: {errno}", region.id))?;
             parse_counters(response.answer(), &mut counters)?;
         }
         if counters.len() as u64 != areas {
-            return Err(format!("region {} has {} areas, expected {areas}", region.id, counters.len()));
+            return Err(format!(
+                "region {} has {} areas, expected {areas}",
+                region.id,
+                counters.len()
+            ));
         }
         Ok(counters)
     }
@@ -159,9 +184,13 @@ fn parse_counters(text: &str, counters: &mut Vec<AreaCounters>) -> Result<(), St
     for line in text.lines() {
         let mut words = line.split(' ').skip(5).map(|count| count.parse().ok());
         let (writes, sectors) = (words.next().flatten(), words.nth(1).flatten());
-        let of_area = writes.zip(sectors).map(|(writes, sectors)| AreaCounters { writes, sectors });
-        counters
-            .push(of_area.ok_or_else(|| format!("expected the counters of an area, but found {line:?}"))?);
+        let of_area = writes
+            .zip(sectors)
+            .map(|(writes, sectors)| AreaCounters { writes, sectors });
+        counters.push(
+            of_area
+                .ok_or_else(|| format!("expected the counters of an area, but found {line:?}"))?,
+        );
     }
     Ok(())
 }
@@ -188,7 +217,13 @@ mod tests {
         ];
         assert_eq!(found.as_deref(), Some(&expected[..]));
         assert_eq!(expected[2].areas(), 17);
-        for line in ["", "0: 0+8 0 cowbell -", "0: 8 8 cowbell -", "x: 0+8 8 cowbell -", "0: 0+8 8 cowbell"] {
+        for line in [
+            "",
+            "0: 0+8 0 cowbell -",
+            "0: 8 8 cowbell -",
+            "x: 0+8 8 cowbell -",
+            "0: 0+8 8 cowbell",
+        ] {
             assert_eq!(RegionEntry::parse(line), None, "{line}");
         }
     }
@@ -198,10 +233,19 @@ mod tests {
         let text = include_str!("../../../tests/fixtures/uml-6.1-dm-stats/print");
         let mut counters = Vec::new();
         parse_counters(text, &mut counters).unwrap();
-        assert_eq!(counters.iter().map(|area| area.writes).collect::<Vec<_>>(), [2, 3, 0, 0]);
-        assert_eq!(counters.iter().map(|area| area.sectors).collect::<Vec<_>>(), [256, 384, 0, 0]);
+        assert_eq!(
+            counters.iter().map(|area| area.writes).collect::<Vec<_>>(),
+            [2, 3, 0, 0]
+        );
+        assert_eq!(
+            counters.iter().map(|area| area.sectors).collect::<Vec<_>>(),
+            [256, 384, 0, 0]
+        );
         let error = parse_counters("0+8 1 2 3\n", &mut counters).unwrap_err();
-        assert_eq!(error, "expected the counters of an area, but found \"0+8 1 2 3\"");
+        assert_eq!(
+            error,
+            "expected the counters of an area, but found \"0+8 1 2 3\""
+        );
     }
 
     #[test]
@@ -213,7 +257,14 @@ mod tests {
             (format!("CRYPT-LUKS2-{ids}"), false),
             (String::new(), false),
         ] {
-            assert_eq!(DeviceRegions { uuid, regions: Vec::new() }.is_volume(), expected);
+            assert_eq!(
+                DeviceRegions {
+                    uuid,
+                    regions: Vec::new()
+                }
+                .is_volume(),
+                expected
+            );
         }
     }
 

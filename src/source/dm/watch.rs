@@ -46,10 +46,15 @@ impl FromStr for Place {
     fn from_str(word: &str) -> Result<Self, String> {
         let extent = || {
             let (start, length) = word.split_once('+')?;
-            Some(Self::Extent { start: start.parse().ok()?, length: length.parse().ok()? })
+            Some(Self::Extent {
+                start: start.parse().ok()?,
+                length: length.parse().ok()?,
+            })
         };
         let whole = (word == "-").then_some(Self::WholeDevice);
-        whole.or_else(extent).ok_or_else(|| format!("expected - or START+LENGTH, but found {word:?}"))
+        whole
+            .or_else(extent)
+            .ok_or_else(|| format!("expected - or START+LENGTH, but found {word:?}"))
     }
 }
 
@@ -80,11 +85,17 @@ pub fn create(control: &File, device: u64, region: &NewRegion) -> Result<u64, Er
 
 /// Deletes a region of cowbell.
 pub fn delete(control: &File, device: u64, id: u64) -> Result<(), Errno> {
-    Buffer::default().message(control, device, &Change::Delete { id }.to_string()).map(drop)
+    Buffer::default()
+        .message(control, device, &Change::Delete { id }.to_string())
+        .map(drop)
 }
 
 /// Deletes cowbell's regions on a device, as far as they are meant; returns their number.
-pub fn delete_all(control: &File, device: u64, is_meant: fn(&RegionEntry) -> bool) -> Result<usize, Errno> {
+pub fn delete_all(
+    control: &File,
+    device: u64,
+    is_meant: fn(&RegionEntry) -> bool,
+) -> Result<usize, Errno> {
     let mut regions = StatsReader::default().regions(control, device)?.regions;
     regions.retain(is_meant);
     for region in &regions {

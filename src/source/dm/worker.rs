@@ -41,15 +41,24 @@ struct DmAnswer {
 impl Worker {
     pub fn start() -> std::io::Result<Self> {
         let (requests, incoming) = mpsc::channel::<Request>();
-        std::thread::Builder::new().name("device-mapper".into()).spawn(move || {
-            let mut device_mapper = DeviceMapper::default();
-            while let Ok(Request { scope, reply }) = incoming.recv() {
-                let text = device_mapper.read(scope);
-                // The receiver is gone while the program stops.
-                let _ = reply.send(DmAnswer { at: Instant::now(), text });
-            }
-        })?;
-        Ok(Self { requests, pending: None, late: None })
+        std::thread::Builder::new()
+            .name("device-mapper".into())
+            .spawn(move || {
+                let mut device_mapper = DeviceMapper::default();
+                while let Ok(Request { scope, reply }) = incoming.recv() {
+                    let text = device_mapper.read(scope);
+                    // The receiver is gone while the program stops.
+                    let _ = reply.send(DmAnswer {
+                        at: Instant::now(),
+                        text,
+                    });
+                }
+            })?;
+        Ok(Self {
+            requests,
+            pending: None,
+            late: None,
+        })
     }
 
     /// Sends a request, unless an old one is pending. An answer to that one that arrived since is kept for [`Self::read`].
@@ -84,7 +93,9 @@ impl Worker {
             Err(_) => {
                 let waited = question.asked_at.elapsed().as_secs_f64();
                 self.pending = Some(question);
-                Err(format!("the device-mapper has not answered for {waited:.1} s"))
+                Err(format!(
+                    "the device-mapper has not answered for {waited:.1} s"
+                ))
             }
         };
         (scope, answer)
@@ -94,6 +105,10 @@ impl Worker {
         let (reply, answer) = oneshot::channel();
         // If the thread has ended, the reply is dropped, which the caller sees.
         let _ = self.requests.send(Request { scope, reply });
-        PendingRequest { asked_at: Instant::now(), scope, reply: answer }
+        PendingRequest {
+            asked_at: Instant::now(),
+            scope,
+            reply: answer,
+        }
     }
 }

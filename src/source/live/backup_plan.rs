@@ -24,7 +24,12 @@ pub struct BackupPlanQuery {
 
 impl BackupPlanQuery {
     pub fn below(root: &Root) -> Self {
-        Self { root: root.clone(), asked_at: None, pending: None, last: None }
+        Self {
+            root: root.clone(),
+            asked_at: None,
+            pending: None,
+            last: None,
+        }
     }
 
     /// The text if it is another one than before; starts a new reading if one is due. Never waits.
@@ -36,7 +41,9 @@ impl BackupPlanQuery {
                 self.start();
             }
         }
-        let reading = answer?.ok().filter(|reading| self.last.as_ref() != Some(&reading.result))?;
+        let reading = answer?
+            .ok()
+            .filter(|reading| self.last.as_ref() != Some(&reading.result))?;
         self.last = Some(reading.result.clone());
         Some(reading)
     }
@@ -47,7 +54,9 @@ impl BackupPlanQuery {
         let root = self.root.clone();
         // The receiver is gone while the program stops.
         let reading = move || drop(sender.send(timed(Part::BackupPlan, || next_snapshot(&root))));
-        let thread = std::thread::Builder::new().name("backup-plan".into()).spawn(reading);
+        let thread = std::thread::Builder::new()
+            .name("backup-plan".into())
+            .spawn(reading);
         self.pending = thread.is_ok().then_some(answer);
     }
 }
@@ -75,14 +84,25 @@ mod tests {
         let text = |text: &str| Some(ReadResult::Text(text.into()));
         assert_eq!(next(&mut query), text(""), "there is no file");
         std::fs::create_dir(folder.path().join("etc")).unwrap();
-        std::fs::write(&file, "[mysql]\npassword=secret\n[lvm]\nvgname=vg0\nlvname=mysql\nlvsize=5G\n")
-            .unwrap();
-        assert_eq!(next(&mut query), text("[lvm]\nvgname=vg0\nlvname=mysql\nlvsize=5G\n"));
+        std::fs::write(
+            &file,
+            "[mysql]\npassword=secret\n[lvm]\nvgname=vg0\nlvname=mysql\nlvsize=5G\n",
+        )
+        .unwrap();
+        assert_eq!(
+            next(&mut query),
+            text("[lvm]\nvgname=vg0\nlvname=mysql\nlvsize=5G\n")
+        );
         assert_eq!(next(&mut query), None, "nothing is new");
         std::fs::remove_file(&file).unwrap();
         std::fs::create_dir(&file).unwrap();
-        let Some(ReadResult::Error(error)) = next(&mut query) else { panic!() };
-        assert!(error.starts_with("cannot read /etc/mylvmbackup.conf: Is a directory"), "{error}");
+        let Some(ReadResult::Error(error)) = next(&mut query) else {
+            panic!()
+        };
+        assert!(
+            error.starts_with("cannot read /etc/mylvmbackup.conf: Is a directory"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -90,8 +110,16 @@ mod tests {
         let mut query = BackupPlanQuery::below(&Root("/".into()));
         let (sender, answer) = channel();
         query.pending = Some(answer);
-        assert_eq!((query.poll(), query.asked_at), (None, None), "no second thread starts");
+        assert_eq!(
+            (query.poll(), query.asked_at),
+            (None, None),
+            "no second thread starts"
+        );
         drop(sender);
-        assert_eq!((query.poll(), query.pending.is_some()), (None, true), "another one starts");
+        assert_eq!(
+            (query.poll(), query.pending.is_some()),
+            (None, true),
+            "another one starts"
+        );
     }
 }

@@ -48,7 +48,9 @@ impl DmSource {
 
     /// Whether the number of invalid snapshots changed, so that names and layers must be read again in this tick.
     pub fn invalid_count_changed(&mut self, text: &PartReading) -> bool {
-        let ReadResult::Text(status) = &text.result else { return false };
+        let ReadResult::Text(status) = &text.result else {
+            return false;
+        };
         let before = std::mem::replace(&mut self.invalid_count, status.matches(INVALID).count());
         before != self.invalid_count
     }
@@ -56,7 +58,11 @@ impl DmSource {
     /// Asks for the devices. The answer comes while the tick reads its files.
     pub fn request(&mut self) {
         self.asked_at = Instant::now();
-        self.scope = if self.is_fresh() && self.events.is_some() { Scope::Fills } else { Scope::All };
+        self.scope = if self.is_fresh() && self.events.is_some() {
+            Scope::Fills
+        } else {
+            Scope::All
+        };
         self.worker.request(self.scope);
     }
 
@@ -67,7 +73,11 @@ impl DmSource {
         if self.events.is_none() && answer.is_ok() {
             self.events = Events::open();
         }
-        PartReading { part: Part::Dm, result: answer.into(), took_us: micros(self.asked_at.elapsed()) }
+        PartReading {
+            part: Part::Dm,
+            result: answer.into(),
+            took_us: micros(self.asked_at.elapsed()),
+        }
     }
 
     /// Whether only devices with usage can have changed since all were read.
@@ -80,7 +90,9 @@ impl DmSource {
             (Err(_), _) => self.all_asked_at = None,
             (Ok(text), _) if text.contains(SUSPENDED) => self.all_asked_at = None,
             // Changes since an old request was sent are not in its answer.
-            (Ok(_), Scope::All) if self.scope == Scope::All => self.all_asked_at = Some(self.asked_at),
+            (Ok(_), Scope::All) if self.scope == Scope::All => {
+                self.all_asked_at = Some(self.asked_at)
+            }
             _ => {}
         }
     }
@@ -92,7 +104,9 @@ impl DmSource {
 
     /// Waits for an event, after which all devices are due. Never returns without support for events. Cancel-safe.
     pub async fn event(&mut self) {
-        let Some(events) = &mut self.events else { return std::future::pending().await };
+        let Some(events) = &mut self.events else {
+            return std::future::pending().await;
+        };
         if events.next().await.is_none() {
             self.events = None;
         }
@@ -112,10 +126,25 @@ mod tests {
             source.is_fresh()
         };
         let (data, snapshot) = ("253:0\tdata\tLVM-1", "253:1\tsnapshot\tLVM-2");
-        assert!(is_fresh_after(Scope::All, &format!("{data}\tactive\n\tstatus 0 8 linear \n")));
-        assert!(is_fresh_after(Scope::Fills, &format!("again\n{snapshot}\tactive\n")));
-        assert!(!is_fresh_after(Scope::Fills, &format!("again\n{snapshot}\tsuspended\n")));
-        assert!(!is_fresh_after(Scope::All, &format!("{data}\tsuspended\n\tstatus 0 8 linear \n")));
-        assert!(is_fresh_after(Scope::All, &format!("{data}\tactive\n\tstatus 0 8 linear \n")));
+        assert!(is_fresh_after(
+            Scope::All,
+            &format!("{data}\tactive\n\tstatus 0 8 linear \n")
+        ));
+        assert!(is_fresh_after(
+            Scope::Fills,
+            &format!("again\n{snapshot}\tactive\n")
+        ));
+        assert!(!is_fresh_after(
+            Scope::Fills,
+            &format!("again\n{snapshot}\tsuspended\n")
+        ));
+        assert!(!is_fresh_after(
+            Scope::All,
+            &format!("{data}\tsuspended\n\tstatus 0 8 linear \n")
+        ));
+        assert!(is_fresh_after(
+            Scope::All,
+            &format!("{data}\tactive\n\tstatus 0 8 linear \n")
+        ));
     }
 }

@@ -61,7 +61,14 @@ pub struct Exit {
 impl ProcessExits {
     pub fn below(root: &Root) -> Self {
         let (proc, sys) = (root.0.join("proc"), root.0.join("sys"));
-        Self { proc, sys, socket: None, inherited: None, parents: HashMap::new(), lines: Vec::new() }
+        Self {
+            proc,
+            sys,
+            socket: None,
+            inherited: None,
+            parents: HashMap::new(),
+            lines: Vec::new(),
+        }
     }
 
     /// Uses this socket in place of a new one.
@@ -95,14 +102,22 @@ impl ProcessExits {
         if self.parents.len() > MAX_PARENTS {
             self.parents.clear();
         }
-        self.parents.extend(exits.iter().map(|exit| (exit.pid, exit.parent)));
+        self.parents
+            .extend(exits.iter().map(|exit| (exit.pid, exit.parent)));
         for exit in exits.iter().filter(|exit| exit.status != 0) {
-            let Some(run) = self.run_above(exit.parent, runs) else { continue };
+            let Some(run) = self.run_above(exit.parent, runs) else {
+                continue;
+            };
             if self.lines.len() < MAX_LINES {
                 let at = at.as_millisecond().min(exit.second * 1000 + 999);
-                let direct = if run == exit.parent { "child" } else { "descendant" };
+                let direct = if run == exit.parent {
+                    "child"
+                } else {
+                    "descendant"
+                };
                 let name = exit.name.replace(char::is_control, "?");
-                self.lines.push(format!("{run}\t{at}\t{direct}\t{}\t{name}\n", exit.status));
+                self.lines
+                    .push(format!("{run}\t{at}\t{direct}\t{}\t{name}\n", exit.status));
             }
         }
     }
@@ -116,7 +131,8 @@ impl ProcessExits {
 
     fn run_above(&self, parent: u32, runs: &[u32]) -> Option<u32> {
         // PIDs are reused, so a process that runs comes first.
-        let above = |pid: &u32| parent_in(&self.proc, *pid).or_else(|| self.parents.get(pid).copied());
+        let above =
+            |pid: &u32| parent_in(&self.proc, *pid).or_else(|| self.parents.get(pid).copied());
         let mut chain = std::iter::successors(Some(parent), above).take(MAX_DEPTH);
         chain.find(|pid| runs.contains(pid))
     }
@@ -152,7 +168,11 @@ fn open_netlink() -> std::io::Result<OwnedFd> {
     // SAFETY: a new file descriptor, which nothing else owns.
     unsafe {
         let number = libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_GENERIC);
-        if number < 0 { Err(std::io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(number)) }
+        if number < 0 {
+            Err(std::io::Error::last_os_error())
+        } else {
+            Ok(OwnedFd::from_raw_fd(number))
+        }
     }
 }
 
@@ -161,15 +181,22 @@ fn register(sys: &Path, socket: &OwnedFd, command: u16) -> std::io::Result<()> {
     let mut buffer = [0; 8192];
     // Messages that are left over.
     while receive(socket, &mut buffer).is_ok() {}
-    send(socket, &message(CONTROL_FAMILY, GET_FAMILY, FAMILY_NAME, b"TASKSTATS\0"))?;
+    send(
+        socket,
+        &message(CONTROL_FAMILY, GET_FAMILY, FAMILY_NAME, b"TASKSTATS\0"),
+    )?;
     let length = receive(socket, &mut buffer)?;
     let reply = buffer.get(HEADERS..length).unwrap_or_default();
-    let family =
-        attributes(reply).find(|(kind, _)| *kind == FAMILY_ID).and_then(|(_, value)| number_u16(value));
+    let family = attributes(reply)
+        .find(|(kind, _)| *kind == FAMILY_ID)
+        .and_then(|(_, value)| number_u16(value));
     let family = family.ok_or(std::io::ErrorKind::Unsupported)?;
     let processors = fs::read_to_string(sys.join("devices/system/cpu/possible"))?;
     let mask = format!("{}\0", processors.trim());
-    send(socket, &message(family, TASKSTATS_GET, command, mask.as_bytes()))
+    send(
+        socket,
+        &message(family, TASKSTATS_GET, command, mask.as_bytes()),
+    )
 }
 
 /// A request with one attribute.
@@ -191,12 +218,23 @@ fn message(family: u16, command: u8, attribute: u16, value: &[u8]) -> Vec<u8> {
 fn send(socket: &OwnedFd, bytes: &[u8]) -> std::io::Result<()> {
     // SAFETY: the pointer and length are of `bytes`.
     let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
-    if sent < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+    if sent < 0 {
+        Err(std::io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }
 
 fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> std::io::Result<usize> {
     // SAFETY: the pointer and length are of `buffer`.
-    let length = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+    let length = unsafe {
+        libc::recv(
+            socket.as_raw_fd(),
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            0,
+        )
+    };
     usize::try_from(length).map_err(|_| std::io::Error::last_os_error())
 }
 
@@ -251,15 +289,27 @@ mod tests {
             return;
         }
         let script = "sh -c 'exit 3' | true; sh -c 'kill -KILL $$' | true; true";
-        std::process::Command::new("sh").args(["-c", script]).status().unwrap();
-        exits.collect(&[std::process::id()], Timestamp::from_millisecond(5).unwrap());
+        std::process::Command::new("sh")
+            .args(["-c", script])
+            .status()
+            .unwrap();
+        exits.collect(
+            &[std::process::id()],
+            Timestamp::from_millisecond(5).unwrap(),
+        );
         let text = match exits.read_new().unwrap().result {
             crate::source::ReadResult::Text(text) => text,
             crate::source::ReadResult::Error(error) => panic!("{error}"),
         };
         let own = std::process::id();
-        assert!(text.contains(&format!("{own}\t5\tdescendant\t768\tsh\n")), "{text}");
-        assert!(text.contains(&format!("{own}\t5\tdescendant\t9\tsh\n")), "{text}");
+        assert!(
+            text.contains(&format!("{own}\t5\tdescendant\t768\tsh\n")),
+            "{text}"
+        );
+        assert!(
+            text.contains(&format!("{own}\t5\tdescendant\t9\tsh\n")),
+            "{text}"
+        );
     }
 
     proptest::proptest! {

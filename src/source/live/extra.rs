@@ -18,7 +18,11 @@ pub struct ExtraTicks {
 
 impl ExtraTicks {
     pub fn new() -> Self {
-        Self { due_at: None, left: MAX_EXTRA_TICKS, refilled_at: Instant::now() }
+        Self {
+            due_at: None,
+            left: MAX_EXTRA_TICKS,
+            refilled_at: Instant::now(),
+        }
     }
 
     /// Schedules an extra tick soon after the last tick, or when the limit allows one; false if one is scheduled already.
@@ -31,7 +35,11 @@ impl ExtraTicks {
             self.left = self.left.saturating_add(pauses).min(MAX_EXTRA_TICKS);
             self.refilled_at = Instant::now();
         }
-        let pause = if self.left > 0 { EVENT_PAUSE } else { STORM_PAUSE };
+        let pause = if self.left > 0 {
+            EVENT_PAUSE
+        } else {
+            STORM_PAUSE
+        };
         self.due_at = Some(last.map_or_else(Instant::now, |last| last + pause));
         self.left = self.left.saturating_sub(1);
         true

@@ -23,13 +23,14 @@ pub struct KernelLog(Option<File>);
 impl KernelLog {
     pub fn below(root: &Root) -> Self {
         let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-        let file =
-            File::options().read(true).custom_flags(nonblocking).open(root.0.join("dev/kmsg")).and_then(
-                |mut file| {
-                    file.seek(SeekFrom::End(0))?;
-                    Ok(file)
-                },
-            );
+        let file = File::options()
+            .read(true)
+            .custom_flags(nonblocking)
+            .open(root.0.join("dev/kmsg"))
+            .and_then(|mut file| {
+                file.seek(SeekFrom::End(0))?;
+                Ok(file)
+            });
         Self(file.ok())
     }
 

@@ -38,13 +38,20 @@ struct Process {
 
 impl Process {
     fn line(&self) -> String {
-        format!("{} ({}) {} {}\n", self.number, self.name, self.state, self.parent)
+        format!(
+            "{} ({}) {} {}\n",
+            self.number, self.name, self.state, self.parent
+        )
     }
 }
 
 impl Makers {
     pub fn below(root: &Root) -> Self {
-        Self { proc: root.0.join("proc"), known: None, processes: None }
+        Self {
+            proc: root.0.join("proc"),
+            known: None,
+            processes: None,
+        }
     }
 
     /// Reads the processes for the next tick.
@@ -58,15 +65,24 @@ impl Makers {
     /// The processes, if the device-mapper's answer has a new device. Those from an event are kept for a late answer.
     pub fn read_if_new(&mut self, answer: Option<&PartReading>) -> Option<PartReading> {
         let devices = devices(answer?)?;
-        let known = self.known.replace(devices.iter().map(ToString::to_string).collect());
+        let known = self
+            .known
+            .replace(devices.iter().map(ToString::to_string).collect());
         if known.is_none_or(|known| devices.iter().all(|device| known.contains(*device))) {
             return None;
         }
-        let processes =
-            self.processes.take().filter(|(at, _)| at.elapsed() < MAX_AGE).map(|(_, processes)| processes);
+        let processes = self
+            .processes
+            .take()
+            .filter(|(at, _)| at.elapsed() < MAX_AGE)
+            .map(|(_, processes)| processes);
         let text = timed(Part::Processes, || {
             let now = self.chains();
-            Ok(if now.is_empty() { processes.unwrap_or_default() } else { now })
+            Ok(if now.is_empty() {
+                processes.unwrap_or_default()
+            } else {
+                now
+            })
         });
         (text.result != ReadResult::Text(String::new())).then_some(text)
     }
@@ -75,7 +91,11 @@ impl Makers {
     fn chains(&self) -> String {
         let own = std::process::id();
         let mut lines = BTreeSet::new();
-        for process in self.numbers().into_iter().filter_map(|number| self.process(number)) {
+        for process in self
+            .numbers()
+            .into_iter()
+            .filter_map(|number| self.process(number))
+        {
             // cowbell's own LVM queries create nothing.
             if MAKERS.contains(&process.name.as_str()) && process.parent != own {
                 let above = |process: &Process| self.process(process.parent);
@@ -87,9 +107,12 @@ impl Makers {
     }
 
     fn numbers(&self) -> Vec<u32> {
-        let Ok(entries) = fs::read_dir(&self.proc) else { return Vec::new() };
-        let mut numbers: Vec<u32> =
-            entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+        let Ok(entries) = fs::read_dir(&self.proc) else {
+            return Vec::new();
+        };
+        let mut numbers: Vec<u32> = entries
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .collect();
         numbers.sort_unstable_by(|a, b| b.cmp(a));
         numbers.truncate(MAX_PROCESSES);
         numbers
@@ -103,16 +126,27 @@ impl Makers {
         let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
         let mut commands = rest.split_ascii_whitespace();
         let (state, parent) = (commands.next()?.to_string(), commands.next()?.parse().ok()?);
-        Some(Process { number, name: name.replace(char::is_control, "?"), state, parent })
+        Some(Process {
+            number,
+            name: name.replace(char::is_control, "?"),
+            state,
+            parent,
+        })
     }
 }
 
 /// The device lines of a full answer, without the suspension state; `None` for a partial answer.
 fn devices(answer: &PartReading) -> Option<Vec<&str>> {
-    let ReadResult::Text(text) = &answer.result else { return None };
+    let ReadResult::Text(text) = &answer.result else {
+        return None;
+    };
     let is_whole = !text.starts_with("again\n");
     let lines = text.lines().filter(|line| !line.starts_with('\t'));
-    is_whole.then(|| lines.map(|line| line.rsplit_once('\t').map_or(line, |(device, _)| device)).collect())
+    is_whole.then(|| {
+        lines
+            .map(|line| line.rsplit_once('\t').map_or(line, |(device, _)| device))
+            .collect()
+    })
 }
 
 #[cfg(test)]
@@ -120,7 +154,11 @@ mod tests {
     use super::*;
 
     fn answer(text: &str) -> PartReading {
-        PartReading { part: Part::Dm, result: ReadResult::Text(text.into()), took_us: 0 }
+        PartReading {
+            part: Part::Dm,
+            result: ReadResult::Text(text.into()),
+            took_us: 0,
+        }
     }
 
     /// A root with these processes: PID, name, parent.
@@ -145,17 +183,38 @@ mod tests {
     fn results(processes: &[(u32, &str, u32)], answers: &[&str]) -> Vec<Option<ReadResult>> {
         let folder = machine(processes);
         let mut makers = Makers::below(&Root(folder.path().into()));
-        answers.iter().map(|text| makers.read_if_new(Some(&answer(text))).map(|text| text.result)).collect()
+        answers
+            .iter()
+            .map(|text| {
+                makers
+                    .read_if_new(Some(&answer(text)))
+                    .map(|text| text.result)
+            })
+            .collect()
     }
 
     #[test]
     fn ancestors_of_lvcreate_are_reported_with_a_new_device() {
-        let processes =
-            [(1, "systemd", 0), (40, "cron", 1), (50, "nightly", 40), (60, "lvcreate", 50), (70, "bash", 1)];
+        let processes = [
+            (1, "systemd", 0),
+            (40, "cron", 1),
+            (50, "nightly", 40),
+            (60, "lvcreate", 50),
+            (70, "bash", 1),
+        ];
         let expected = "1 (systemd) S 0\n40 (cron) S 1\n50 (nightly) S 40\n60 (lvcreate) S 50\n";
         let suspended = BEFORE.replace("active", "suspended");
         let found = results(&processes, &[BEFORE, &suspended, "again\n", AFTER, AFTER]);
-        assert_eq!(found, [None, None, None, Some(ReadResult::Text(expected.into())), None]);
+        assert_eq!(
+            found,
+            [
+                None,
+                None,
+                None,
+                Some(ReadResult::Text(expected.into())),
+                None
+            ]
+        );
     }
 
     #[test]
@@ -166,24 +225,41 @@ mod tests {
         makers.look();
         fs::remove_dir_all(folder.path().join("proc")).unwrap();
         makers.look();
-        let refused = PartReading { result: ReadResult::Error("no answer".into()), ..answer("") };
+        let refused = PartReading {
+            result: ReadResult::Error("no answer".into()),
+            ..answer("")
+        };
         assert_eq!(makers.read_if_new(Some(&refused)), None);
-        let result = makers.read_if_new(Some(&answer(AFTER))).map(|text| text.result);
-        assert_eq!(result, Some(ReadResult::Text("60 (lvcreate) S 50\n".into())));
+        let result = makers
+            .read_if_new(Some(&answer(AFTER)))
+            .map(|text| text.result);
+        assert_eq!(
+            result,
+            Some(ReadResult::Text("60 (lvcreate) S 50\n".into()))
+        );
     }
 
     #[test]
     fn other_processes_are_not_reported() {
-        assert_eq!(results(&[(1, "systemd", 0), (9, "lvs", 1)], &[BEFORE, AFTER]), [None, None]);
+        assert_eq!(
+            results(&[(1, "systemd", 0), (9, "lvs", 1)], &[BEFORE, AFTER]),
+            [None, None]
+        );
         let own = std::process::id();
-        assert_eq!(results(&[(own, "cowbell", 1), (9, "lvm", own)], &[BEFORE, AFTER]), [None, None]);
+        assert_eq!(
+            results(&[(own, "cowbell", 1), (9, "lvm", own)], &[BEFORE, AFTER]),
+            [None, None]
+        );
     }
 
     #[test]
     fn a_hostile_name_stays_on_one_line() {
         let processes = [(5, "a) R 1\n7 (evil", 1), (6, "lvcreate", 5)];
         let expected = "5 (a) R 1?7 (evil) S 1\n6 (lvcreate) S 5\n";
-        assert_eq!(results(&processes, &[BEFORE, AFTER])[1], Some(ReadResult::Text(expected.into())));
+        assert_eq!(
+            results(&processes, &[BEFORE, AFTER])[1],
+            Some(ReadResult::Text(expected.into()))
+        );
     }
 
     #[test]

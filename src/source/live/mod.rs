@@ -83,7 +83,11 @@ struct Names {
 impl Live {
     /// Reads below `root` at each `interval`.
     pub fn new(root: Root, interval: Duration, source: LvmSource) -> std::io::Result<Self> {
-        let device_mapper = if source.uses_dm() { Some(DmSource::start()?) } else { None };
+        let device_mapper = if source.uses_dm() {
+            Some(DmSource::start()?)
+        } else {
+            None
+        };
         let live = Self::unprivileged(root, interval)?;
         Ok(Self {
             backup_plan: Some(BackupPlanQuery::below(&live.root)),
@@ -129,17 +133,25 @@ impl Live {
 
     /// Receives messages of hooks too.
     pub fn with_hooks(self, hook_listener: Option<HookListener>) -> Self {
-        Self { hook_listener, ..self }
+        Self {
+            hook_listener,
+            ..self
+        }
     }
 
     /// Continues to count the written areas of an earlier one.
     pub fn with_touched(self, touched: Option<TouchedAreas>) -> Self {
-        Self { touched: touched.filter(|_| self.touched.is_some()).or(self.touched), ..self }
+        Self {
+            touched: touched.filter(|_| self.touched.is_some()).or(self.touched),
+            ..self
+        }
     }
 
     /// Starts processes that create the probes of maps.
     pub fn with_probes(mut self) -> Self {
-        self.touched.iter_mut().for_each(TouchedAreas::create_probes);
+        self.touched
+            .iter_mut()
+            .for_each(TouchedAreas::create_probes);
         self
     }
 
@@ -209,7 +221,10 @@ impl Live {
         ];
         if let Some(device_mapper) = &mut self.device_mapper {
             texts.push(device_mapper.read(self.interval / 2).await);
-            if texts.last().is_some_and(|text| device_mapper.invalid_count_changed(text)) {
+            if texts
+                .last()
+                .is_some_and(|text| device_mapper.invalid_count_changed(text))
+            {
                 self.names.read_at = None;
             }
             texts.extend(self.makers.read_if_new(texts.last()));
@@ -223,7 +238,12 @@ impl Live {
         texts.extend(self.exits.read_new());
         texts.extend(self.kernel_log.read_new());
         texts.extend(self.touched.as_mut().and_then(TouchedAreas::poll));
-        texts.extend(self.files.mounts.read_if_changed().map(|read| timed(Part::Mounts, || read)));
+        texts.extend(
+            self.files
+                .mounts
+                .read_if_changed()
+                .map(|read| timed(Part::Mounts, || read)),
+        );
         texts.extend(self.read_names(&diskstats));
         texts.extend(self.read_usage(&texts));
         texts.extend(self.backup_plan.as_mut().and_then(BackupPlanQuery::poll));
@@ -247,8 +267,15 @@ impl Live {
             ReadResult::Text(text) => (self.root.devices_fingerprint(text), text.contains(" dm-")),
             ReadResult::Error(_) => (0, true),
         };
-        let has_events = self.device_mapper.as_ref().is_some_and(DmSource::has_events);
-        let age = if has_events || !has_dm { NAMES_AGE } else { NAMES_AGE_WITHOUT_EVENTS };
+        let has_events = self
+            .device_mapper
+            .as_ref()
+            .is_some_and(DmSource::has_events);
+        let age = if has_events || !has_dm {
+            NAMES_AGE
+        } else {
+            NAMES_AGE_WITHOUT_EVENTS
+        };
         let is_fresh = self.names.read_at.is_some_and(|at| at.elapsed() < age);
         if is_fresh && fingerprint == self.names.fingerprint {
             return None;
@@ -282,7 +309,12 @@ impl Live {
 
     fn ask_for_report(&mut self, texts: &[PartReading]) {
         let Some(lvm) = &mut self.lvm else { return };
-        let result = |part: Part| texts.iter().find(|text| text.part == part).map(|text| &text.result);
+        let result = |part: Part| {
+            texts
+                .iter()
+                .find(|text| text.part == part)
+                .map(|text| &text.result)
+        };
         let has_dm = matches!(result(Part::Diskstats), Some(ReadResult::Text(text)) if text.contains(" dm-"));
         let dm_answers = matches!(result(Part::Dm), Some(ReadResult::Text(_)));
         lvm.start_if_due(has_dm && !dm_answers);
@@ -291,8 +323,11 @@ impl Live {
 
 /// Errors for the parts that the configuration disables.
 fn disabled(source: LvmSource) -> Vec<PartReading> {
-    let text =
-        |part: Part, why: &str| PartReading { part, result: ReadResult::Error(why.into()), took_us: 0 };
+    let text = |part: Part, why: &str| PartReading {
+        part,
+        result: ReadResult::Error(why.into()),
+        took_us: 0,
+    };
     match source {
         LvmSource::Auto => Vec::new(),
         LvmSource::Dm => {
@@ -308,11 +343,22 @@ fn disabled(source: LvmSource) -> Vec<PartReading> {
 
 /// A reading that is not a tick.
 pub fn between_ticks(commands: Vec<JobCommand>, hooks: Vec<Hook>) -> Reading {
-    Reading { at: now(), uptime_us: uptime_us(), took_us: 0, texts: Vec::new(), commands, hooks }
+    Reading {
+        at: now(),
+        uptime_us: uptime_us(),
+        took_us: 0,
+        texts: Vec::new(),
+        commands,
+        hooks,
+    }
 }
 
 fn timed(part: Part, read: impl FnOnce() -> Result<String, String>) -> PartReading {
     let started = Instant::now();
     let result = read().into();
-    PartReading { part, result, took_us: micros(started.elapsed()) }
+    PartReading {
+        part,
+        result,
+        took_us: micros(started.elapsed()),
+    }
 }

@@ -32,8 +32,11 @@ impl ProbeCreation {
     pub fn start_if_due(&mut self, counters: &Counters) {
         self.tried.retain(|_, at| at.elapsed() < RETRY);
         let now_ms = clock::now().as_millisecond();
-        let due = volumes_without_probes(counters, now_ms).find(|uuid| !self.tried.contains_key(*uuid));
-        let Some(uuid) = due.filter(|_| !EXISTS.swap(true, Ordering::AcqRel)) else { return };
+        let due =
+            volumes_without_probes(counters, now_ms).find(|uuid| !self.tried.contains_key(*uuid));
+        let Some(uuid) = due.filter(|_| !EXISTS.swap(true, Ordering::AcqRel)) else {
+            return;
+        };
         self.tried.insert(uuid.into(), Instant::now());
         let uuid = uuid.to_string();
         let creation = move || {
@@ -42,7 +45,11 @@ impl ProbeCreation {
             }
             EXISTS.store(false, Ordering::Release);
         };
-        if std::thread::Builder::new().name("probes".into()).spawn(creation).is_err() {
+        if std::thread::Builder::new()
+            .name("probes".into())
+            .spawn(creation)
+            .is_err()
+        {
             EXISTS.store(false, Ordering::Release);
         }
     }
@@ -51,14 +58,21 @@ impl ProbeCreation {
 /// Waits for the process. It reports its own errors.
 fn create(uuid: &str) -> std::io::Result<()> {
     let mut process = Command::new("/proc/self/exe");
-    process.args(["create-probes", uuid]).stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+    process
+        .args(["create-probes", uuid])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()?;
     Ok(())
 }
 
 /// The DM UUIDs of volumes with an old map and without all of its probes.
 fn volumes_without_probes(counters: &Counters, now_ms: i64) -> impl Iterator<Item = &str> {
-    let is_old =
-        move |created: &str| created.parse().is_ok_and(|at: i64| at.saturating_add(MAP_ALONE_MS) <= now_ms);
+    let is_old = move |created: &str| {
+        created
+            .parse()
+            .is_ok_and(|at: i64| at.saturating_add(MAP_ALONE_MS) <= now_ms)
+    };
     let is_due = move |uuid: &str| {
         let of_volume = counters.iter().filter(|((volume, _), _)| volume == uuid);
         let probes = of_volume.filter_map(|(_, now)| match now.region.label.role {
@@ -70,7 +84,8 @@ fn volumes_without_probes(counters: &Counters, now_ms: i64) -> impl Iterator<Ite
     let maps = counters.iter().filter(move |(_, now)| {
         matches!(now.region.label.role, Role::Map { .. }) && is_old(&now.region.label.created)
     });
-    maps.map(|((uuid, _), _)| uuid.as_str()).filter(move |uuid| is_due(uuid))
+    maps.map(|((uuid, _), _)| uuid.as_str())
+        .filter(move |uuid| is_due(uuid))
 }
 
 #[cfg(test)]
@@ -82,8 +97,20 @@ mod tests {
 
     fn counters(labels: &[&str]) -> Counters {
         let regions = labels.iter().zip(0..).map(|(label, id)| {
-            let region = RegionEntry { id, start: 0, length: 8, step: 8, label: Label::parse(label) };
-            (("LVM-x".to_string(), id), RegionCounters { region, areas: Vec::new() })
+            let region = RegionEntry {
+                id,
+                start: 0,
+                length: 8,
+                step: 8,
+                label: Label::parse(label),
+            };
+            (
+                ("LVM-x".to_string(), id),
+                RegionCounters {
+                    region,
+                    areas: Vec::new(),
+                },
+            )
         });
         regions.collect()
     }
@@ -101,6 +128,10 @@ mod tests {
         check(&["1000/map/8"], MAP_ALONE_MS, 0);
         check(&["1000/map/8"], MAP_ALONE_MS + 1000, 1);
         check(&["1000/map/8", "7/0/2/0.5"], MAP_ALONE_MS * 9, 1);
-        check(&["1000/map/8", "7/0/2/0.5", "7/1/2/0.5"], MAP_ALONE_MS * 9, 0);
+        check(
+            &["1000/map/8", "7/0/2/0.5", "7/1/2/0.5"],
+            MAP_ALONE_MS * 9,
+            0,
+        );
     }
 }

@@ -48,7 +48,11 @@ impl LvmReports {
         if self.reporter.is_busy() {
             return;
         }
-        let age = if tells_fills { REPORT_AGE_WITHOUT_DM } else { REPORT_AGE };
+        let age = if tells_fills {
+            REPORT_AGE_WITHOUT_DM
+        } else {
+            REPORT_AGE
+        };
         let elapsed = self.asked_at.map_or(Duration::MAX, |at| at.elapsed());
         if elapsed >= age || (self.is_due && elapsed >= self.pause) {
             self.reporter.start();
@@ -74,7 +78,11 @@ impl LvmReports {
         }
         let took_us = self.asked_at.map_or(0, |at| micros(at.elapsed()));
         let report = answer.report.map_err(|error| error.sentence);
-        self.texts.push(PartReading { part: Part::Lvm, result: report.into(), took_us });
+        self.texts.push(PartReading {
+            part: Part::Lvm,
+            result: report.into(),
+            took_us,
+        });
         let policies = answer.policies.into_iter();
         self.texts.extend(policies.map(|text| PartReading {
             part: Part::LvmConfig,

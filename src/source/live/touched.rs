@@ -74,7 +74,11 @@ impl TouchedAreas {
                 probes.start_if_due(&self.counters);
             }
         }
-        is_news.then(|| PartReading { part: Part::Touched, result: text.into(), took_us: micros(took) })
+        is_news.then(|| PartReading {
+            part: Part::Touched,
+            result: text.into(),
+            took_us: micros(took),
+        })
     }
 
     fn answer(&mut self) -> Option<(Result<String, String>, Duration)> {
@@ -89,14 +93,19 @@ impl TouchedAreas {
                 pending.is_late = true;
                 let waited_s = waited.as_secs_f64();
                 Some((
-                    Err(format!("the kernel has not answered about statistics for {waited_s:.1} s")),
+                    Err(format!(
+                        "the kernel has not answered about statistics for {waited_s:.1} s"
+                    )),
                     waited,
                 ))
             }
             Err(TryRecvError::Empty) => None,
             Err(TryRecvError::Disconnected) => {
                 self.pending = None;
-                Some((Err("the thread that reads statistics has stopped".into()), waited))
+                Some((
+                    Err("the thread that reads statistics has stopped".into()),
+                    waited,
+                ))
             }
         }
     }
@@ -113,10 +122,22 @@ impl TouchedAreas {
             let started = Instant::now();
             let (text, counters) = read(before);
             // The receiver is gone while the program stops.
-            let _ = sender.send(Answer { text, took: started.elapsed(), counters });
+            let _ = sender.send(Answer {
+                text,
+                took: started.elapsed(),
+                counters,
+            });
         };
-        match std::thread::Builder::new().name("touched-areas".into()).spawn(reading) {
-            Ok(_) => self.pending = Some(PendingReading { answer, is_late: false }),
+        match std::thread::Builder::new()
+            .name("touched-areas".into())
+            .spawn(reading)
+        {
+            Ok(_) => {
+                self.pending = Some(PendingReading {
+                    answer,
+                    is_late: false,
+                })
+            }
             Err(_) => IS_READING.store(false, Ordering::Release),
         }
     }
@@ -137,9 +158,17 @@ pub fn read(before: Counters) -> (Result<String, String>, Counters) {
         Ok(found) => {
             let mut text = String::new();
             for (device, uuid, now) in &found {
-                describe(*device, uuid, now, before.get(&(uuid.clone(), now.region.id)), &mut text);
+                describe(
+                    *device,
+                    uuid,
+                    now,
+                    before.get(&(uuid.clone(), now.region.id)),
+                    &mut text,
+                );
             }
-            let counters = found.into_iter().map(|(_, uuid, now)| ((uuid, now.region.id), now));
+            let counters = found
+                .into_iter()
+                .map(|(_, uuid, now)| ((uuid, now.region.id), now));
             (Ok(text), counters.collect())
         }
         Err(why) => (Err(why), before),
@@ -166,7 +195,12 @@ fn device_counters(
         Ok(found) if found.is_volume() => found,
         // Another device, or one that is gone, or a kernel without statistics.
         Ok(_) | Err(Errno::NXIO | Errno::INVAL) => return Ok(Vec::new()),
-        Err(errno) => return Err(format!("cannot list the statistics of {}: {errno}", major_minor(device))),
+        Err(errno) => {
+            return Err(format!(
+                "cannot list the statistics of {}: {errno}",
+                major_minor(device)
+            ));
+        }
     };
     let counters = found.regions.into_iter().map(|region| {
         let areas = reader.counters(control, device, &region)?;
@@ -184,13 +218,20 @@ mod tests {
     fn pending(areas: &mut TouchedAreas, asked_at: Instant) -> std::sync::mpsc::Sender<Answer> {
         let (sender, answer) = channel();
         areas.asked_at = Some(asked_at);
-        areas.pending = Some(PendingReading { answer, is_late: false });
+        areas.pending = Some(PendingReading {
+            answer,
+            is_late: false,
+        });
         sender
     }
 
     fn polled(areas: &mut TouchedAreas, text: Result<&str, &str>) -> Option<ReadResult> {
         let text = text.map(String::from).map_err(String::from);
-        let answer = Answer { text, took: Duration::ZERO, counters: Counters::new() };
+        let answer = Answer {
+            text,
+            took: Duration::ZERO,
+            counters: Counters::new(),
+        };
         pending(areas, Instant::now()).send(answer).ok().unwrap();
         areas.poll().map(|reading| reading.result)
     }
@@ -202,21 +243,41 @@ mod tests {
         assert_eq!(polled(&mut areas, Ok("")), None);
         assert_eq!(polled(&mut areas, Err("no right")), None);
         assert_eq!(polled(&mut areas, Ok("253:3…")), text("253:3…"));
-        assert_eq!(polled(&mut areas, Err("no right")), Some(ReadResult::Error("no right".into())));
+        assert_eq!(
+            polled(&mut areas, Err("no right")),
+            Some(ReadResult::Error("no right".into()))
+        );
         assert_eq!(polled(&mut areas, Ok("")), text(""));
         assert_eq!(polled(&mut areas, Ok("")), None);
     }
 
     #[test]
     fn a_late_reading_is_the_only_one_and_is_reported_once() {
-        let mut areas = TouchedAreas { has_regions: true, ..TouchedAreas::default() };
+        let mut areas = TouchedAreas {
+            has_regions: true,
+            ..TouchedAreas::default()
+        };
         let sender = pending(&mut areas, Instant::now().checked_sub(PERIOD * 2).unwrap());
-        let Some(ReadResult::Error(error)) = areas.poll().map(|reading| reading.result) else { panic!() };
-        assert_eq!(error, "the kernel has not answered about statistics for 120.0 s");
-        assert!(areas.poll().is_none() && areas.pending.as_ref().is_some_and(|pending| pending.is_late));
+        let Some(ReadResult::Error(error)) = areas.poll().map(|reading| reading.result) else {
+            panic!()
+        };
+        assert_eq!(
+            error,
+            "the kernel has not answered about statistics for 120.0 s"
+        );
+        assert!(
+            areas.poll().is_none()
+                && areas
+                    .pending
+                    .as_ref()
+                    .is_some_and(|pending| pending.is_late)
+        );
         IS_READING.store(true, Ordering::Release);
         drop(sender);
-        assert!(areas.poll().is_some() && areas.pending.is_none(), "no second thread starts");
+        assert!(
+            areas.poll().is_some() && areas.pending.is_none(),
+            "no second thread starts"
+        );
         IS_READING.store(false, Ordering::Release);
     }
 }

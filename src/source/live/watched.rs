@@ -40,19 +40,27 @@ enum Watched {
 
 impl WatchedProcesses {
     pub fn below(root: &Root) -> Self {
-        Self { proc: root.0.join("proc"), processes: BTreeMap::new(), text: String::new() }
+        Self {
+            proc: root.0.join("proc"),
+            processes: BTreeMap::new(),
+            text: String::new(),
+        }
     }
 
     /// Replaces the processes to watch; returns whether they changed. A PID that is watched already keeps its process, even if
     /// the PID is reused.
     pub fn watch(&mut self, pids: &[u32]) -> bool {
-        if self.processes.keys().eq(&BTreeSet::from_iter(pids.iter().copied().take(MAX_PROCESSES))) {
+        if self.processes.keys().eq(&BTreeSet::from_iter(
+            pids.iter().copied().take(MAX_PROCESSES),
+        )) {
             return false;
         }
         self.processes.retain(|pid, _| pids.contains(pid));
         for pid in pids.iter().take(MAX_PROCESSES) {
             if !self.processes.contains_key(pid) {
-                let found = self.open(*pid).unwrap_or(Watched::Ending { line: String::new() });
+                let found = self.open(*pid).unwrap_or(Watched::Ending {
+                    line: String::new(),
+                });
                 self.processes.insert(*pid, found);
             }
         }
@@ -61,7 +69,10 @@ impl WatchedProcesses {
 
     /// Those that run.
     pub fn running(&self) -> Vec<u32> {
-        let running = self.processes.iter().filter(|(_, process)| !matches!(process, Watched::Ended));
+        let running = self
+            .processes
+            .iter()
+            .filter(|(_, process)| !matches!(process, Watched::Ended));
         running.map(|(pid, _)| *pid).collect()
     }
 
@@ -70,14 +81,21 @@ impl WatchedProcesses {
     pub fn read_if_changed(&mut self) -> (Option<PartReading>, bool) {
         for process in self.processes.values_mut() {
             match process {
-                Watched::Running { folder, line } if stat_in(folder).is_none_or(|stat| stat.has_ended()) => {
-                    *process = Watched::Ending { line: std::mem::take(line) };
+                Watched::Running { folder, line }
+                    if stat_in(folder).is_none_or(|stat| stat.has_ended()) =>
+                {
+                    *process = Watched::Ending {
+                        line: std::mem::take(line),
+                    };
                 }
                 Watched::Ending { .. } => *process = Watched::Ended,
                 _ => {}
             }
         }
-        let is_ending = self.processes.values().any(|process| matches!(process, Watched::Ending { .. }));
+        let is_ending = self
+            .processes
+            .values()
+            .any(|process| matches!(process, Watched::Ending { .. }));
         let mut text = String::new();
         for (pid, process) in &self.processes {
             match process {
@@ -126,7 +144,15 @@ impl Stat {
 
 /// `None` if the process is gone.
 fn stat_in(folder: &OwnedFd) -> Option<Stat> {
-    let mut file = File::from(openat(folder, "stat", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?);
+    let mut file = File::from(
+        openat(
+            folder,
+            "stat",
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .ok()?,
+    );
     let mut text = Vec::new();
     file.read_to_end(&mut text).ok()?;
     let text = String::from_utf8_lossy(&text);
@@ -153,20 +179,29 @@ mod tests {
 
     #[test]
     fn the_end_of_a_process_is_reported_at_the_second_reading_after_it() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
         let mut processes = WatchedProcesses::below(&Root("/".into()));
         processes.watch(&[child.id()]);
         let running = text(&mut processes).unwrap();
         let columns: Vec<&str> = running.trim_end().split('\t').collect();
         assert_eq!(columns[0], child.id().to_string());
-        assert!(columns[2].starts_with(&std::process::id().to_string()), "{running}");
+        assert!(
+            columns[2].starts_with(&std::process::id().to_string()),
+            "{running}"
+        );
         assert_eq!(text(&mut processes), None, "nothing changed");
         child.kill().unwrap();
         // It is a zombie at the latest when it is waited for.
         child.wait().unwrap();
         let (reading, is_ending) = processes.read_if_changed();
         assert!(reading.is_none() && is_ending);
-        assert_eq!(text(&mut processes).unwrap(), format!("{}\tended\n", child.id()));
+        assert_eq!(
+            text(&mut processes).unwrap(),
+            format!("{}\tended\n", child.id())
+        );
     }
 
     #[test]

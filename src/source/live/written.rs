@@ -28,11 +28,26 @@ pub fn describe(
     before: Option<&RegionCounters>,
     text: &mut String,
 ) {
-    let RegionEntry { id, start, length, step, label } = &now.region;
+    let RegionEntry {
+        id,
+        start,
+        length,
+        step,
+        label,
+    } = &now.region;
     let number = major_minor(device);
-    let role = if label.role == Role::Whole { String::new() } else { format!(" {}", label.role) };
-    let written = before.and_then(|before| written(before, now)).unwrap_or_else(|| "first".into());
-    let _ = writeln!(text, "{number}\t{uuid}\t{id} {start}+{length} {step}{role}\n\t{written}");
+    let role = if label.role == Role::Whole {
+        String::new()
+    } else {
+        format!(" {}", label.role)
+    };
+    let written = before
+        .and_then(|before| written(before, now))
+        .unwrap_or_else(|| "first".into());
+    let _ = writeln!(
+        text,
+        "{number}\t{uuid}\t{id} {start}+{length} {step}{role}\n\t{written}"
+    );
 }
 
 /// The areas with more writes than before; `None` if it is not the same region any more.
@@ -46,15 +61,29 @@ fn written(before: &RegionCounters, now: &RegionCounters) -> Option<String> {
     }
     let words = match now.region.label.role {
         Role::Map { .. } => counts(pairs()),
-        _ => ranges(&pairs().map(|(before, now)| now.writes > before.writes).collect::<Vec<_>>()),
+        _ => ranges(
+            &pairs()
+                .map(|(before, now)| now.writes > before.writes)
+                .collect::<Vec<_>>(),
+        ),
     };
-    Some(if words.is_empty() { "none".into() } else { words.join(" ") })
+    Some(if words.is_empty() {
+        "none".into()
+    } else {
+        words.join(" ")
+    })
 }
 
 fn counts<'a>(pairs: impl Iterator<Item = (&'a AreaCounters, &'a AreaCounters)>) -> Vec<String> {
-    let grown = pairs.enumerate().filter(|(_, (before, now))| now.writes > before.writes);
+    let grown = pairs
+        .enumerate()
+        .filter(|(_, (before, now))| now.writes > before.writes);
     let word = |(area, (before, now)): (usize, (&AreaCounters, &AreaCounters))| {
-        format!("{area}:{}:{}", now.writes - before.writes, now.sectors - before.sectors)
+        format!(
+            "{area}:{}:{}",
+            now.writes - before.writes,
+            now.sectors - before.sectors
+        )
     };
     grown.map(word).collect()
 }
@@ -81,16 +110,43 @@ mod tests {
 
     fn region(label: &str, writes: &[u64]) -> RegionCounters {
         let length = writes.len() as u64 * 8;
-        let region = RegionEntry { id: 2, start: 0, length, step: 8, label: Label::parse(label) };
-        let areas = writes.iter().map(|writes| AreaCounters { writes: *writes, sectors: writes * 16 });
-        RegionCounters { region, areas: areas.collect() }
+        let region = RegionEntry {
+            id: 2,
+            start: 0,
+            length,
+            step: 8,
+            label: Label::parse(label),
+        };
+        let areas = writes.iter().map(|writes| AreaCounters {
+            writes: *writes,
+            sectors: writes * 16,
+        });
+        RegionCounters {
+            region,
+            areas: areas.collect(),
+        }
     }
 
     fn check(label: &str, before: &[u64], now: &[u64], expected: &str) {
         let mut text = String::new();
-        describe(0xfd03, "LVM-x", &region(label, now), Some(&region(label, before)), &mut text);
-        let role = label.split_once('/').map(|(_, role)| format!(" {role}")).unwrap_or_default();
-        assert_eq!(text, format!("253:3\tLVM-x\t2 0+{} 8{role}\n\t{expected}\n", now.len() * 8));
+        describe(
+            0xfd03,
+            "LVM-x",
+            &region(label, now),
+            Some(&region(label, before)),
+            &mut text,
+        );
+        let role = label
+            .split_once('/')
+            .map(|(_, role)| format!(" {role}"))
+            .unwrap_or_default();
+        assert_eq!(
+            text,
+            format!(
+                "253:3\tLVM-x\t2 0+{} 8{role}\n\t{expected}\n",
+                now.len() * 8
+            )
+        );
     }
 
     #[test]
@@ -113,6 +169,9 @@ mod tests {
     #[test]
     fn a_new_region_with_an_old_number_is_read_for_the_first_time() {
         assert_eq!(written(&region("1", &[1]), &region("2", &[2])), None);
-        assert_eq!(written(&region("1", &[1]), &region("1", &[2])).as_deref(), Some("0"));
+        assert_eq!(
+            written(&region("1", &[1]), &region("1", &[2])).as_deref(),
+            Some("0")
+        );
     }
 }

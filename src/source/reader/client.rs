@@ -100,7 +100,11 @@ impl Remote {
         match connecting.await {
             Ok(Ok(stream)) => {
                 let lines = Framed::new(stream, LinesCodec::new_with_max_length(MAX_READING));
-                self.connection = Some(Connection { lines, began: Instant::now(), version: None });
+                self.connection = Some(Connection {
+                    lines,
+                    began: Instant::now(),
+                    version: None,
+                });
                 self.send_pids().await;
             }
             Ok(Err(error)) => {
@@ -114,8 +118,11 @@ impl Remote {
     }
 
     async fn send_pids(&mut self) {
-        let Some(connection) = &mut self.connection else { return };
-        let sending = tokio::time::timeout(CONNECT_TIMEOUT, connection.lines.send(request(&self.pids)));
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        let sending =
+            tokio::time::timeout(CONNECT_TIMEOUT, connection.lines.send(request(&self.pids)));
         // A broken connection shows when it is read.
         let _ = sending.await;
     }
@@ -125,14 +132,18 @@ impl Remote {
         let connection = self.connection.as_mut()?;
         let line = match line {
             Some(Ok(line)) => line,
-            Some(Err(error)) => return self.disconnect(format!("cannot read from cowbell-reader: {error}")),
+            Some(Err(error)) => {
+                return self.disconnect(format!("cannot read from cowbell-reader: {error}"));
+            }
             None => return self.disconnect("cowbell-reader closed the connection".into()),
         };
         let Some(version) = &connection.version else {
             match serde_json::from_str::<Header>(&line) {
                 Ok(header) => connection.version = Some(header.cowbell),
                 Err(_) => {
-                    return self.disconnect(format!("cowbell-reader refused the connection: {line:.200}"));
+                    return self.disconnect(format!(
+                        "cowbell-reader refused the connection: {line:.200}"
+                    ));
                 }
             }
             return None;
@@ -167,8 +178,9 @@ impl Remote {
 
     /// Logs a problem once.
     fn complain(&mut self, why: String) {
-        let is_new =
-            |before: &str| before.split(char::is_numeric).next() != why.split(char::is_numeric).next();
+        let is_new = |before: &str| {
+            before.split(char::is_numeric).next() != why.split(char::is_numeric).next()
+        };
         if is_new(&self.problem) {
             tracing::warn!("{why}");
         }
@@ -189,7 +201,11 @@ impl Remote {
             }
         };
         let result = ReadResult::Error(self.problem.clone());
-        reading.texts.push(PartReading { part: Part::Dm, result, took_us: 0 });
+        reading.texts.push(PartReading {
+            part: Part::Dm,
+            result,
+            took_us: 0,
+        });
         reading
     }
 }

@@ -21,7 +21,11 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The request to watch these processes.
 pub fn request(pids: &[u32]) -> String {
-    let pids: Vec<String> = pids.iter().take(MAX_PROCESSES).map(u32::to_string).collect();
+    let pids: Vec<String> = pids
+        .iter()
+        .take(MAX_PROCESSES)
+        .map(u32::to_string)
+        .collect();
     pids.join(" ")
 }
 
@@ -44,7 +48,9 @@ mod tests {
         assert!(request(&[u32::MAX; 100]).len() < MAX_REQUEST);
         for line in ["/etc/shadow", "1 -2", "4294967296", "1,2", &"1 ".repeat(65)] {
             assert!(
-                parse_request(line).unwrap_err().starts_with("expected up to 64 PIDs, but found"),
+                parse_request(line)
+                    .unwrap_err()
+                    .starts_with("expected up to 64 PIDs, but found"),
                 "{line}"
             );
         }

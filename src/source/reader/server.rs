@@ -83,12 +83,22 @@ impl Reader {
             }
             None => {
                 let is_listening = std::os::unix::net::UnixStream::connect(path).is_ok();
-                remove_stale(path, is_listening).map_err(anyhow::Error::msg).with_context(cannot)?;
+                remove_stale(path, is_listening)
+                    .map_err(anyhow::Error::msg)
+                    .with_context(cannot)?;
                 UnixListener::bind(path).with_context(cannot)?
             }
         };
         let group = std::fs::metadata(path).with_context(cannot)?.gid();
-        Ok(Self { root, interval, lvm, hooks: None, netlink: sockets.netlink, listener, group })
+        Ok(Self {
+            root,
+            interval,
+            lvm,
+            hooks: None,
+            netlink: sockets.netlink,
+            listener,
+            group,
+        })
     }
 
     /// Serves one client after the other, until the token is cancelled.
@@ -107,7 +117,10 @@ impl Reader {
                 refuse(client, &why);
                 continue;
             }
-            let netlink = self.netlink.as_ref().and_then(|socket| socket.try_clone().ok());
+            let netlink = self
+                .netlink
+                .as_ref()
+                .and_then(|socket| socket.try_clone().ok());
             let live = Live::new(self.root.clone(), self.interval, self.lvm)?;
             let live = live.with_hooks(self.hooks.take()).with_netlink(netlink);
             let mut live = live.with_touched(touched.take()).with_probes();

@@ -8,8 +8,13 @@ use crate::store::tests::cases;
 
 /// As many rows as asked for, all known.
 fn known<const COLUMNS: usize>(count: u64, row: impl Fn(u64) -> [u64; COLUMNS]) -> Rows {
-    let columns = (0..COLUMNS).map(|column| (0..count).map(|index| row(index)[column]).collect()).collect();
-    Rows { presence: vec![Known; count as usize], columns }
+    let columns = (0..COLUMNS)
+        .map(|column| (0..count).map(|index| row(index)[column]).collect())
+        .collect();
+    Rows {
+        presence: vec![Known; count as usize],
+        columns,
+    }
 }
 
 /// The rows come back; says how many bytes their chunk has.
@@ -26,8 +31,10 @@ fn summed(body: &[u8]) -> Vec<u8> {
 
 /// A chunk that claims so many rows and holds these bytes.
 fn chunk(rows: u32, plain: &[u8]) -> Vec<u8> {
-    let mut encoder =
-        DeflateEncoder::new([&[FORMAT], &rows.to_le_bytes()[..]].concat(), Compression::default());
+    let mut encoder = DeflateEncoder::new(
+        [&[FORMAT], &rows.to_le_bytes()[..]].concat(),
+        Compression::default(),
+    );
     encoder.write_all(plain).unwrap();
     summed(&encoder.finish().unwrap())
 }
@@ -75,39 +82,76 @@ fn a_volume_that_fills_steadily_is_small() {
 fn numbers_that_are_scattered_take_little_more_than_their_varints() {
     for bits in [3_usize, 15, 31, 57] {
         let bytes = check(&known(600, |index| [1 + scattered(index) % (1 << bits)]));
-        assert!(bytes < 600 * (bits + 1).div_ceil(7) + 80, "{bytes} bytes for {bits} bits");
+        assert!(
+            bytes < 600 * (bits + 1).div_ceil(7) + 80,
+            "{bytes} bytes for {bits} bits"
+        );
     }
 }
 
 #[test]
 fn as_many_rows_as_there_may_be_come_back_and_one_more_is_refused() {
     check(&known(MOST_ROWS as u64, |index| [index, scattered(index)]));
-    let refused = encode(&known(MOST_ROWS as u64 + 1, |_| [0])).unwrap_err().to_string();
-    assert_eq!(refused, "expected at most 16384 rows in a segment, but found 16385");
-    check_damaged(&chunk(16_385, &[]), "expected at most 16384 rows, but found 16385");
+    let refused = encode(&known(MOST_ROWS as u64 + 1, |_| [0]))
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        refused,
+        "expected at most 16384 rows in a segment, but found 16385"
+    );
+    check_damaged(
+        &chunk(16_385, &[]),
+        "expected at most 16384 rows, but found 16385",
+    );
 }
 
 #[test]
 fn columns_of_other_lengths_are_refused() {
-    assert!(encode(&Rows { presence: vec![Known], columns: vec![vec![]] }).is_err());
+    assert!(
+        encode(&Rows {
+            presence: vec![Known],
+            columns: vec![vec![]]
+        })
+        .is_err()
+    );
 }
 
 #[test]
 fn damage_is_said_in_sentences() {
     check_damaged(&[], "expected more bytes, but found the end");
-    check_damaged(&[1, 0, 0, 0, 0, 0, 0], "expected the checksum 00000000, but found fe83b325");
+    check_damaged(
+        &[1, 0, 0, 0, 0, 0, 0],
+        "expected the checksum 00000000, but found fe83b325",
+    );
     check_damaged(&summed(&[]), "expected more bytes, but found the end");
-    check_damaged(&summed(&[2, 0, 0]), "expected more bytes, but found the end");
+    check_damaged(
+        &summed(&[2, 0, 0]),
+        "expected more bytes, but found the end",
+    );
     check_damaged(&summed(&[1, 0, 0, 0, 0]), "expected format 2, but found 1");
     check_damaged(&chunk(1, &[]), "expected more bytes, but found the end");
     check_damaged(&chunk(1, &[3, 0, 0]), "expected a presence, but found 3");
     check_damaged(&chunk(1, &[2, 0]), "expected more bytes, but found the end");
-    check_damaged(&chunk(1, &[2, 0x80, 0x80]), "expected more bytes, but found the end");
-    check_damaged(&chunk(1, &[2, 0, 0, 0]), "expected the end, but found more bytes");
+    check_damaged(
+        &chunk(1, &[2, 0x80, 0x80]),
+        "expected more bytes, but found the end",
+    );
+    check_damaged(
+        &chunk(1, &[2, 0, 0, 0]),
+        "expected the end, but found more bytes",
+    );
     let too_long = [&[2_u8][..], &[0x80; 9], &[2, 0]].concat();
-    check_damaged(&chunk(1, &too_long), "expected a number of at most 64 bits, but found more");
-    let broken = decode(2, &summed(&[2, 1, 0, 0, 0, 0xff])).unwrap_err().to_string();
-    assert!(broken.starts_with("expected compressed rows, but found: "), "{broken}");
+    check_damaged(
+        &chunk(1, &too_long),
+        "expected a number of at most 64 bits, but found more",
+    );
+    let broken = decode(2, &summed(&[2, 1, 0, 0, 0, 0xff]))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        broken.starts_with("expected compressed rows, but found: "),
+        "{broken}"
+    );
 }
 
 /// A few kilobytes that unpack to gigabytes: no more is unpacked than the rows can need.
@@ -142,9 +186,13 @@ fn number() -> impl Strategy<Value = u64> {
 /// Columns such as there are: some of any numbers, some of a narrow range far up, some nearly always the same.
 fn column(count: usize) -> impl Strategy<Value = Vec<u64>> {
     let near = (number(), 0..40_u32).prop_map(|(base, bits)| (base, (1_u64 << bits) - 1));
-    let ranged = (near, prop::collection::vec(any::<u64>(), count)).prop_map(|((base, mask), noise)| {
-        noise.iter().map(|noise| base.wrapping_add(noise & mask)).collect()
-    });
+    let ranged =
+        (near, prop::collection::vec(any::<u64>(), count)).prop_map(|((base, mask), noise)| {
+            noise
+                .iter()
+                .map(|noise| base.wrapping_add(noise & mask))
+                .collect()
+        });
     let rare = prop::collection::vec(prop_oneof![9 => Just(0), 1 => number()], count);
     prop_oneof![prop::collection::vec(number(), count), ranged, rare]
 }

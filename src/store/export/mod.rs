@@ -79,7 +79,11 @@ struct Line<'a> {
 impl Resolution {
     /// The level to read. Rows of ten seconds are made of ticks if those are still stored.
     fn level(self) -> Level {
-        if self == Self::Minute { Level::Minutes } else { Level::Ticks }
+        if self == Self::Minute {
+            Level::Minutes
+        } else {
+            Level::Ticks
+        }
     }
 
     /// The length of a row; 0 if each tick is a row.
@@ -118,7 +122,11 @@ impl Target {
 
     /// What is to be written in one pass over the range. OpenMetrics wants the samples of a series together.
     fn passes(&self, topics: Topics) -> Vec<Topics> {
-        if let Self::OpenMetrics(_) = self { topics.by_series() } else { vec![topics] }
+        if let Self::OpenMetrics(_) = self {
+            topics.by_series()
+        } else {
+            vec![topics]
+        }
     }
 
     async fn begin(&mut self, topics: &Topics, ask: &ExportQuery) -> anyhow::Result<()> {
@@ -162,11 +170,16 @@ impl ReadView {
         let (mut rows, mut damaged) = (0, BTreeMap::new());
         for (index, topics) in passes.iter().enumerate() {
             let progress = |share: f64| progress((index as f64 + share) / passes.len() as f64);
-            rows += self.pass(ask, topics, &parts, target, &mut damaged, progress).await?;
+            rows += self
+                .pass(ask, topics, &parts, target, &mut damaged, progress)
+                .await?;
         }
         target.finish().await?;
         let damaged: Vec<&Segment> = damaged.into_values().collect();
-        let missing = missing(&damaged).into_iter().chain(self.damage.iter().cloned()).collect();
+        let missing = missing(&damaged)
+            .into_iter()
+            .chain(self.damage.iter().cloned())
+            .collect();
         Ok(ExportSummary { rows, missing })
     }
 
@@ -188,7 +201,10 @@ impl ReadView {
                 damaged.insert(part.segment.id, &part.segment);
             }
             if let Ok((sheet, _)) = sheet {
-                rows += sheet.rolled(topics, ask.resolution).write(topics, ask.range, target).await?;
+                rows += sheet
+                    .rolled(topics, ask.resolution)
+                    .write(topics, ask.range, target)
+                    .await?;
             }
         }
         for segment in &self.journaled {
@@ -218,12 +234,30 @@ impl ReadView {
         let (mut rows, mut is_whole) = (Vec::with_capacity(topics.streams.len()), true);
         for stream in &topics.streams {
             // A damaged page hides only its own content.
-            rows.push(read_rows(&mut self.connection, id, *stream, axis.len()).await.unwrap_or_else(|_| {
-                is_whole = false;
-                Rows::without_values(Presence::Unknown, axis.len(), columns_at(level, stream.kind))
-            }));
+            rows.push(
+                read_rows(&mut self.connection, id, *stream, axis.len())
+                    .await
+                    .unwrap_or_else(|_| {
+                        is_whole = false;
+                        Rows::without_values(
+                            Presence::Unknown,
+                            axis.len(),
+                            columns_at(level, stream.kind),
+                        )
+                    }),
+            );
         }
-        Ok((Sheet { segment: SegmentAxis { level, axis, covered: part.covered.clone() }, rows }, is_whole))
+        Ok((
+            Sheet {
+                segment: SegmentAxis {
+                    level,
+                    axis,
+                    covered: part.covered.clone(),
+                },
+                rows,
+            },
+            is_whole,
+        ))
     }
 }
 
@@ -235,8 +269,15 @@ struct Sheet {
 
 impl Sheet {
     fn of_ticks(ticks: &SegmentTicks, topics: &Topics) -> Self {
-        let rows = topics.streams.iter().map(|stream| rows_of(&ticks.ticks, *stream)).collect();
-        Self { segment: SegmentAxis::of_ticks(ticks), rows }
+        let rows = topics
+            .streams
+            .iter()
+            .map(|stream| rows_of(&ticks.ticks, *stream))
+            .collect();
+        Self {
+            segment: SegmentAxis::of_ticks(ticks),
+            rows,
+        }
     }
 
     /// Ticks as rows of this resolution. Roll-ups stay as they are.
@@ -253,10 +294,17 @@ impl Sheet {
     }
 
     /// Writes the rows in the range that no finer segment covers; returns their number.
-    async fn write(&self, topics: &Topics, range: Range, target: &mut Target) -> anyhow::Result<u64> {
+    async fn write(
+        &self,
+        topics: &Topics,
+        range: Range,
+        target: &mut Target,
+    ) -> anyhow::Result<u64> {
         let (axis, mut values, mut count) = (&self.segment.axis, Vec::new(), 0);
         for row in self.segment.uncovered() {
-            let Ok(at) = Timestamp::from_millisecond(axis.at_ms[row]) else { continue };
+            let Ok(at) = Timestamp::from_millisecond(axis.at_ms[row]) else {
+                continue;
+            };
             if !range.contains(at) {
                 continue;
             }
@@ -268,25 +316,39 @@ impl Sheet {
                     extent(self.segment.level, kind, *quantity, rows, row, elapsed_us)
                 }));
                 let seconds = elapsed_us as f64 / 1e6;
-                count += target.line(&Line { at, time: &time, topic, seconds, values: &values }).await?;
+                count += target
+                    .line(&Line {
+                        at,
+                        time: &time,
+                        topic,
+                        seconds,
+                        values: &values,
+                    })
+                    .await?;
             }
         }
         Ok(count)
     }
 
     fn has(&self, topic: &Topic, row: usize) -> bool {
-        topic.quantities.iter().any(|(place, _)| self.rows[*place].presence[row] != Presence::Absent)
+        topic
+            .quantities
+            .iter()
+            .any(|(place, _)| self.rows[*place].presence[row] != Presence::Absent)
     }
 }
 
 /// The sentence on segments that cannot be read completely.
 fn missing(damaged: &[&Segment]) -> Option<String> {
-    let at = |ms| Timestamp::from_millisecond(ms).map_or(format!("{ms} ms"), |at| format!("{at:.0}"));
+    let at =
+        |ms| Timestamp::from_millisecond(ms).map_or(format!("{ms} ms"), |at| format!("{at:.0}"));
     let from = at(damaged.iter().map(|segment| segment.from_ms).min()?);
     let to = at(damaged.iter().map(|segment| segment.to_ms).max()?);
     let what = match damaged.len() {
         1 => "a segment is damaged, and what cannot be read of it".to_string(),
         several => format!("{several} segments are damaged, and what cannot be read of them"),
     };
-    Some(format!("{what} is missing, between {from} and {to}: `cowbell db verify` says more"))
+    Some(format!(
+        "{what} is missing, between {from} and {to}: `cowbell db verify` says more"
+    ))
 }

@@ -1,7 +1,9 @@
 //! The names, units and labels of stored quantities as metrics: what OpenMetrics files and remote write share.
 
 use super::topics::Topic;
-use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity};
+use crate::series::quantity::{
+    DeviceQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity,
+};
 
 /// A quantity as a gauge in its base unit.
 pub struct Metric {
@@ -15,7 +17,11 @@ pub struct Metric {
 impl Metric {
     pub fn of(topic: &Topic, quantity: Quantity) -> Self {
         let (name, unit, scale) = family(quantity);
-        Self { family: format!("{}_{name}_{unit}", prefix(topic)), unit, scale }
+        Self {
+            family: format!("{}_{name}_{unit}", prefix(topic)),
+            unit,
+            scale,
+        }
     }
 }
 
@@ -45,7 +51,9 @@ fn family(quantity: Quantity) -> (&'static str, &'static str, f64) {
         Quantity::Device(Device::QueueDepth) => ("queued", "requests", 1.0),
         Quantity::Device(Device::Utilisation) => ("utilisation", "ratio", 1.0),
         Quantity::Share(ShareQuantity::CopyReadBytes) => ("copy_read", "bytes_per_second", 1.0),
-        Quantity::Share(ShareQuantity::CopyWrittenBytes) => ("copy_written", "bytes_per_second", 1.0),
+        Quantity::Share(ShareQuantity::CopyWrittenBytes) => {
+            ("copy_written", "bytes_per_second", 1.0)
+        }
         Quantity::Volume(VolumeQuantity::FillPercent) => ("fill", "ratio", 100.0),
         Quantity::Volume(VolumeQuantity::UsedBytes) => ("used", "bytes", 1.0),
         Quantity::Volume(VolumeQuantity::MetadataPercent) => ("metadata_fill", "ratio", 100.0),

@@ -21,7 +21,10 @@ pub struct OpenMetrics {
 
 impl OpenMetrics {
     pub fn new(out: Out) -> Self {
-        Self { out, family: String::new() }
+        Self {
+            out,
+            family: String::new(),
+        }
     }
 
     /// Returns the number of samples.
@@ -29,14 +32,22 @@ impl OpenMetrics {
         let mut samples = 0;
         for ((_, quantity), extent) in line.topic.quantities.iter().zip(line.values) {
             let Some(extent) = extent else { continue };
-            let Metric { family, unit, scale } = Metric::of(line.topic, *quantity);
+            let Metric {
+                family,
+                unit,
+                scale,
+            } = Metric::of(line.topic, *quantity);
             if self.family != family {
                 writeln!(self.out, "# TYPE {family} gauge\n# UNIT {family} {unit}")?;
                 self.family.clone_from(&family);
             }
             let (value, at_ms) = (extent.all.value() / scale, line.at.as_millisecond());
             let (seconds, rest) = (at_ms.div_euclid(1000), at_ms.rem_euclid(1000));
-            writeln!(self.out, "{family}{{{}}} {value} {seconds}.{rest:03}", label_text(line.topic))?;
+            writeln!(
+                self.out,
+                "{family}{{{}}} {value} {seconds}.{rest:03}",
+                label_text(line.topic)
+            )?;
             samples += 1;
         }
         Ok(samples)
@@ -62,6 +73,9 @@ pub fn escaped_label(value: &str) -> Cow<'_, str> {
     if !value.contains(['\\', '"', '\n']) {
         return value.into();
     }
-    let text = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let text = value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n");
     text.into()
 }

@@ -59,8 +59,17 @@ impl SegmentSamples {
         catalog: &Catalog,
     ) -> Self {
         let (streams, rows) = rows.into_iter().unzip();
-        let segment = SegmentAxis { level: Level::Ticks, axis, covered: Vec::new() };
-        Self { after, number, topics: Topics::of_streams(streams, catalog), sheet: Sheet { segment, rows } }
+        let segment = SegmentAxis {
+            level: Level::Ticks,
+            axis,
+            covered: Vec::new(),
+        };
+        Self {
+            after,
+            number,
+            topics: Topics::of_streams(streams, catalog),
+            sheet: Sheet { segment, rows },
+        }
     }
 
     /// Whether no tick is between a position and those that it has.
@@ -89,18 +98,39 @@ impl SegmentSamples {
             for place in (0..sources.len()).filter(|place| is_sample(*place)) {
                 series[place].push((at_ms, values[place]));
             }
-            (samples, to, before) = (samples + more, Some(Position { segment: self.number, at_ms }), values);
+            (samples, to, before) = (
+                samples + more,
+                Some(Position {
+                    segment: self.number,
+                    at_ms,
+                }),
+                values,
+            );
         }
-        let named = sources.iter().zip(series).filter(|(_, samples)| !samples.is_empty());
-        let series = named.map(|(source, samples)| self.named(source, samples)).collect();
-        Some(SampleBatch { series, to: to?, samples })
+        let named = sources
+            .iter()
+            .zip(series)
+            .filter(|(_, samples)| !samples.is_empty());
+        let series = named
+            .map(|(source, samples)| self.named(source, samples))
+            .collect();
+        Some(SampleBatch {
+            series,
+            to: to?,
+            samples,
+        })
     }
 
     /// Times ascend within a segment.
     fn ticks_in(&self, span: Span) -> Range<usize> {
         let ends = &self.sheet.segment.axis.at_ms;
         let until = |end: Position| {
-            ends.partition_point(|at_ms| Position { segment: self.number, at_ms: *at_ms } <= end)
+            ends.partition_point(|at_ms| {
+                Position {
+                    segment: self.number,
+                    at_ms: *at_ms,
+                } <= end
+            })
         };
         let start = until(span.after);
         start..until(span.to).max(start)
@@ -109,12 +139,15 @@ impl SegmentSamples {
     fn sources(&self) -> Vec<Source> {
         let topics = self.topics.list.iter().enumerate();
         let sources = topics.flat_map(|(index, topic)| {
-            topic.quantities.iter().map(move |(place, quantity)| Source {
-                topic: index,
-                place: *place,
-                metric: Metric::of(topic, *quantity),
-                quantity: *quantity,
-            })
+            topic
+                .quantities
+                .iter()
+                .map(move |(place, quantity)| Source {
+                    topic: index,
+                    place: *place,
+                    metric: Metric::of(topic, *quantity),
+                    quantity: *quantity,
+                })
         });
         sources.collect()
     }
@@ -122,7 +155,10 @@ impl SegmentSamples {
     fn values(&self, sources: &[Source], row: usize) -> Vec<Option<f64>> {
         let elapsed_us = self.sheet.segment.axis.elapsed_us[row];
         let value = |source: &Source| {
-            let (kind, rows) = (self.topics.streams[source.place].kind, &self.sheet.rows[source.place]);
+            let (kind, rows) = (
+                self.topics.streams[source.place].kind,
+                &self.sheet.rows[source.place],
+            );
             let extent = extent(Level::Ticks, kind, source.quantity, rows, row, elapsed_us)?;
             Some(extent.all.value() / source.metric.scale).filter(|value| value.is_finite())
         };
@@ -131,7 +167,14 @@ impl SegmentSamples {
 
     fn named(&self, source: &Source, samples: Vec<(i64, Option<f64>)>) -> SeriesSamples {
         let labels = labels(&self.topics.list[source.topic]).into_iter();
-        let labels = labels.map(|(name, value)| (name, value.to_string())).collect();
-        SeriesSamples { name: source.metric.family.clone(), unit: source.metric.unit, labels, samples }
+        let labels = labels
+            .map(|(name, value)| (name, value.to_string()))
+            .collect();
+        SeriesSamples {
+            name: source.metric.family.clone(),
+            unit: source.metric.unit,
+            labels,
+            samples,
+        }
     }
 }

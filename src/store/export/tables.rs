@@ -19,12 +19,18 @@ const TABLES: [(&str, &str, Stream); 3] = [
     (
         "device_tick",
         ", device INTEGER NOT NULL REFERENCES devices (id)",
-        Stream { kind: Kind::Device, row: 1 },
+        Stream {
+            kind: Kind::Device,
+            row: 1,
+        },
     ),
     (
         "volume_tick",
         ", volume INTEGER NOT NULL REFERENCES volumes (id)",
-        Stream { kind: Kind::Volume, row: 1 },
+        Stream {
+            kind: Kind::Volume,
+            row: 1,
+        },
     ),
     ("host_tick", "", Stream::HOST),
 ];
@@ -67,8 +73,16 @@ impl Tables {
             .synchronous(SqliteSynchronous::Off)
             .disable_statement_logging();
         let mut connection = options.connect().await?;
-        sqlx::query("ATTACH ? AS stored").bind(read_only(stored)?).execute(&mut connection).await?;
-        Ok(Self { file: file.to_path_buf(), connection, tables: Vec::new(), rows: 0 })
+        sqlx::query("ATTACH ? AS stored")
+            .bind(read_only(stored)?)
+            .execute(&mut connection)
+            .await?;
+        Ok(Self {
+            file: file.to_path_buf(),
+            connection,
+            tables: Vec::new(),
+            rows: 0,
+        })
     }
 
     pub(super) async fn begin(&mut self, topics: &Topics, ask: &ExportQuery) -> anyhow::Result<()> {
@@ -85,17 +99,33 @@ impl Tables {
             .execute(&mut self.connection)
             .await?;
         sqlx::raw_sql(RECORDS).execute(&mut self.connection).await?;
-        sqlx::query("DETACH stored").execute(&mut self.connection).await?;
+        sqlx::query("DETACH stored")
+            .execute(&mut self.connection)
+            .await?;
         for (name, reference, stream) in TABLES {
             let used = topics.quantities(|topic| topic.kind == stream.kind);
-            let quantities = if used.is_empty() { own_quantities(stream).collect() } else { used };
+            let quantities = if used.is_empty() {
+                own_quantities(stream).collect()
+            } else {
+                used
+            };
             let columns = Columns::of(quantities, ask.resolution);
-            let reals: String = columns.names().map(|column| format!(", {column} REAL")).collect();
+            let reals: String = columns
+                .names()
+                .map(|column| format!(", {column} REAL"))
+                .collect();
             let create = format!(
                 "CREATE TABLE {name} (time TEXT NOT NULL{reference}, seconds REAL NOT NULL{reals}) STRICT"
             );
-            sqlx::query(AssertSqlSafe(create)).execute(&mut self.connection).await?;
-            self.tables.push(Table { name, refers: !reference.is_empty(), columns, waiting: Vec::new() });
+            sqlx::query(AssertSqlSafe(create))
+                .execute(&mut self.connection)
+                .await?;
+            self.tables.push(Table {
+                name,
+                refers: !reference.is_empty(),
+                columns,
+                waiting: Vec::new(),
+            });
         }
         sqlx::query("BEGIN").execute(&mut self.connection).await?;
         Ok(())
@@ -103,10 +133,18 @@ impl Tables {
 
     pub(super) async fn line(&mut self, line: &Line<'_>) -> anyhow::Result<()> {
         let Stream { kind, row } = line.topic.stream;
-        let place = TABLES.iter().position(|(.., stream)| stream.kind == kind).unwrap_or_default();
+        let place = TABLES
+            .iter()
+            .position(|(.., stream)| stream.kind == kind)
+            .unwrap_or_default();
         let table = &mut self.tables[place];
         let values = table.columns.cells(line).collect();
-        table.waiting.push(Waiting { time: line.time.into(), id: row, seconds: line.seconds, values });
+        table.waiting.push(Waiting {
+            time: line.time.into(),
+            id: row,
+            seconds: line.seconds,
+            values,
+        });
         if table.waiting.len() == ROWS_AT_ONCE {
             self.insert(place).await?;
         }
@@ -130,7 +168,9 @@ impl Tables {
         query.build().execute(&mut self.connection).await?;
         if self.rows >= ROWS_A_TRANSACTION {
             self.rows = 0;
-            sqlx::raw_sql("COMMIT; BEGIN").execute(&mut self.connection).await?;
+            sqlx::raw_sql("COMMIT; BEGIN")
+                .execute(&mut self.connection)
+                .await?;
         }
         Ok(())
     }
@@ -149,6 +189,13 @@ impl Tables {
 
 /// The address of a database that is only read.
 fn read_only(path: &Path) -> anyhow::Result<String> {
-    let path = path.to_str().with_context(|| format!("the name {} is not UTF-8", path.display()))?;
-    Ok(format!("file:{}?mode=ro", path.replace('%', "%25").replace('?', "%3f").replace('#', "%23")))
+    let path = path
+        .to_str()
+        .with_context(|| format!("the name {} is not UTF-8", path.display()))?;
+    Ok(format!(
+        "file:{}?mode=ro",
+        path.replace('%', "%25")
+            .replace('?', "%3f")
+            .replace('#', "%23")
+    ))
 }

@@ -33,7 +33,10 @@ impl Text {
             Form::Csv => Output::Csv(Box::new(csv_writer(out))),
             Form::Json => Output::Json(out),
         };
-        Self { output, columns: Columns::default() }
+        Self {
+            output,
+            columns: Columns::default(),
+        }
     }
 
     pub(super) fn begin(&mut self, topics: &Topics, resolution: Resolution) -> anyhow::Result<()> {
@@ -50,9 +53,13 @@ impl Text {
         match &mut self.output {
             Output::Csv(csv) => {
                 let id = topic.id.as_deref().unwrap_or_default();
-                for field in
-                    [line.time, topic.word(), &no_formula(&topic.name), id, &line.seconds.to_string()]
-                {
+                for field in [
+                    line.time,
+                    topic.word(),
+                    &no_formula(&topic.name),
+                    id,
+                    &line.seconds.to_string(),
+                ] {
                     csv.write_field(field)?;
                 }
                 for cell in self.columns.cells(line) {

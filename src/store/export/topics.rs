@@ -45,12 +45,22 @@ impl Topics {
                 continue;
             }
             let (name, id) = named(stream, catalog);
-            let mut topic = Topic { stream, name, id, quantities: Vec::new() };
+            let mut topic = Topic {
+                stream,
+                name,
+                id,
+                quantities: Vec::new(),
+            };
             for quantity in asked {
-                let wanted = SeriesKey { subject: subject.clone(), quantity };
-                topic
-                    .quantities
-                    .extend(wanted.stream(catalog).map(|stream| (topics.place(stream), quantity)));
+                let wanted = SeriesKey {
+                    subject: subject.clone(),
+                    quantity,
+                };
+                topic.quantities.extend(
+                    wanted
+                        .stream(catalog)
+                        .map(|stream| (topics.place(stream), quantity)),
+                );
             }
             topics.list.push(topic);
         }
@@ -59,25 +69,39 @@ impl Topics {
 
     /// All that these streams have, of which each is once.
     pub fn of_streams(streams: Vec<Stream>, catalog: &Catalog) -> Self {
-        let places: HashMap<Stream, usize> =
-            streams.iter().enumerate().map(|(place, stream)| (*stream, place)).collect();
-        let list = streams.iter().filter(|stream| stream.kind != Kind::Copying).map(|stream| {
-            let (name, id) = named(*stream, catalog);
-            let quantities = own_quantities(*stream).filter_map(|quantity| {
-                let place = places.get(&Stream::new(Kind::from(quantity), stream.row))?;
-                Some((*place, quantity))
+        let places: HashMap<Stream, usize> = streams
+            .iter()
+            .enumerate()
+            .map(|(place, stream)| (*stream, place))
+            .collect();
+        let list = streams
+            .iter()
+            .filter(|stream| stream.kind != Kind::Copying)
+            .map(|stream| {
+                let (name, id) = named(*stream, catalog);
+                let quantities = own_quantities(*stream).filter_map(|quantity| {
+                    let place = places.get(&Stream::new(Kind::from(quantity), stream.row))?;
+                    Some((*place, quantity))
+                });
+                Topic {
+                    stream: *stream,
+                    name,
+                    id,
+                    quantities: quantities.collect(),
+                }
             });
-            Topic { stream: *stream, name, id, quantities: quantities.collect() }
-        });
         let list = list.collect();
         Self { list, streams }
     }
 
     fn place(&mut self, stream: Stream) -> usize {
-        self.streams.iter().position(|other| *other == stream).unwrap_or_else(|| {
-            self.streams.push(stream);
-            self.streams.len() - 1
-        })
+        self.streams
+            .iter()
+            .position(|other| *other == stream)
+            .unwrap_or_else(|| {
+                self.streams.push(stream);
+                self.streams.len() - 1
+            })
     }
 
     /// One for each series, those of the same quantity together.
@@ -88,19 +112,36 @@ impl Topics {
             topics.filter_map(move |topic| {
                 let (place, _) = topic.quantities.iter().find(|(_, own)| *own == quantity)?;
                 let (name, id) = (topic.name.clone(), topic.id.clone());
-                Some((*place, Topic { stream: topic.stream, name, id, quantities: vec![(0, quantity)] }))
+                Some((
+                    *place,
+                    Topic {
+                        stream: topic.stream,
+                        name,
+                        id,
+                        quantities: vec![(0, quantity)],
+                    },
+                ))
             })
         };
         let series = quantities.into_iter().flat_map(of);
-        series.map(|(place, topic)| Self { list: vec![topic], streams: vec![self.streams[place]] }).collect()
+        series
+            .map(|(place, topic)| Self {
+                list: vec![topic],
+                streams: vec![self.streams[place]],
+            })
+            .collect()
     }
 
     /// The quantities of these topics, each once, in the order of columns.
     pub fn quantities(&self, is_wanted: impl Fn(Stream) -> bool) -> Vec<Quantity> {
         let topics = self.list.iter().filter(|topic| is_wanted(topic.stream));
-        let held: Vec<Quantity> =
-            topics.flat_map(|topic| &topic.quantities).map(|(_, quantity)| *quantity).collect();
-        in_order().filter(|quantity| held.contains(quantity)).collect()
+        let held: Vec<Quantity> = topics
+            .flat_map(|topic| &topic.quantities)
+            .map(|(_, quantity)| *quantity)
+            .collect();
+        in_order()
+            .filter(|quantity| held.contains(quantity))
+            .collect()
     }
 }
 
@@ -126,25 +167,38 @@ pub struct Columns {
 
 impl Columns {
     pub fn of(quantities: Vec<Quantity>, resolution: Resolution) -> Self {
-        Self { quantities, width: if resolution == Resolution::Tick { 1 } else { 3 } }
+        Self {
+            quantities,
+            width: if resolution == Resolution::Tick { 1 } else { 3 },
+        }
     }
 
     pub fn names(&self) -> impl Iterator<Item = String> {
-        self.quantities.iter().flat_map(|quantity| names(*quantity).into_iter().take(self.width))
+        self.quantities
+            .iter()
+            .flat_map(|quantity| names(*quantity).into_iter().take(self.width))
     }
 
     /// The cells of a row; quantities of other topics are unknown.
     pub fn cells(&self, line: &Line) -> impl Iterator<Item = Option<f64>> {
         self.quantities.iter().flat_map(|quantity| {
-            let place = line.topic.quantities.iter().position(|(_, other)| other == quantity);
-            values(place.and_then(|place| line.values[place].as_ref())).into_iter().take(self.width)
+            let place = line
+                .topic
+                .quantities
+                .iter()
+                .position(|(_, other)| other == quantity);
+            values(place.and_then(|place| line.values[place].as_ref()))
+                .into_iter()
+                .take(self.width)
         })
     }
 }
 
 /// The mean, the smallest and the largest.
 pub fn values(extent: Option<&Extent>) -> [Option<f64>; 3] {
-    extent.map_or([None; 3], |extent| [extent.all.value(), extent.min, extent.max].map(Some))
+    extent.map_or([None; 3], |extent| {
+        [extent.all.value(), extent.min, extent.max].map(Some)
+    })
 }
 
 /// The names of a quantity's mean, smallest and largest.
@@ -163,7 +217,11 @@ fn named(stream: Stream, catalog: &Catalog) -> (String, Option<String>) {
     match catalog.device_rows.get(&stream.row) {
         Some(device) if stream.kind == Kind::Device => {
             // Labels distinguish device-mapper devices.
-            let name = if device.kind == "dm" { &device.label } else { &device.name };
+            let name = if device.kind == "dm" {
+                &device.label
+            } else {
+                &device.name
+            };
             (name.clone(), Some(device.identity.to_string()))
         }
         _ if stream == Stream::HOST => ("vm".into(), None),
@@ -184,23 +242,38 @@ pub fn own_quantities(stream: Stream) -> impl Iterator<Item = Quantity> {
 
 /// All quantities, in the order of columns.
 fn in_order() -> impl Iterator<Item = Quantity> {
-    [Kind::Device, Kind::Copying, Kind::Volume, Kind::Host].into_iter().flat_map(Kind::quantities).copied()
+    [Kind::Device, Kind::Copying, Kind::Volume, Kind::Host]
+        .into_iter()
+        .flat_map(Kind::quantities)
+        .copied()
 }
 
 /// The requested subjects; the error names one that was never seen.
 fn subjects(ask: &ExportQuery, catalog: &Catalog) -> anyhow::Result<Vec<(Subject, Stream)>> {
     let with_stream = |subject: Subject| subject.stream(catalog).map(|stream| (subject, stream));
     if ask.of.is_empty() {
-        let devices = catalog.device_rows.values().map(|device| Subject::Device(device.identity.to_string()));
-        let volumes = catalog.volume_rows.values().map(|volume| Subject::Volume(volume.uuid.to_string()));
-        let all = [Subject::Host, Subject::Total].into_iter().chain(devices).chain(volumes);
+        let devices = catalog
+            .device_rows
+            .values()
+            .map(|device| Subject::Device(device.identity.to_string()));
+        let volumes = catalog
+            .volume_rows
+            .values()
+            .map(|volume| Subject::Volume(volume.uuid.to_string()));
+        let all = [Subject::Host, Subject::Total]
+            .into_iter()
+            .chain(devices)
+            .chain(volumes);
         return Ok(all.filter_map(with_stream).collect());
     }
     let mut subjects = Vec::new();
     for of in &ask.of {
         match with_stream(Subject::named(of)?) {
             Some(subject) => subjects.push(subject),
-            None => bail!("nothing called `{of}` was ever seen here; there is {}", known(catalog)),
+            None => bail!(
+                "nothing called `{of}` was ever seen here; there is {}",
+                known(catalog)
+            ),
         }
     }
     Ok(subjects)
@@ -212,8 +285,12 @@ fn known(catalog: &Catalog) -> String {
     let mut volumes: Vec<&VolumeRow> = catalog.volume_rows.values().collect();
     devices.sort_by_key(|device| std::cmp::Reverse(device.last_seen_ms));
     volumes.sort_by_key(|volume| std::cmp::Reverse(volume.last_seen_ms));
-    let volumes = volumes.iter().map(|volume| format!("volume:{}", full_name(volume)));
-    let devices = devices.iter().map(|device| format!("device:{}", device.name));
+    let volumes = volumes
+        .iter()
+        .map(|volume| format!("volume:{}", full_name(volume)));
+    let devices = devices
+        .iter()
+        .map(|device| format!("device:{}", device.name));
     let mut names: Vec<String> = Vec::new();
     for name in volumes.chain(devices).chain(["total".into(), "vm".into()]) {
         if !names.contains(&name) {
@@ -221,7 +298,11 @@ fn known(catalog: &Catalog) -> String {
         }
     }
     let more = names.len().saturating_sub(MOST_NAMED);
-    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    let more = if more > 0 {
+        format!(", and {more} more")
+    } else {
+        String::new()
+    };
     names.truncate(MOST_NAMED);
     names.join(", ") + &more
 }
@@ -233,12 +314,20 @@ fn full_name(volume: &VolumeRow) -> String {
 /// Refuses a metric that none of the subjects has.
 fn refuse_unknown(metrics: &[String], subjects: &[(Subject, Stream)]) -> anyhow::Result<()> {
     for metric in metrics {
-        if !subjects.iter().any(|(subject, _)| subject.quantity(metric).is_ok()) {
+        if !subjects
+            .iter()
+            .any(|(subject, _)| subject.quantity(metric).is_ok())
+        {
             let has = |quantity: &Quantity| {
-                subjects.iter().any(|(_, stream)| own_quantities(*stream).any(|own| own == *quantity))
+                subjects
+                    .iter()
+                    .any(|(_, stream)| own_quantities(*stream).any(|own| own == *quantity))
             };
             let names: Vec<String> = in_order().filter(has).map(Quantity::name).collect();
-            bail!("expected `metric` to be one of {}, but found `{metric}`", names.join(", "));
+            bail!(
+                "expected `metric` to be one of {}, but found `{metric}`",
+                names.join(", ")
+            );
         }
     }
     Ok(())
@@ -249,10 +338,16 @@ fn asked(subject: &Subject, stream: Stream, ask: &ExportQuery) -> Vec<Quantity> 
     if ask.metrics.is_empty() {
         return own_quantities(stream).collect();
     }
-    let found: Vec<Quantity> =
-        ask.metrics.iter().filter_map(|metric| subject.quantity(metric).ok()).collect();
+    let found: Vec<Quantity> = ask
+        .metrics
+        .iter()
+        .filter_map(|metric| subject.quantity(metric).ok())
+        .collect();
     // If all subjects are requested, the device of a volume has rows of its own.
-    let is_elsewhere =
-        |quantity: &Quantity| ask.of.is_empty() && !own_quantities(stream).any(|own| own == *quantity);
-    in_order().filter(|quantity| found.contains(quantity) && !is_elsewhere(quantity)).collect()
+    let is_elsewhere = |quantity: &Quantity| {
+        ask.of.is_empty() && !own_quantities(stream).any(|own| own == *quantity)
+    };
+    in_order()
+        .filter(|quantity| found.contains(quantity) && !is_elsewhere(quantity))
+        .collect()
 }

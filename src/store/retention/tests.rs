@@ -27,9 +27,17 @@ const DEVICES: u32 = 10;
 /// segments are in one of minutes, five of those in one of ten minutes.
 async fn forty_days(folder: &tempfile::TempDir) -> SqliteConnection {
     let path = folder.path().join("cowbell.db");
-    let mut connection = for_writing(&path, TickOrigin::ThisMachine).await.unwrap().connection;
-    sqlx::query("PRAGMA synchronous = OFF").execute(&mut connection).await.unwrap();
-    let streams = (1..=DEVICES).map(|row| Stream::new(Kind::Device, row)).collect();
+    let mut connection = for_writing(&path, TickOrigin::ThisMachine)
+        .await
+        .unwrap()
+        .connection;
+    sqlx::query("PRAGMA synchronous = OFF")
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    let streams = (1..=DEVICES)
+        .map(|row| Stream::new(Kind::Device, row))
+        .collect();
     let layout = Arc::new(streams);
     for number in 1..=80 {
         let ticks: [Arc<Tick>; 240] = std::array::from_fn(|second| {
@@ -74,12 +82,17 @@ async fn tidy(connection: &mut SqliteConnection, keep: config::Store) {
 }
 
 async fn ids(connection: &mut SqliteConnection, level: Level) -> Vec<i64> {
-    let segments: Vec<Segment> =
-        sqlx::query_as("SELECT id, from_ms, to_ms, first_source, last_source FROM segment ORDER BY id")
-            .fetch_all(connection)
-            .await
-            .unwrap();
-    segments.iter().filter(|segment| segment.level() == level).map(Segment::number).collect()
+    let segments: Vec<Segment> = sqlx::query_as(
+        "SELECT id, from_ms, to_ms, first_source, last_source FROM segment ORDER BY id",
+    )
+    .fetch_all(connection)
+    .await
+    .unwrap();
+    segments
+        .iter()
+        .filter(|segment| segment.level() == level)
+        .map(Segment::number)
+        .collect()
 }
 
 /// The first segments of ticks that each of these is of.
@@ -88,11 +101,17 @@ fn every(count: usize, numbers: std::ops::RangeInclusive<i64>) -> Vec<i64> {
 }
 
 fn small(size: u64) -> config::Store {
-    config::Store { size: config::Size(size), ..config::Store::default() }
+    config::Store {
+        size: config::Size(size),
+        ..config::Store::default()
+    }
 }
 
 async fn count(connection: &mut SqliteConnection, statement: &'static str) -> i64 {
-    sqlx::query_scalar(statement).fetch_one(connection).await.unwrap()
+    sqlx::query_scalar(statement)
+        .fetch_one(connection)
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
@@ -100,9 +119,15 @@ async fn ticks_go_after_thirty_days_but_those_of_a_job_and_the_roll_ups_stay() {
     let folder = tempfile::tempdir().unwrap();
     let mut connection = forty_days(&folder).await;
     tidy(&mut connection, config::Store::default()).await;
-    assert_eq!(ids(&mut connection, Level::Ticks).await, [vec![3], every(1, 21..=80)].concat());
+    assert_eq!(
+        ids(&mut connection, Level::Ticks).await,
+        [vec![3], every(1, 21..=80)].concat()
+    );
     assert_eq!(ids(&mut connection, Level::Minutes).await, every(4, 1..=77));
-    assert_eq!(ids(&mut connection, Level::TenMinutes).await, every(20, 1..=61));
+    assert_eq!(
+        ids(&mut connection, Level::TenMinutes).await,
+        every(20, 1..=61)
+    );
     let stray = "SELECT count(*) FROM chunk WHERE (id >> 24) NOT IN (SELECT id FROM segment)";
     assert_eq!(count(&mut connection, stray).await, 0);
 }
@@ -111,14 +136,32 @@ async fn ticks_go_after_thirty_days_but_those_of_a_job_and_the_roll_ups_stay() {
 async fn what_is_in_no_roll_up_yet_stays() {
     let folder = tempfile::tempdir().unwrap();
     let mut connection = forty_days(&folder).await;
-    for statement in ["DELETE FROM segment WHERE id >= (1 << 36) + 9", "DELETE FROM job_record"] {
-        sqlx::query(statement).execute(&mut connection).await.unwrap();
+    for statement in [
+        "DELETE FROM segment WHERE id >= (1 << 36) + 9",
+        "DELETE FROM job_record",
+    ] {
+        sqlx::query(statement)
+            .execute(&mut connection)
+            .await
+            .unwrap();
     }
     tidy(&mut connection, config::Store::default()).await;
     assert_eq!(ids(&mut connection, Level::Ticks).await, every(1, 9..=80));
     let ages = config::Age::days(1);
-    tidy(&mut connection, config::Store { ticks: ages, minutes: ages, ..config::Store::default() }).await;
-    assert_eq!(ids(&mut connection, Level::Minutes).await, [1, 5], "there are no ten minutes");
+    tidy(
+        &mut connection,
+        config::Store {
+            ticks: ages,
+            minutes: ages,
+            ..config::Store::default()
+        },
+    )
+    .await;
+    assert_eq!(
+        ids(&mut connection, Level::Minutes).await,
+        [1, 5],
+        "there are no ten minutes"
+    );
 }
 
 /// Also where it is years ahead or behind, for all of the time or for some.
@@ -129,10 +172,18 @@ async fn what_the_wall_clock_says_deletes_nothing_and_keeps_nothing() {
             let folder = tempfile::tempdir().unwrap();
             let mut connection = forty_days(&folder).await;
             let set = format!("UPDATE segment SET from_ms = ?1, to_ms = ?1 WHERE {some}");
-            sqlx::query(AssertSqlSafe(set)).bind(wrong_ms).execute(&mut connection).await.unwrap();
+            sqlx::query(AssertSqlSafe(set))
+                .bind(wrong_ms)
+                .execute(&mut connection)
+                .await
+                .unwrap();
             tidy(&mut connection, config::Store::default()).await;
             let left = ids(&mut connection, Level::Ticks).await;
-            assert_eq!(left, [vec![3], every(1, 21..=80)].concat(), "{wrong_ms} where {some}");
+            assert_eq!(
+                left,
+                [vec![3], every(1, 21..=80)].concat(),
+                "{wrong_ms} where {some}"
+            );
         }
     }
 }
@@ -167,9 +218,20 @@ async fn time_is_counted_on_where_only_roll_ups_are_left() {
 async fn a_jobs_ticks_go_when_jobs_are_that_old() {
     let folder = tempfile::tempdir().unwrap();
     let mut connection = forty_days(&folder).await;
-    tidy(&mut connection, config::Store { jobs: Age::days(35), ..config::Store::default() }).await;
+    tidy(
+        &mut connection,
+        config::Store {
+            jobs: Age::days(35),
+            ..config::Store::default()
+        },
+    )
+    .await;
     assert_eq!(ids(&mut connection, Level::Ticks).await, every(1, 21..=80));
-    assert_eq!(count(&mut connection, "SELECT count(*) FROM job").await, 1, "its summary stays");
+    assert_eq!(
+        count(&mut connection, "SELECT count(*) FROM job").await,
+        1,
+        "its summary stays"
+    );
 }
 
 #[tokio::test]
@@ -179,9 +241,14 @@ async fn a_job_of_another_host_keeps_no_ticks_of_this_one() {
     let mut other = job(2, "imported:00", BEGIN_MS);
     other.ended_at = Some("2026-04-01T00:00:00Z".parse().unwrap());
     other.outcome = Some(Outcome::Succeeded);
-    write_imported(&mut connection, &other, b"a file").await.unwrap();
+    write_imported(&mut connection, &other, b"a file")
+        .await
+        .unwrap();
     tidy(&mut connection, config::Store::default()).await;
-    assert_eq!(ids(&mut connection, Level::Ticks).await, [vec![3], every(1, 21..=80)].concat());
+    assert_eq!(
+        ids(&mut connection, Level::Ticks).await,
+        [vec![3], every(1, 21..=80)].concat()
+    );
 }
 
 #[tokio::test]
@@ -202,9 +269,19 @@ async fn of_what_does_not_fit_the_ticks_of_jobs_go_last() {
     let mut connection = forty_days(&folder).await;
     // Just so much that the ticks without a job need not all go.
     let used = used_bytes(&mut connection).await.unwrap();
-    tidy(&mut connection, config::Store { ticks: Age::days(90), ..small(used * 9 / 10 / 3 * 4) }).await;
+    tidy(
+        &mut connection,
+        config::Store {
+            ticks: Age::days(90),
+            ..small(used * 9 / 10 / 3 * 4)
+        },
+    )
+    .await;
     let ticks = ids(&mut connection, Level::Ticks).await;
-    assert!(ticks[..2] != [1, 2] && ticks[0] == 3 && ticks.len() > 40, "{ticks:?}");
+    assert!(
+        ticks[..2] != [1, 2] && ticks[0] == 3 && ticks.len() > 40,
+        "{ticks:?}"
+    );
     assert_eq!(ids(&mut connection, Level::Minutes).await, every(4, 1..=77));
 }
 
@@ -213,10 +290,19 @@ async fn imported_files_push_no_tick_out() {
     let folder = tempfile::tempdir().unwrap();
     let mut connection = forty_days(&folder).await;
     let used = used_bytes(&mut connection).await.unwrap();
-    let keep = config::Store { ticks: Age::days(90), ..small(used / 3 * 4 + 10_000) };
+    let keep = config::Store {
+        ticks: Age::days(90),
+        ..small(used / 3 * 4 + 10_000)
+    };
     let file = vec![7; usize::try_from(used).unwrap() / 2];
     for id in 2..6 {
-        write_imported(&mut connection, &job(id, &format!("imported:{id}"), BEGIN_MS), &file).await.unwrap();
+        write_imported(
+            &mut connection,
+            &job(id, &format!("imported:{id}"), BEGIN_MS),
+            &file,
+        )
+        .await
+        .unwrap();
     }
     tidy(&mut connection, keep).await;
     assert_eq!(ids(&mut connection, Level::Ticks).await, every(1, 1..=80));
@@ -232,15 +318,26 @@ async fn alerts_and_gaps_go_with_the_oldest_data() {
             "INSERT INTO gap (from_ms, to_ms, ticks, reason) VALUES (?1, ?1, 1, 'a test')",
         ] {
             let at_ms = BEGIN_MS + day * DAY_MS;
-            sqlx::query(statement).bind(at_ms).execute(&mut connection).await.unwrap();
+            sqlx::query(statement)
+                .bind(at_ms)
+                .execute(&mut connection)
+                .await
+                .unwrap();
         }
     }
-    let left =
-        "SELECT min(rows) FROM (SELECT count(*) AS rows FROM alert_record UNION SELECT count(*) FROM gap)";
+    let left = "SELECT min(rows) FROM (SELECT count(*) AS rows FROM alert_record UNION SELECT count(*) FROM gap)";
     tidy(&mut connection, config::Store::default()).await;
-    assert_eq!(count(&mut connection, left).await, 3, "there are ten minutes of their time");
+    assert_eq!(
+        count(&mut connection, left).await,
+        3,
+        "there are ten minutes of their time"
+    );
     tidy(&mut connection, small(1)).await;
-    assert_eq!(count(&mut connection, left).await, 2, "that of the first day");
+    assert_eq!(
+        count(&mut connection, left).await,
+        2,
+        "that of the first day"
+    );
 }
 
 #[tokio::test]
@@ -290,15 +387,31 @@ async fn the_number_of_a_deleted_alert_is_not_given_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut connection = forty_days(&folder).await;
     for id in 1..=3 {
-        write_alert(&mut connection, &alert(id, BEGIN_MS - DAY_MS)).await.unwrap();
-        write_delivery(&mut connection, &delivery(id)).await.unwrap();
+        write_alert(&mut connection, &alert(id, BEGIN_MS - DAY_MS))
+            .await
+            .unwrap();
+        write_delivery(&mut connection, &delivery(id))
+            .await
+            .unwrap();
     }
     tidy(&mut connection, config::Store::default()).await;
-    assert_eq!(count(&mut connection, "SELECT count(*) FROM alert_record").await, 1);
-    assert_eq!(count(&mut connection, "SELECT count(*) FROM delivery_record").await, 1);
-    assert_eq!(start_state(&mut connection).await.unwrap().0.last_alert_id, 3);
+    assert_eq!(
+        count(&mut connection, "SELECT count(*) FROM alert_record").await,
+        1
+    );
+    assert_eq!(
+        count(&mut connection, "SELECT count(*) FROM delivery_record").await,
+        1
+    );
+    assert_eq!(
+        start_state(&mut connection).await.unwrap().0.last_alert_id,
+        3
+    );
     // The program ended before it wrote the alert of this delivery.
     write_delivery(&mut connection, &delivery(4)).await.unwrap();
     tidy(&mut connection, config::Store::default()).await;
-    assert_eq!(start_state(&mut connection).await.unwrap().0.last_alert_id, 4);
+    assert_eq!(
+        start_state(&mut connection).await.unwrap().0.last_alert_id,
+        4
+    );
 }

@@ -15,11 +15,26 @@ pub const BEGIN_MS: i64 = 1_772_330_400_000;
 pub const STREAMS: [Stream; 7] = [
     Stream::HOST,
     Stream::TOTAL,
-    Stream { kind: Kind::Device, row: 1 },
-    Stream { kind: Kind::Device, row: 2 },
-    Stream { kind: Kind::Copying, row: 1 },
-    Stream { kind: Kind::Volume, row: 1 },
-    Stream { kind: Kind::Volume, row: 2 },
+    Stream {
+        kind: Kind::Device,
+        row: 1,
+    },
+    Stream {
+        kind: Kind::Device,
+        row: 2,
+    },
+    Stream {
+        kind: Kind::Copying,
+        row: 1,
+    },
+    Stream {
+        kind: Kind::Volume,
+        row: 1,
+    },
+    Stream {
+        kind: Kind::Volume,
+        row: 2,
+    },
 ];
 
 /// How large numbers are.
@@ -59,12 +74,14 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     let streams = prop_oneof![9 => Just(None), 1 => any::<u8>().prop_map(Some)];
     let elapsed_us = prop_oneof![1 => Just(0), 9 => 1..120_000_000_u64];
-    (walked_ms, elapsed_us, streams, any::<u64>()).prop_map(|(walked_ms, elapsed_us, streams, seed)| Step {
-        walked_ms,
-        elapsed_us,
-        streams,
-        seed,
-    })
+    (walked_ms, elapsed_us, streams, any::<u64>()).prop_map(
+        |(walked_ms, elapsed_us, streams, seed)| Step {
+            walked_ms,
+            elapsed_us,
+            streams,
+            seed,
+        },
+    )
 }
 
 fn ticks(steps: &[Step], numbers: Numbers) -> Vec<Arc<Tick>> {
@@ -96,10 +113,16 @@ fn row(stream: Stream, numbers: Numbers, dice: &mut Dice) -> Option<Vec<u64>> {
         0 => return None,
         1..=2 => vec![0; columns],
         3 => (1..=columns as u64).collect(),
-        _ => (0..columns).map(|_| dice.next() >> (dice.next() % 64)).collect(),
+        _ => (0..columns)
+            .map(|_| dice.next() >> (dice.next() % 64))
+            .collect(),
     };
     let usual = |number: &u64| number % (1 << 26);
-    Some(if numbers == Numbers::Any { row } else { row.iter().map(usual).collect() })
+    Some(if numbers == Numbers::Any {
+        row
+    } else {
+        row.iter().map(usual).collect()
+    })
 }
 
 /// Numbers that follow from the first (xorshift).
@@ -131,14 +154,27 @@ pub fn segments(ticks: &[Arc<Tick>]) -> Vec<(i64, Vec<Arc<Tick>>)> {
 #[test]
 fn a_segment_is_of_one_window_in_the_order_of_time() {
     let hour = 3_600_000;
-    let starts = [0, 1, 599_999, 600_000, 600_001, 600_001, hour, hour - 1, hour + 1];
+    let starts = [
+        0,
+        1,
+        599_999,
+        600_000,
+        600_001,
+        600_001,
+        hour,
+        hour - 1,
+        hour + 1,
+    ];
     let ticks = starts.map(|walked| Arc::new(Tick::new(BEGIN_MS + walked, 1, layout_of(1))));
-    let lengths: Vec<usize> = segments(&ticks).iter().map(|(_, ticks)| ticks.len()).collect();
+    let lengths: Vec<usize> = segments(&ticks)
+        .iter()
+        .map(|(_, ticks)| ticks.len())
+        .collect();
     // What ends a window is the last of it; an instant that is there already begins another segment.
     assert_eq!(lengths, [1, 3, 1, 1, 1, 1, 1]);
-    assert!(
-        segments(&ticks).iter().all(|(_, ticks)| {
-            ticks.windows(2).all(|pair| window(pair[0].at_ms) == window(pair[1].at_ms))
-        })
-    );
+    assert!(segments(&ticks).iter().all(|(_, ticks)| {
+        ticks
+            .windows(2)
+            .all(|pair| window(pair[0].at_ms) == window(pair[1].at_ms))
+    }));
 }

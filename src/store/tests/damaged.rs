@@ -48,26 +48,76 @@ type Harm = fn(&Path);
 /// All that can befall the database's own file.
 const OF_THE_FILE: &[(&str, Harm, Then)] = &[
     ("nothing", |_| {}, Whole),
-    ("its first page of zeros", |db| fill(db, 100..2_048, 0), Aside("", "malformed", 0)),
-    ("its first page of garbage", |db| fill(db, 100..2_048, 0xaa), Aside("", "malformed", 0)),
-    ("a header of garbage", |db| fill(db, 16..67, 0xaa), Aside("", "its header is not one of cowbell's", 0)),
-    ("a header of zeros", |db| fill(db, 16..60, 0), Aside("", "its header is not one of cowbell's", 0)),
-    ("a byte of its header that may be any", |db| fill(db, 72..73, 0xaa), Whole),
-    ("cut to 50 bytes", |db| cut(db, 50), Aside("", "malformed", 0)),
-    ("cut to 100 bytes", |db| cut(db, 100), Aside("", "malformed", 0)),
-    ("cut to a page", |db| cut(db, 2_048), Aside("", "malformed", 0)),
+    (
+        "its first page of zeros",
+        |db| fill(db, 100..2_048, 0),
+        Aside("", "malformed", 0),
+    ),
+    (
+        "its first page of garbage",
+        |db| fill(db, 100..2_048, 0xaa),
+        Aside("", "malformed", 0),
+    ),
+    (
+        "a header of garbage",
+        |db| fill(db, 16..67, 0xaa),
+        Aside("", "its header is not one of cowbell's", 0),
+    ),
+    (
+        "a header of zeros",
+        |db| fill(db, 16..60, 0),
+        Aside("", "its header is not one of cowbell's", 0),
+    ),
+    (
+        "a byte of its header that may be any",
+        |db| fill(db, 72..73, 0xaa),
+        Whole,
+    ),
+    (
+        "cut to 50 bytes",
+        |db| cut(db, 50),
+        Aside("", "malformed", 0),
+    ),
+    (
+        "cut to 100 bytes",
+        |db| cut(db, 100),
+        Aside("", "malformed", 0),
+    ),
+    (
+        "cut to a page",
+        |db| cut(db, 2_048),
+        Aside("", "malformed", 0),
+    ),
     (
         "cut to 50 bytes, with no journal",
         |db| {
             cut(db, 50);
             fs::remove_file(beside(db, "-ticks")).unwrap();
         },
-        Refused("it is damaged, and nothing in it says that it is cowbell's; move it away, or name another"),
+        Refused(
+            "it is damaged, and nothing in it says that it is cowbell's; move it away, or name another",
+        ),
     ),
-    ("no header at all", |db| fill(db, 0..100, 0), Aside("", "its header is not one of cowbell's", 0)),
-    ("another's number", |db| fill(db, 68..72, 7), Aside("", "its header is not one of cowbell's", 0)),
-    ("no number", |db| fill(db, 68..72, 0), Aside("", "its header is not one of cowbell's", 0)),
-    ("a version of nobody", |db| fill(db, 60..64, 7), Aside("", "its header is not one of cowbell's", 0)),
+    (
+        "no header at all",
+        |db| fill(db, 0..100, 0),
+        Aside("", "its header is not one of cowbell's", 0),
+    ),
+    (
+        "another's number",
+        |db| fill(db, 68..72, 7),
+        Aside("", "its header is not one of cowbell's", 0),
+    ),
+    (
+        "no number",
+        |db| fill(db, 68..72, 0),
+        Aside("", "its header is not one of cowbell's", 0),
+    ),
+    (
+        "a version of nobody",
+        |db| fill(db, 60..64, 7),
+        Aside("", "its header is not one of cowbell's", 0),
+    ),
     (
         "another's number, with no journal",
         |db| {
@@ -97,9 +147,21 @@ const OF_THE_FILE: &[(&str, Harm, Then)] = &[
 
 /// And what lies beside it.
 const BESIDE_IT: &[(&str, Harm, Then)] = &[
-    ("a log of garbage", |db| fs::write(beside(db, "-wal"), [0xaa; 9_000]).unwrap(), Whole),
-    ("a log that is cut", |db| fs::write(beside(db, "-wal"), [0x37]).unwrap(), Whole),
-    ("an index of garbage", |db| fs::write(beside(db, "-shm"), [0xaa; 32_768]).unwrap(), Whole),
+    (
+        "a log of garbage",
+        |db| fs::write(beside(db, "-wal"), [0xaa; 9_000]).unwrap(),
+        Whole,
+    ),
+    (
+        "a log that is cut",
+        |db| fs::write(beside(db, "-wal"), [0x37]).unwrap(),
+        Whole,
+    ),
+    (
+        "an index of garbage",
+        |db| fs::write(beside(db, "-shm"), [0xaa; 32_768]).unwrap(),
+        Whole,
+    ),
     (
         "a file to roll back from, of garbage",
         |db| fs::write(beside(db, "-journal"), [0xaa; 999]).unwrap(),
@@ -115,13 +177,21 @@ const BESIDE_IT: &[(&str, Harm, Then)] = &[
         |db| fill(&beside(db, "-ticks"), 9..10, 0xaa),
         Said("the journal is damaged at byte 0", SEALED + JOURNALED),
     ),
-    ("a journal that is cut", |db| cut(&beside(db, "-ticks"), 10), Said("the journal is damaged", SEALED)),
+    (
+        "a journal that is cut",
+        |db| cut(&beside(db, "-ticks"), 10),
+        Said("the journal is damaged", SEALED),
+    ),
     (
         "a journal cut in its record",
         |db| cut(&beside(db, "-ticks"), 46),
         Said("the journal is damaged at byte", SEALED),
     ),
-    ("an empty journal", |db| cut(&beside(db, "-ticks"), 0), Said("", SEALED)),
+    (
+        "an empty journal",
+        |db| cut(&beside(db, "-ticks"), 0),
+        Said("", SEALED),
+    ),
     (
         "another's journal",
         |db| fill_with(&beside(db, "-ticks"), &journal_of_another()),
@@ -139,7 +209,12 @@ const BESIDE_IT: &[(&str, Harm, Then)] = &[
 
 fn fill(path: &Path, range: Range<u64>, byte: u8) {
     let bytes = vec![byte; (range.end - range.start) as usize];
-    fs::OpenOptions::new().write(true).open(path).unwrap().write_all_at(&bytes, range.start).unwrap();
+    fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .unwrap()
+        .write_all_at(&bytes, range.start)
+        .unwrap();
 }
 
 fn fill_with(path: &Path, bytes: &[u8]) {
@@ -147,7 +222,12 @@ fn fill_with(path: &Path, bytes: &[u8]) {
 }
 
 fn cut(path: &Path, length: u64) {
-    fs::OpenOptions::new().write(true).open(path).unwrap().set_len(length).unwrap();
+    fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .unwrap()
+        .set_len(length)
+        .unwrap();
 }
 
 fn journal_of_another() -> Vec<u8> {
@@ -158,7 +238,9 @@ fn journal_of_another() -> Vec<u8> {
 }
 
 fn ticks(from: i64, count: i64) -> Vec<Arc<Tick>> {
-    (from..from + count).map(|at| Arc::new(Tick::new(1000 * at, 1_000_000, Arc::default()))).collect()
+    (from..from + count)
+        .map(|at| Arc::new(Tick::new(1000 * at, 1_000_000, Arc::default())))
+        .collect()
 }
 
 fn write_journal(database: &Path, id: u64) {
@@ -171,7 +253,10 @@ fn write_journal(database: &Path, id: u64) {
 /// A database that was closed, with a journal that is not sealed yet.
 async fn kept(folder: &TempDir) -> PathBuf {
     let path = folder.path().join("cowbell.db");
-    let mut connection = for_writing(&path, TickOrigin::ThisMachine).await.unwrap().connection;
+    let mut connection = for_writing(&path, TickOrigin::ThisMachine)
+        .await
+        .unwrap()
+        .connection;
     seal(&mut connection, 1, &ticks(0, SEALED)).await.unwrap();
     write_journal(&path, identity(&mut connection).await.unwrap());
     connection.close().await.unwrap();
@@ -189,7 +274,10 @@ async fn check(what: &str, harm: impl FnOnce(&Path), then: Then) {
     let (health, _) = inlet.health();
     if let Refused(sentence) = then {
         let error = health.error.expect(what);
-        assert!(error.contains(sentence) && !error.contains('\n'), "{what}: {error}");
+        assert!(
+            error.contains(sentence) && !error.contains('\n'),
+            "{what}: {error}"
+        );
         inlet.close().await;
         // A database that is ours may be checkpointed all the same.
         let is_ours = beside(&path, "-ticks").is_dir();
@@ -208,8 +296,14 @@ async fn check(what: &str, harm: impl FnOnce(&Path), then: Then) {
         }
         Aside(ending, part, left) => {
             assert_eq!(said.len(), 1, "{what}: {said:?}");
-            assert!(said[0].contains(part) && said[0].contains("it is now "), "{what}: {said:?}");
-            assert!(set_aside(&path).contains(before[at(ending)].as_ref().unwrap()), "{what}: {said:?}");
+            assert!(
+                said[0].contains(part) && said[0].contains("it is now "),
+                "{what}: {said:?}"
+            );
+            assert!(
+                set_aside(&path).contains(before[at(ending)].as_ref().unwrap()),
+                "{what}: {said:?}"
+            );
             left
         }
         Refused(_) => unreachable!(),
@@ -217,7 +311,11 @@ async fn check(what: &str, harm: impl FnOnce(&Path), then: Then) {
     check_that_it_collects_on(&mut inlet, what).await;
     inlet.close().await;
     let found = inventory(&path).await.unwrap();
-    assert_eq!((found.ticks.len() as i64, found.damage), (left, vec![]), "{what}");
+    assert_eq!(
+        (found.ticks.len() as i64, found.damage),
+        (left, vec![]),
+        "{what}"
+    );
 }
 
 fn at(ending: &str) -> usize {
@@ -226,7 +324,9 @@ fn at(ending: &str) -> usize {
 
 /// What is in the files that were set aside.
 fn set_aside(path: &Path) -> Vec<Vec<u8>> {
-    let paths = fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    let paths = fs::read_dir(path.parent().unwrap())
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let aside = paths.filter(|path| path.to_str().unwrap().contains(".damaged-"));
     aside.map(|path| fs::read(path).unwrap()).collect()
 }
@@ -236,7 +336,11 @@ async fn check_that_it_collects_on(inlet: &mut crate::store::StoreWriter, what: 
     inlet.append(WriteOp::Job(Box::new(job))).await;
     let began = Instant::now();
     while inlet.health().0.written == 0 {
-        assert!(began.elapsed() < Duration::from_secs(10), "{what}: {:?}", inlet.health());
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "{what}: {:?}",
+            inlet.health()
+        );
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -274,14 +378,29 @@ async fn a_log_of_another_database_is_set_aside_and_no_tick_with_it() {
     for page_size in [2_048, 4_096] {
         let other = tempfile::tempdir().unwrap();
         let diary = other.path().join("diary.db");
-        let options = SqliteConnectOptions::new().filename(&diary).create_if_missing(true);
-        let options = options.page_size(page_size).journal_mode(SqliteJournalMode::Wal);
+        let options = SqliteConnectOptions::new()
+            .filename(&diary)
+            .create_if_missing(true);
+        let options = options
+            .page_size(page_size)
+            .journal_mode(SqliteJournalMode::Wal);
         let mut connection = options.connect().await.unwrap();
-        sqlx::query("CREATE TABLE diary (page TEXT)").execute(&mut connection).await.unwrap();
+        sqlx::query("CREATE TABLE diary (page TEXT)")
+            .execute(&mut connection)
+            .await
+            .unwrap();
         let log = fs::read(beside(&diary, "-wal")).unwrap();
-        let part = if page_size == 2_048 { "is of another database, and not used" } else { "" };
+        let part = if page_size == 2_048 {
+            "is of another database, and not used"
+        } else {
+            ""
+        };
         let harm = |db: &Path| fill_with(&beside(db, "-wal"), &log);
-        check(&format!("another's log of pages of {page_size} bytes"), harm, Said(part, SEALED + JOURNALED))
-            .await;
+        check(
+            &format!("another's log of pages of {page_size} bytes"),
+            harm,
+            Said(part, SEALED + JOURNALED),
+        )
+        .await;
     }
 }

@@ -24,8 +24,19 @@ async fn write(store: &mut StoreWriter, op: WriteOp) {
 
 async fn check(reader: &StoreReader) -> usize {
     let mut found = 0;
-    for (from, minutes) in [(0, 500), (0, 5), (37, 1), (90, 30), (300, 60), (480, 20), (600, 60)] {
-        let range = Range { from: at(from), to: at(from) + SignedDuration::from_mins(minutes) };
+    for (from, minutes) in [
+        (0, 500),
+        (0, 5),
+        (37, 1),
+        (90, 30),
+        (300, 60),
+        (480, 20),
+        (600, 60),
+    ] {
+        let range = Range {
+            from: at(from),
+            to: at(from) + SignedDuration::from_mins(minutes),
+        };
         for most in [1, 3, 100] {
             let ids = |jobs: &[Job]| jobs.iter().map(|job| job.id).collect::<Vec<_>>();
             let (listed, of_range) = (
@@ -33,7 +44,11 @@ async fn check(reader: &StoreReader) -> usize {
                 reader.jobs_of(range, most).await.unwrap(),
             );
             let listed: Vec<i64> = ids(&listed.jobs);
-            assert_eq!(ids(&of_range.jobs), listed, "{most} from {from} for {minutes} min");
+            assert_eq!(
+                ids(&of_range.jobs),
+                listed,
+                "{most} from {from} for {minutes} min"
+            );
             found += listed.len();
         }
     }
@@ -44,7 +59,9 @@ async fn check(reader: &StoreReader) -> usize {
 async fn jobs_of_a_range_are_those_of_the_list_also_after_changes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cowbell.db");
-    let (mut store, reader) = open(&path, TickOrigin::ThisMachine, config::Store::default()).await.unwrap();
+    let (mut store, reader) = open(&path, TickOrigin::ThisMachine, config::Store::default())
+        .await
+        .unwrap();
     for number in 0..50 {
         let mut job = job(number + 1, at(number * 10));
         job.ended_at = (number % 7 != 0).then(|| at(number * 10 + number % 5 * 9));
@@ -58,6 +75,12 @@ async fn jobs_of_a_range_are_those_of_the_list_also_after_changes() {
     job.ended_at = Some(at(496));
     write(&mut store, WriteOp::Job(Box::new(job.clone()))).await;
     let with_it = check(&reader).await;
-    write(&mut store, WriteOp::Remove(RemoveCommand { key: job.key.clone() })).await;
+    write(
+        &mut store,
+        WriteOp::Remove(RemoveCommand {
+            key: job.key.clone(),
+        }),
+    )
+    .await;
     assert!(check(&reader).await < with_it, "without the removed job");
 }

@@ -4,10 +4,10 @@ mod course;
 mod damaged;
 mod deleted;
 mod listed;
-mod tick_table;
 mod refused;
 mod rolled;
 mod series;
+mod tick_table;
 mod told;
 mod unchanged;
 
@@ -15,6 +15,16 @@ use proptest::test_runner::Config;
 
 /// So few cases of a property, or as many as PROPTEST_CASES says.
 pub fn cases(few: u32) -> Config {
-    let config = Config { failure_persistence: None, ..Config::default() };
-    if std::env::var_os("PROPTEST_CASES").is_some() { config } else { Config { cases: few, ..config } }
+    let config = Config {
+        failure_persistence: None,
+        ..Config::default()
+    };
+    if std::env::var_os("PROPTEST_CASES").is_some() {
+        config
+    } else {
+        Config {
+            cases: few,
+            ..config
+        }
+    }
 }

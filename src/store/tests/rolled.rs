@@ -20,9 +20,14 @@ const SLACK: f64 = 1.0 / 256.0;
 
 /// Ticks of several segments as one axis, as roll-ups are made of.
 fn joined(segments: &[(i64, Vec<Arc<Tick>>)]) -> (Vec<Arc<Tick>>, Axis) {
-    let ticks: Vec<Arc<Tick>> = segments.iter().flat_map(|(_, ticks)| ticks.clone()).collect();
+    let ticks: Vec<Arc<Tick>> = segments
+        .iter()
+        .flat_map(|(_, ticks)| ticks.clone())
+        .collect();
     let mut axis = Axis::of(0, &ticks);
-    let numbers = segments.iter().flat_map(|(number, ticks)| std::iter::repeat_n(*number, ticks.len()));
+    let numbers = segments
+        .iter()
+        .flat_map(|(number, ticks)| std::iter::repeat_n(*number, ticks.len()));
     axis.numbers = numbers.collect();
     (ticks, axis)
 }
@@ -38,8 +43,15 @@ fn added(ticks: &[Arc<Tick>], stream: Stream, quantity: Quantity) -> Option<(u64
     let seen: Vec<Observation> = seen.collect();
     let values = || seen.iter().map(|seen| seen.value());
     (!seen.is_empty()).then(|| {
-        let (amount, over) = seen.iter().fold((0, 0), |sum, seen| (sum.0 + seen.amount, sum.1 + seen.over));
-        (amount, over, values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max))
+        let (amount, over) = seen
+            .iter()
+            .fold((0, 0), |sum, seen| (sum.0 + seen.amount, sum.1 + seen.over));
+        (
+            amount,
+            over,
+            values().fold(f64::INFINITY, f64::min),
+            values().fold(0.0, f64::max),
+        )
     })
 }
 
@@ -58,9 +70,24 @@ fn check(
         return Ok(());
     };
     let told = told.expect("something is known");
-    prop_assert_eq!((told.all.amount, told.all.over), (amount, over), "{:?}", quantity);
-    prop_assert!(told.min <= min && min <= told.min * (1.0 + SLACK), "{} for {}", told.min, min);
-    prop_assert!(told.max >= max && max >= told.max * (1.0 - SLACK), "{} for {}", told.max, max);
+    prop_assert_eq!(
+        (told.all.amount, told.all.over),
+        (amount, over),
+        "{:?}",
+        quantity
+    );
+    prop_assert!(
+        told.min <= min && min <= told.min * (1.0 + SLACK),
+        "{} for {}",
+        told.min,
+        min
+    );
+    prop_assert!(
+        told.max >= max && max >= told.max * (1.0 - SLACK),
+        "{} for {}",
+        told.max,
+        max
+    );
     Ok(())
 }
 
@@ -74,11 +101,21 @@ fn ticks_of(axis: &Axis) -> Vec<Range<usize>> {
     ranges.collect()
 }
 
-fn check_level(ticks: &[Arc<Tick>], axis: &Axis, rows: &Rows, stream: Stream) -> Result<(), TestCaseError> {
+fn check_level(
+    ticks: &[Arc<Tick>],
+    axis: &Axis,
+    rows: &Rows,
+    stream: Stream,
+) -> Result<(), TestCaseError> {
     for (row, range) in ticks_of(axis).into_iter().enumerate() {
         prop_assert_eq!(axis.at_ms[row], ticks[range.end - 1].at_ms);
         for quantity in stream.kind.quantities() {
-            check(&ticks[range.clone()], told(rows, row, stream, *quantity), stream, *quantity)?;
+            check(
+                &ticks[range.clone()],
+                told(rows, row, stream, *quantity),
+                stream,
+                *quantity,
+            )?;
         }
     }
     Ok(())
@@ -87,7 +124,10 @@ fn check_level(ticks: &[Arc<Tick>], axis: &Axis, rows: &Rows, stream: Stream) ->
 /// Rows of this length, made of those of a level.
 fn rolled(from: Level, row_ms: i64, (axis, rows): (&Axis, &Rows), stream: Stream) -> (Axis, Rows) {
     let groups = rollup::groups(axis, row_ms);
-    (rollup::rolled_axis(axis, &groups), rollup::rolled(stream.kind, from, axis, rows, &groups))
+    (
+        rollup::rolled_axis(axis, &groups),
+        rollup::rolled(stream.kind, from, axis, rows, &groups),
+    )
 }
 
 fn check_rolled(
@@ -99,7 +139,11 @@ fn check_rolled(
 ) -> Result<(Axis, Rows), TestCaseError> {
     let (axis, rows) = rolled(from, row_ms, source, stream);
     prop_assert_eq!(
-        &decode(rollup::columns_at(Level::Minutes, stream.kind), &encode(&rows).unwrap()).unwrap(),
+        &decode(
+            rollup::columns_at(Level::Minutes, stream.kind),
+            &encode(&rows).unwrap()
+        )
+        .unwrap(),
         &rows
     );
     check_level(ticks, &axis, &rows, stream)?;

@@ -48,7 +48,10 @@ fn catalog() -> Catalog {
         device_identity: None,
         last_seen_ms: 0,
     };
-    Catalog::new(Rows { devices: vec![device(1), device(2)], volumes: vec![volume(1), volume(2)] })
+    Catalog::new(Rows {
+        devices: vec![device(1), device(2)],
+        volumes: vec![volume(1), volume(2)],
+    })
 }
 
 fn subject(stream: Stream) -> Subject {
@@ -63,20 +66,40 @@ fn subject(stream: Stream) -> Subject {
 /// Every quantity of every stream.
 pub fn everything() -> Vec<(Stream, SeriesKey)> {
     let all = STREAMS.iter().flat_map(|stream| {
-        let of = |quantity: &Quantity| SeriesKey { subject: subject(*stream), quantity: *quantity };
-        stream.kind.quantities().iter().map(move |quantity| (*stream, of(quantity)))
+        let of = |quantity: &Quantity| SeriesKey {
+            subject: subject(*stream),
+            quantity: *quantity,
+        };
+        stream
+            .kind
+            .quantities()
+            .iter()
+            .map(move |quantity| (*stream, of(quantity)))
     });
     all.collect()
 }
 
 /// The ticks in a database at `path`. The last segments are in memory, half of them in the database as well.
-async fn reader(path: &Path, ticks: &[Arc<Tick>], in_memory: usize, deleted: &[Index]) -> StoreReader {
-    let mut connection = for_writing(path, TickOrigin::ThisMachine).await.unwrap().connection;
+async fn reader(
+    path: &Path,
+    ticks: &[Arc<Tick>],
+    in_memory: usize,
+    deleted: &[Index],
+) -> StoreReader {
+    let mut connection = for_writing(path, TickOrigin::ThisMachine)
+        .await
+        .unwrap()
+        .connection;
     // Nobody cuts the power of a test.
-    sqlx::query("PRAGMA synchronous = OFF").execute(&mut connection).await.unwrap();
+    sqlx::query("PRAGMA synchronous = OFF")
+        .execute(&mut connection)
+        .await
+        .unwrap();
     let all = segments(ticks);
-    let (sealed, recent_from) =
-        (all.len().saturating_sub(in_memory.div_ceil(2)), all.len().saturating_sub(in_memory));
+    let (sealed, recent_from) = (
+        all.len().saturating_sub(in_memory.div_ceil(2)),
+        all.len().saturating_sub(in_memory),
+    );
     for (number, ticks) in &all[..sealed] {
         seal(&mut connection, *number, ticks).await.unwrap();
     }
@@ -87,9 +110,15 @@ async fn reader(path: &Path, ticks: &[Arc<Tick>], in_memory: usize, deleted: &[I
     let recent = RecentTicks::default();
     let last = last_instant(&mut connection).await.unwrap();
     let in_memory = all[recent_from..].iter();
-    let in_memory = in_memory.map(|(number, ticks)| SegmentTicks { number: *number, ticks: ticks.clone() });
+    let in_memory = in_memory.map(|(number, ticks)| SegmentTicks {
+        number: *number,
+        ticks: ticks.clone(),
+    });
     recent.replace(last, in_memory.collect());
-    let (_, health) = watch::channel(Health { is_open: true, ..Health::default() });
+    let (_, health) = watch::channel(Health {
+        is_open: true,
+        ..Health::default()
+    });
     let (readers, catalog) = (
         Readers::new(paths::options(path).read_only(true), health.clone()),
         Arc::new(RwLock::new(catalog())),
@@ -108,9 +137,13 @@ async fn reader(path: &Path, ticks: &[Arc<Tick>], in_memory: usize, deleted: &[I
 
 /// As retention does it: only what has gone into a level that is kept for longer.
 async fn delete(connection: &mut SqliteConnection, index: &Index) {
-    let ids: Vec<i64> =
-        sqlx::query_scalar("SELECT id FROM segment ORDER BY id").fetch_all(&mut *connection).await.unwrap();
-    let Some(id) = (!ids.is_empty()).then(|| ids[index.index(ids.len())]) else { return };
+    let ids: Vec<i64> = sqlx::query_scalar("SELECT id FROM segment ORDER BY id")
+        .fetch_all(&mut *connection)
+        .await
+        .unwrap();
+    let Some(id) = (!ids.is_empty()).then(|| ids[index.index(ids.len())]) else {
+        return;
+    };
     let (level, number) = Level::of_key(id).unwrap();
     let until = match level {
         Level::Ticks => rolled_until(connection, Level::Minutes).await.unwrap(),
@@ -118,8 +151,16 @@ async fn delete(connection: &mut SqliteConnection, index: &Index) {
         Level::TenMinutes => 0,
     };
     if number <= until {
-        sqlx::query("DELETE FROM segment WHERE id = ?").bind(id).execute(&mut *connection).await.unwrap();
-        sqlx::query("DELETE FROM chunk WHERE id >> 24 = ?").bind(id).execute(connection).await.unwrap();
+        sqlx::query("DELETE FROM segment WHERE id = ?")
+            .bind(id)
+            .execute(&mut *connection)
+            .await
+            .unwrap();
+        sqlx::query("DELETE FROM chunk WHERE id >> 24 = ?")
+            .bind(id)
+            .execute(connection)
+            .await
+            .unwrap();
     }
 }
 
@@ -134,12 +175,20 @@ pub fn seen(tick: &Tick, stream: Stream, quantity: Quantity) -> Option<Observati
 
 /// Ticks of one point.
 fn point(ticks: &[&Arc<Tick>], stream: Stream, quantity: Quantity) -> Point {
-    let seen: Vec<_> = ticks.iter().filter_map(|tick| seen(tick, stream, quantity)).collect();
-    let sum =
-        |part: fn(&Observation) -> u64| seen.iter().map(|seen| u128::from(part(seen))).sum::<u128>() as f64;
+    let seen: Vec<_> = ticks
+        .iter()
+        .filter_map(|tick| seen(tick, stream, quantity))
+        .collect();
+    let sum = |part: fn(&Observation) -> u64| {
+        seen.iter().map(|seen| u128::from(part(seen))).sum::<u128>() as f64
+    };
     let values = || seen.iter().map(|seen| seen.value());
     let known = |value: f64| (!seen.is_empty()).then_some(value);
-    let last_ms = ticks.iter().map(|tick| tick.at_ms).max().unwrap_or_default();
+    let last_ms = ticks
+        .iter()
+        .map(|tick| tick.at_ms)
+        .max()
+        .unwrap_or_default();
     Point {
         t: Timestamp::from_millisecond(last_ms).unwrap(),
         min: known(values().fold(f64::INFINITY, f64::min)),
@@ -149,14 +198,26 @@ fn point(ticks: &[&Arc<Tick>], stream: Stream, quantity: Quantity) -> Point {
 }
 
 /// The ticks of the range, in points of equal width.
-fn points(ticks: &[Arc<Tick>], range: Range, count: usize, stream: Stream, quantity: Quantity) -> Vec<Point> {
+fn points(
+    ticks: &[Arc<Tick>],
+    range: Range,
+    count: usize,
+    stream: Stream,
+    quantity: Quantity,
+) -> Vec<Point> {
     let (from_ms, to_ms) = (range.from.as_millisecond(), range.to.as_millisecond());
     let mut points: BTreeMap<i64, Vec<&Arc<Tick>>> = BTreeMap::new();
-    for tick in ticks.iter().filter(|tick| (from_ms..=to_ms).contains(&tick.at_ms)) {
+    for tick in ticks
+        .iter()
+        .filter(|tick| (from_ms..=to_ms).contains(&tick.at_ms))
+    {
         let number = (tick.at_ms - from_ms) * count as i64 / (to_ms - from_ms + 1);
         points.entry(number).or_default().push(tick);
     }
-    points.values().map(|ticks| point(ticks, stream, quantity)).collect()
+    points
+        .values()
+        .map(|ticks| point(ticks, stream, quantity))
+        .collect()
 }
 
 fn is_near(found: Option<f64>, expected: Option<f64>, slack: f64) -> bool {
@@ -168,7 +229,10 @@ fn is_near(found: Option<f64>, expected: Option<f64>, slack: f64) -> bool {
 
 pub fn range(from_ms: i64, to_ms: i64) -> Range {
     let at = |ms| Timestamp::from_millisecond(ms).unwrap();
-    Range { from: at(from_ms), to: at(to_ms) }
+    Range {
+        from: at(from_ms),
+        to: at(to_ms),
+    }
 }
 
 /// Every quantity over the range, in so many points.
@@ -179,27 +243,48 @@ fn check(
     count: usize,
     slack: f64,
 ) -> Result<(), TestCaseError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
     let (streams, wanted): (Vec<Stream>, Vec<SeriesKey>) = everything().into_iter().unzip();
-    let found = runtime.block_on(reader.series(&wanted, range, count)).unwrap();
+    let found = runtime
+        .block_on(reader.series(&wanted, range, count))
+        .unwrap();
     for ((stream, wanted), found) in streams.into_iter().zip(wanted).zip(found) {
-        let (found, expected) = (found.unwrap().points, points(ticks, range, count, stream, wanted.quantity));
+        let (found, expected) = (
+            found.unwrap().points,
+            points(ticks, range, count, stream, wanted.quantity),
+        );
         prop_assert_eq!(found.len(), expected.len(), "{:?}", wanted);
         for (found, expected) in found.iter().zip(&expected) {
             prop_assert_eq!(found.t, expected.t);
             let is_right = is_near(found.min, expected.min, slack)
                 && is_near(found.avg, expected.avg, 1e-9)
                 && is_near(found.max, expected.max, slack);
-            prop_assert!(is_right, "{:?}: found {:?}, expected {:?}", wanted, found, expected);
+            prop_assert!(
+                is_right,
+                "{:?}: found {:?}, expected {:?}",
+                wanted,
+                found,
+                expected
+            );
         }
     }
     Ok(())
 }
 
-pub fn kept(ticks: &[Arc<Tick>], in_memory: usize, deleted: &[Index]) -> (tempfile::TempDir, StoreReader) {
+pub fn kept(
+    ticks: &[Arc<Tick>],
+    in_memory: usize,
+    deleted: &[Index],
+) -> (tempfile::TempDir, StoreReader) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cowbell.db");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
     let reader = runtime.block_on(reader(&path, ticks, in_memory, deleted));
     (folder, reader)
 }
@@ -239,16 +324,26 @@ proptest! {
 /// Numbers go on where only roll-ups are left, or new segments would take the place of old roll-ups.
 #[test]
 fn numbers_are_not_used_again_when_all_ticks_were_deleted() {
-    let ticks: Vec<Arc<Tick>> =
-        (0..700).map(|index| Tick::new(BEGIN_MS + index * 60_000, 1, Arc::default()).into()).collect();
+    let ticks: Vec<Arc<Tick>> = (0..700)
+        .map(|index| Tick::new(BEGIN_MS + index * 60_000, 1, Arc::default()).into())
+        .collect();
     let folder = tempfile::tempdir().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
     let last = runtime.block_on(async {
         let path = folder.path().join("cowbell.db");
         reader(&path, &ticks, 0, &[]).await;
-        let mut connection = for_writing(&path, TickOrigin::ThisMachine).await.unwrap().connection;
+        let mut connection = for_writing(&path, TickOrigin::ThisMachine)
+            .await
+            .unwrap()
+            .connection;
         let rolled_up = rolled_until(&mut connection, Level::Minutes).await.unwrap();
-        sqlx::query("DELETE FROM segment WHERE id < 1 << 36").execute(&mut connection).await.unwrap();
+        sqlx::query("DELETE FROM segment WHERE id < 1 << 36")
+            .execute(&mut connection)
+            .await
+            .unwrap();
         assert_eq!(last_segment(&mut connection).await.unwrap(), rolled_up);
         rolled_up
     });

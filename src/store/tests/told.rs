@@ -26,9 +26,16 @@ impl Model {
     fn of(course: &[(i64, Vec<Arc<Tick>>)]) -> Self {
         let (mut model, mut next) = (Self::default(), 0);
         for (number, ticks) in course {
-            let places = (next..next + ticks.len()).map(|place| vec![place]).collect();
+            let places = (next..next + ticks.len())
+                .map(|place| vec![place])
+                .collect();
             next += ticks.len();
-            model.add(Level::Ticks.key(*number), None, Axis::of(*number, ticks), places);
+            model.add(
+                Level::Ticks.key(*number),
+                None,
+                Axis::of(*number, ticks),
+                places,
+            );
         }
         model.roll_up(Level::Minutes, 5);
         model.roll_up(Level::TenMinutes, 3);
@@ -38,13 +45,23 @@ impl Model {
     fn add(&mut self, id: i64, made_of: Option<(i64, i64)>, axis: Axis, ticks: Vec<Vec<usize>>) {
         let (from_ms, to_ms) = axis.range_ms();
         let (first_source, last_source) = made_of.unzip();
-        self.segments.push(Segment { id, from_ms, to_ms, first_source, last_source });
+        self.segments.push(Segment {
+            id,
+            from_ms,
+            to_ms,
+            first_source,
+            last_source,
+        });
         self.axes.insert(id, axis);
         self.ticks.insert(id, ticks);
     }
 
     fn of_level(&self, level: Level) -> Vec<Segment> {
-        self.segments.iter().filter(|segment| segment.level() == level).cloned().collect()
+        self.segments
+            .iter()
+            .filter(|segment| segment.level() == level)
+            .cloned()
+            .collect()
     }
 
     fn roll_up(&mut self, level: Level, count: usize) {
@@ -60,14 +77,29 @@ impl Model {
                 ticks.extend(self.ticks[&source.id].clone());
             }
             let groups = rollup::groups(&axis, level.row_ms());
-            let of_group = groups.iter().map(|group| ticks[group.clone()].concat()).collect();
-            let (first, last) = (sources[0].numbers().0, sources[sources.len() - 1].numbers().1);
-            self.add(level.key(first), Some((first, last)), rollup::rolled_axis(&axis, &groups), of_group);
+            let of_group = groups
+                .iter()
+                .map(|group| ticks[group.clone()].concat())
+                .collect();
+            let (first, last) = (
+                sources[0].numbers().0,
+                sources[sources.len() - 1].numbers().1,
+            );
+            self.add(
+                level.key(first),
+                Some((first, last)),
+                rollup::rolled_axis(&axis, &groups),
+                of_group,
+            );
         }
     }
 
     fn rolled_until(&self, level: Level) -> i64 {
-        self.of_level(level).iter().filter_map(|segment| segment.last_source).max().unwrap_or_default()
+        self.of_level(level)
+            .iter()
+            .filter_map(|segment| segment.last_source)
+            .max()
+            .unwrap_or_default()
     }
 
     /// As retention does it: only what has gone into a level that is kept for longer.
@@ -93,8 +125,11 @@ impl Model {
         let mut told = Vec::new();
         for part in plan(level, &segments) {
             let axis = &self.axes[&part.segment.id];
-            let is_covered =
-                |number| part.covered.iter().any(|(first, last)| (*first..=*last).contains(&number));
+            let is_covered = |number| {
+                part.covered
+                    .iter()
+                    .any(|(first, last)| (*first..=*last).contains(&number))
+            };
             let is_told = |row: &usize| {
                 !is_covered(axis.numbers[*row]) && (from_ms..=to_ms).contains(&axis.at_ms[*row])
             };

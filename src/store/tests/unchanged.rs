@@ -96,27 +96,48 @@ proptest! {
 async fn a_large_database_that_turns_out_to_be_damaged_is_set_aside_too() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cowbell.db");
-    let mut connection = database::for_writing(&path, TickOrigin::ThisMachine).await.unwrap().connection;
-    sqlx::query("INSERT INTO chunk VALUES (1, zeroblob(70 << 20))").execute(&mut connection).await.unwrap();
+    let mut connection = database::for_writing(&path, TickOrigin::ThisMachine)
+        .await
+        .unwrap()
+        .connection;
+    sqlx::query("INSERT INTO chunk VALUES (1, zeroblob(70 << 20))")
+        .execute(&mut connection)
+        .await
+        .unwrap();
     let root: i64 = sqlx::query_scalar("SELECT rootpage FROM sqlite_schema WHERE name = 'segment'")
         .fetch_one(&mut connection)
         .await
         .unwrap();
-    sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await.unwrap();
+    sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")
+        .execute(&mut connection)
+        .await
+        .unwrap();
     connection.close().await.unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-    file.write_all_at(&[0xff; 64], (root.unsigned_abs() - 1) * 2_048).unwrap();
-    let (inlet, _) = crate::store::open(&path, TickOrigin::ThisMachine, Default::default()).await.unwrap();
+    file.write_all_at(&[0xff; 64], (root.unsigned_abs() - 1) * 2_048)
+        .unwrap();
+    let (inlet, _) = crate::store::open(&path, TickOrigin::ThisMachine, Default::default())
+        .await
+        .unwrap();
     let notes = inlet.health().0.notes;
-    assert!(notes[0].contains("cowbell.db was damaged (") && notes[0].contains("began anew"), "{notes:?}");
+    assert!(
+        notes[0].contains("cowbell.db was damaged (") && notes[0].contains("began anew"),
+        "{notes:?}"
+    );
     inlet.close().await;
 }
 
 #[test]
 fn whatever_links_lead_to_it_a_database_has_one_journal() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, link) = (folder.path().join("cowbell.db"), folder.path().join("link.db"));
+    let (path, link) = (
+        folder.path().join("cowbell.db"),
+        folder.path().join("link.db"),
+    );
     std::fs::write(&path, "").unwrap();
     std::os::unix::fs::symlink(&path, &link).unwrap();
-    assert_eq!(crate::store::path(Some(&link)).unwrap(), path.canonicalize().unwrap());
+    assert_eq!(
+        crate::store::path(Some(&link)).unwrap(),
+        path.canonicalize().unwrap()
+    );
 }

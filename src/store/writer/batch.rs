@@ -48,7 +48,8 @@ impl Pending {
         {
             held.push(queued);
         }
-        held.iter_mut().for_each(|queued| queued.report(Err(WriteError::Held(sentence.into()))));
+        held.iter_mut()
+            .for_each(|queued| queued.report(Err(WriteError::Held(sentence.into()))));
         // A later operation replaces the earlier states of its job or alert, or of what was sent.
         let mut seen = HashSet::new();
         held.reverse();
@@ -63,7 +64,10 @@ impl Pending {
         if goes_on {
             tokio::time::sleep(RETRY_PAUSE).await;
         } else if !held.is_empty() {
-            tracing::error!("{} could not be stored: {sentence}", count_text(held.len(), "entry", "entries"));
+            tracing::error!(
+                "{} could not be stored: {sentence}",
+                count_text(held.len(), "entry", "entries")
+            );
         }
         goes_on
     }
@@ -88,9 +92,13 @@ impl Writer<'_> {
                 }
                 is_time_to_look = taken.is_none();
             }
-            self.context.report.send_modify(|health| health.busy_since = Some(Instant::now()));
+            self.context
+                .report
+                .send_modify(|health| health.busy_since = Some(Instant::now()));
             let end = self.step(pending, is_time_to_look).await;
-            self.context.report.send_modify(|health| health.busy_since = None);
+            self.context
+                .report
+                .send_modify(|health| health.busy_since = None);
             if let Some(end) = end {
                 return end;
             }
@@ -154,7 +162,10 @@ impl Writer<'_> {
     /// Writes the batch and removes written operations. Devices and volumes go before the ticks that refer to them. Ticks go
     /// before the rest, since the journal may have room when the database has none.
     async fn write(&mut self, batch: &mut Vec<QueueEntry>) -> anyhow::Result<()> {
-        if batch.iter().any(|queued| matches!(queued.op, WriteOp::Catalog(_))) {
+        if batch
+            .iter()
+            .any(|queued| matches!(queued.op, WriteOp::Catalog(_)))
+        {
             self.write_records(batch).await?;
         }
         let ticks = self.keep_ticks(batch).await;
@@ -169,12 +180,18 @@ impl Writer<'_> {
         self.mend().await?;
         let mut transaction = self.connection.begin_with("BEGIN IMMEDIATE").await?;
         let mut refused = Vec::new();
-        for (index, queued) in batch.iter().enumerate().filter(|(_, queued)| !queued.op.is_tick()) {
+        for (index, queued) in batch
+            .iter()
+            .enumerate()
+            .filter(|(_, queued)| !queued.op.is_tick())
+        {
             for op in queued.op.parts() {
                 let mut part = transaction.begin().await?;
                 match write_one(&mut part, &op).await {
                     Ok(()) => part.commit().await?,
-                    Err(error) if of_sqlite(&error).is_some_and(|(code, _)| code == SQLITE_CONSTRAINT) => {
+                    Err(error)
+                        if of_sqlite(&error).is_some_and(|(code, _)| code == SQLITE_CONSTRAINT) =>
+                    {
                         part.rollback().await?;
                         refused.push((index, in_words(&error)));
                     }
@@ -191,7 +208,10 @@ impl Writer<'_> {
             batch[*index].report(Err(WriteError::Refused(error.clone())));
         }
         self.refused += refused.len() as u64;
-        if batch.iter().any(|queued| matches!(queued.op, WriteOp::Import(..) | WriteOp::Remove(_))) {
+        if batch
+            .iter()
+            .any(|queued| matches!(queued.op, WriteOp::Import(..) | WriteOp::Remove(_)))
+        {
             self.measure().await?;
         }
         batch.retain_mut(|queued| {
@@ -210,11 +230,16 @@ impl Writer<'_> {
         let closing = async {
             self.journal.sync()?;
             self.seal_complete().await?;
-            sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut self.connection).await?;
+            sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")
+                .execute(&mut self.connection)
+                .await?;
             Ok::<_, anyhow::Error>(self.connection.close().await?)
         };
         if let Err(error) = closing.await {
-            tracing::warn!("the last ticks are in the journal alone: {}", in_words(&error));
+            tracing::warn!(
+                "the last ticks are in the journal alone: {}",
+                in_words(&error)
+            );
         }
     }
 }

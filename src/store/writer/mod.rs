@@ -88,7 +88,9 @@ pub fn start(
     context: Context,
     queue: mpsc::Receiver<QueueEntry>,
 ) -> anyhow::Result<(oneshot::Receiver<FirstOpening>, oneshot::Receiver<()>)> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?;
     let ((open, opened), (end, ended)) = (oneshot::channel(), oneshot::channel());
     std::thread::Builder::new()
         .name("store".into())
@@ -108,11 +110,18 @@ async fn supervise(
     first: oneshot::Sender<FirstOpening>,
 ) {
     let (mut first, mut before) = (Some(first), None);
-    let mut pending = Pending { queue, held: Vec::new() };
+    let mut pending = Pending {
+        queue,
+        held: Vec::new(),
+    };
     loop {
-        context.report.send_modify(|health| health.busy_since = Some(Instant::now()));
+        context
+            .report
+            .send_modify(|health| health.busy_since = Some(Instant::now()));
         let opened = Writer::open(context, before.take()).await;
-        context.report.send_modify(|health| health.busy_since = None);
+        context
+            .report
+            .send_modify(|health| health.busy_since = None);
         let error = match opened {
             Ok((writer, state)) => {
                 match first.take() {

@@ -36,14 +36,19 @@ fn file_ids(database: &Path) -> FileIds {
 impl<'a> Writer<'a> {
     /// Opens the database at the path, after the previous writer ended in this way. Our own database is moved aside if it is
     /// damaged, and a new one is created.
-    pub async fn open(context: &'a Context, before: Option<End>) -> anyhow::Result<(Self, StartState)> {
+    pub async fn open(
+        context: &'a Context,
+        before: Option<End>,
+    ) -> anyhow::Result<(Self, StartState)> {
         if before.is_some() || paths::is_default(&context.path) {
             // Opening the database reports any error.
             let _ = std::fs::create_dir_all(paths::folder_of(&context.path));
         }
         let mut notes = Vec::new();
         match before {
-            Some(End::Damaged(damage)) => notes.push(damage::set_aside(&context.path, &damage).await?),
+            Some(End::Damaged(damage)) => {
+                notes.push(damage::set_aside(&context.path, &damage).await?)
+            }
             Some(End::Lost(sentence)) => notes.push(sentence),
             Some(End::Closed) | None => {}
         }
@@ -65,18 +70,26 @@ impl<'a> Writer<'a> {
         context: &'a Context,
         notes: &mut Vec<String>,
     ) -> anyhow::Result<(Self, StartState)> {
-        let OpenDatabase { mut connection, notes: said, lock } =
-            database::for_writing(&context.path, context.holds).await?;
+        let OpenDatabase {
+            mut connection,
+            notes: said,
+            lock,
+        } = database::for_writing(&context.path, context.holds).await?;
         notes.extend(said);
         forget_unseen(&mut connection, context.keep).await?;
         let mut connection = impatient(connection).await?;
-        let (identity, sealed) = (identity(&mut connection).await?, last_segment(&mut connection).await?);
+        let (identity, sealed) = (
+            identity(&mut connection).await?,
+            last_segment(&mut connection).await?,
+        );
         let (mut state, damage) = start_state(&mut connection).await?;
         let (journal, recovered) = Journal::open(&context.path, identity, sealed)?;
         let (windows, damage_of_journal) = segments_of(recovered);
         let before = notes.len();
         notes.extend(damage.into_iter().chain(damage_of_journal));
-        notes[before..].iter().for_each(|sentence| tracing::warn!("{sentence}"));
+        notes[before..]
+            .iter()
+            .for_each(|sentence| tracing::warn!("{sentence}"));
         state.see_ticks(windows.iter().flat_map(|window| &window.ticks));
         let mut writer = Self {
             context,
@@ -106,7 +119,10 @@ impl<'a> Writer<'a> {
         let is_new = sealed == 0 && stored.is_empty() && self.complete.is_empty();
         let last = last_instant(connection).await?;
         let (rows, ticks) = {
-            let mut catalog = context.catalog.write().unwrap_or_else(PoisonError::into_inner);
+            let mut catalog = context
+                .catalog
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
             if catalog.identity == Some(identity) {
                 // The current segment continues.
                 let is_current = |window: &mut SegmentTicks| window.number == catalog.last_segment;
@@ -142,7 +158,9 @@ impl<'a> Writer<'a> {
     pub(super) fn lost_files(&self) -> Option<String> {
         let path = self.context.path.display();
         (file_ids(&self.context.path) != self.files).then(|| {
-            format!("the database {path} or its journal was removed or replaced: storing began anew")
+            format!(
+                "the database {path} or its journal was removed or replaced: storing began anew"
+            )
         })
     }
 }
@@ -156,8 +174,15 @@ pub async fn without_writing(context: &Context) -> anyhow::Result<StartState> {
     let (mut state, _) = start_state(&mut view.connection).await?;
     state.see_ticks(view.journaled.iter().flat_map(|segment| &segment.ticks));
     let last = last_instant(&mut view.connection).await?;
-    let next = view.journaled.last().map_or(view.sealed, |segment| segment.number) + 1;
-    let mut catalog = context.catalog.write().unwrap_or_else(PoisonError::into_inner);
+    let next = view
+        .journaled
+        .last()
+        .map_or(view.sealed, |segment| segment.number)
+        + 1;
+    let mut catalog = context
+        .catalog
+        .write()
+        .unwrap_or_else(PoisonError::into_inner);
     catalog.replace(view.catalog.rows(), view.identity, next);
     context.recent.replace(last, Vec::new());
     Ok(state)
@@ -167,6 +192,8 @@ pub async fn without_writing(context: &Context) -> anyhow::Result<StartState> {
 async fn impatient(mut connection: SqliteConnection) -> sqlx::Result<SqliteConnection> {
     // A pragma takes no parameters.
     let limit = format!("PRAGMA busy_timeout = {BUSY_MS}");
-    sqlx::query(AssertSqlSafe(limit)).execute(&mut connection).await?;
+    sqlx::query(AssertSqlSafe(limit))
+        .execute(&mut connection)
+        .await?;
     Ok(connection)
 }

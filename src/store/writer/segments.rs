@@ -33,7 +33,12 @@ impl Writer<'_> {
     /// Removes ticks from the batch that are in the journal.
     pub(super) async fn keep_ticks(&mut self, batch: &mut Vec<QueueEntry>) -> anyhow::Result<()> {
         // Ticks from before the database was replaced by another refer to other devices.
-        let first_segment = self.context.catalog.read().unwrap_or_else(PoisonError::into_inner).first_segment;
+        let first_segment = self
+            .context
+            .catalog
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .first_segment;
         let mut outcome = Ok(());
         let mut left = Vec::new();
         for mut queued in batch.drain(..) {
@@ -55,12 +60,19 @@ impl Writer<'_> {
 
     /// Appends a tick to the journal. Seals the previous segment first if possible, so that the journal is cleared.
     pub(super) async fn keep(&mut self, segment: i64, tick: &Arc<Tick>) -> anyhow::Result<()> {
-        if self.window.as_ref().is_none_or(|window| window.number != segment) {
+        if self
+            .window
+            .as_ref()
+            .is_none_or(|window| window.number != segment)
+        {
             self.complete.extend(self.window.take());
             self.seal_when_complete().await;
         }
         self.journal.append(segment, &tick.to_record())?;
-        let window = self.window.get_or_insert_with(|| SegmentTicks { number: segment, ticks: Vec::new() });
+        let window = self.window.get_or_insert_with(|| SegmentTicks {
+            number: segment,
+            ticks: Vec::new(),
+        });
         window.ticks.push(Arc::clone(tick));
         self.context.recent.wrote(tick);
         self.sync_before_it_is_late(Duration::from_micros(tick.elapsed_us));
@@ -71,8 +83,9 @@ impl Writer<'_> {
     pub(super) async fn seal_when_complete(&mut self) {
         let outcome = self.seal_complete().await;
         self.is_broken |= outcome.is_err();
-        self.sealing =
-            outcome.err().map(|error| format!("cannot write to the database: {}", in_words(&error)));
+        self.sealing = outcome
+            .err()
+            .map(|error| format!("cannot write to the database: {}", in_words(&error)));
     }
 
     pub(super) async fn seal_complete(&mut self) -> anyhow::Result<()> {
@@ -90,15 +103,22 @@ impl Writer<'_> {
         }
         if let Err(error) = roll_up(&mut self.connection, SOURCES).await {
             self.is_broken = true;
-            tracing::warn!("complete segments are not rolled up yet: {}", in_words(&error));
+            tracing::warn!(
+                "complete segments are not rolled up yet: {}",
+                in_words(&error)
+            );
         }
         self.measure().await
     }
 
     /// Measures how much is stored.
     pub(super) async fn measure(&mut self) -> anyhow::Result<()> {
-        let stock = stock(&mut self.connection).await.context("cannot measure the database")?;
-        self.context.report.send_modify(|health| health.stock = stock);
+        let stock = stock(&mut self.connection)
+            .await
+            .context("cannot measure the database")?;
+        self.context
+            .report
+            .send_modify(|health| health.stock = stock);
         Ok(())
     }
 
@@ -111,9 +131,17 @@ impl Writer<'_> {
         }
         match &mut self.unsynced {
             Some(unsynced) => unsynced.length += length,
-            None => self.unsynced = Some(UnsyncedTicks { since: Instant::now(), length: Duration::ZERO }),
+            None => {
+                self.unsynced = Some(UnsyncedTicks {
+                    since: Instant::now(),
+                    length: Duration::ZERO,
+                })
+            }
         }
-        let is_due = self.unsynced.as_ref().is_some_and(|unsynced| unsynced.length + length > SYNC_WITHIN);
+        let is_due = self
+            .unsynced
+            .as_ref()
+            .is_some_and(|unsynced| unsynced.length + length > SYNC_WITHIN);
         if is_due {
             self.sync();
         }
@@ -121,7 +149,11 @@ impl Writer<'_> {
 
     /// Syncs ticks that are too old, if no further tick arrives.
     pub(super) fn sync_what_is_late(&mut self) {
-        if self.unsynced.as_ref().is_some_and(|unsynced| unsynced.since.elapsed() > SYNC_WITHIN) {
+        if self
+            .unsynced
+            .as_ref()
+            .is_some_and(|unsynced| unsynced.since.elapsed() > SYNC_WITHIN)
+        {
             self.sync();
         }
     }
@@ -148,7 +180,10 @@ impl Writer<'_> {
             self.context.records_changed();
         }
         let failed = found_some.as_ref().err().map(|error| {
-            format!("cannot delete old data: {}; `cowbell db verify` finds damage", in_words(error))
+            format!(
+                "cannot delete old data: {}; `cowbell db verify` finds damage",
+                in_words(error)
+            )
         });
         if let (Some(sentence), None) = (&failed, &self.tidying) {
             tracing::warn!("{sentence}");

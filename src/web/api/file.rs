@@ -40,14 +40,20 @@ pub async fn export_job(
 ) -> Result<([(HeaderName, String); 2], Body), Problem> {
     let job = super::numbered(&site, &id).await?;
     if job.is_running() {
-        return Err(Problem::Conflict(format!("job {id} is running: export it when it has ended")));
+        return Err(Problem::Conflict(format!(
+            "job {id} is running: export it when it has ended"
+        )));
     }
     let permit = site.costs.export()?;
     // A task of its own, which holds the permit even if the client disconnects.
     let writing = tokio::spawn(async move { site.file_of(&job).await.map(|file| (file, permit)) });
-    let (file, permit) = writing.await.map_err(|error| Problem::Inside(anyhow::Error::new(error)))??;
-    let head =
-        [(header::CONTENT_TYPE, "application/json".into()), (header::CONTENT_LENGTH, file.len().to_string())];
+    let (file, permit) = writing
+        .await
+        .map_err(|error| Problem::Inside(anyhow::Error::new(error)))??;
+    let head = [
+        (header::CONTENT_TYPE, "application/json".into()),
+        (header::CONTENT_LENGTH, file.len().to_string()),
+    ];
     Ok((head, sent(file, permit)))
 }
 
@@ -69,7 +75,9 @@ fn sent(file: Vec<u8>, permit: OwnedMutexGuard<()>) -> Body {
             None => Err(io::Error::from(io::ErrorKind::TimedOut)),
             Some((bytes, _)) if bytes.is_empty() => return None,
             // A copy, so that the connection does not hold the whole file.
-            Some((bytes, _)) => Ok(Bytes::copy_from_slice(&bytes.split_to(bytes.len().min(CHUNK)))),
+            Some((bytes, _)) => Ok(Bytes::copy_from_slice(
+                &bytes.split_to(bytes.len().min(CHUNK)),
+            )),
         };
         let goes_on = chunk.is_ok().then_some(rest);
         Some((chunk, goes_on))
@@ -115,8 +123,18 @@ pub async fn import_job(
     });
     let (job, file) = checking.await??;
     let stored = forgotten_or_room(&site, &job.key, file.len()).await?;
-    let Answer { status, job, message } = send(&site, Command::Import(Box::new(job), file), stored).await?;
-    Ok((status, Json(ImportedJob { job: JobBody::new(&job, &*site.present()?), message })))
+    let Answer {
+        status,
+        job,
+        message,
+    } = send(&site, Command::Import(Box::new(job), file), stored).await?;
+    Ok((
+        status,
+        Json(ImportedJob {
+            job: JobBody::new(&job, &*site.present()?),
+            message,
+        }),
+    ))
 }
 
 /// The job of a file, and the file to store: written anew, so that it contains nothing else.
@@ -125,7 +143,8 @@ fn checked(body: Bytes) -> Result<(Job, Arc<[u8]>), Problem> {
     // Frees memory before the file is written anew.
     drop(body);
     let (job, course) = read.map_err(|error| Problem::Bad(error.to_string()))?;
-    let text = file::write(&job, &course).map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
+    let text =
+        file::write(&job, &course).map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
     let file = packed(&text).map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
     let key = format!("{IMPORTED}{:x}", Sha256::digest(&text));
     Ok((Job { key, ..job }, file.into()))
@@ -155,7 +174,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_download_is_complete_and_a_cancelled_one_frees_its_permit() {
         let costs = Costs::default();
-        let whole = to_bytes(sent(file(), costs.export().unwrap()), usize::MAX).await.unwrap();
+        let whole = to_bytes(sent(file(), costs.export().unwrap()), usize::MAX)
+            .await
+            .unwrap();
         assert_eq!(whole, file());
         drop(sent(file(), costs.export().unwrap()));
         assert!(costs.export().is_ok());

@@ -1,8 +1,8 @@
 //! JSON under `/api/v1/`. Unknown values are `null`, never 0; times are RFC 3339 in UTC; lists are bare arrays.
 
 mod body;
-pub mod file;
 pub mod commands;
+pub mod file;
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -25,14 +25,17 @@ use crate::sizing::SizeAdvice;
 use crate::store::{JobPage, JobQuery, SeriesKey};
 
 pub use body::{
-    AlertBody, CompareBody, DeviceBody, FiguresBody, JobBody, PartBody, StatusBody, VmBody, VolumeBody, parts,
+    AlertBody, CompareBody, DeviceBody, FiguresBody, JobBody, PartBody, StatusBody, VmBody,
+    VolumeBody, parts,
 };
 pub use commands::JobReply;
 pub use commands::alert::{
-    AcknowledgeAlert, AlertReply, LONGEST_SILENCE, PutSilence, TestResult, acknowledge_alert, end_silence,
-    put_silence, silences, test_receivers, withdraw_acknowledgement,
+    AcknowledgeAlert, AlertReply, LONGEST_SILENCE, PutSilence, TestResult, acknowledge_alert,
+    end_silence, put_silence, silences, test_receivers, withdraw_acknowledgement,
 };
-pub use commands::edit::{NoteJob, PhaseJob, accept_job, certify_job, delete_job, note_job, phase_job};
+pub use commands::edit::{
+    NoteJob, PhaseJob, accept_job, certify_job, delete_job, note_job, phase_job,
+};
 pub use commands::mark::{PutJob, put_job};
 pub use file::{ImportedJob, export_job, import_job};
 
@@ -80,9 +83,17 @@ pub async fn size(
     ParsedQuery(query): ParsedQuery<SizeQuery>,
 ) -> Result<Json<SizeAdvice>, Problem> {
     let present = site.present()?;
-    let volume = present.interval.topology.volumes.iter().find(|volume| volume.vg == vg && volume.lv == lv);
-    let volume = volume
-        .ok_or_else(|| Problem::NotFound(format!("there is no volume {vg}/{lv}; `lvs` lists all volumes")))?;
+    let volume = present
+        .interval
+        .topology
+        .volumes
+        .iter()
+        .find(|volume| volume.vg == vg && volume.lv == lv);
+    let volume = volume.ok_or_else(|| {
+        Problem::NotFound(format!(
+            "there is no volume {vg}/{lv}; `lvs` lists all volumes"
+        ))
+    })?;
     if !volume.may_have_snapshots() {
         return Err(Problem::NotFound(format!(
             "{vg}/{lv} is a {}: expected a volume of which snapshots are made",
@@ -130,31 +141,70 @@ pub struct JobsQuery {
 /// Jobs, the latest first, in pages. `from` and `to` select jobs that ran at any time between them.
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(JobsQuery),
     responses((status = 200, body = Vec<JobBody>, headers(("Link" = String, description = "The next page, as `<address>; rel=\"next\"` (RFC 8288); missing on the last page"), ("Cowbell-Missing" = String, description = "Why only jobs in memory are listed"))), (status = 400, body = ProblemBody)))]
-pub async fn jobs(State(site): State<Site>, ParsedQuery(asked): ParsedQuery<JobsQuery>) -> List<JobBody> {
+pub async fn jobs(
+    State(site): State<Site>,
+    ParsedQuery(asked): ParsedQuery<JobsQuery>,
+) -> List<JobBody> {
     let limit = checked("limit", asked.limit, MOST_LISTED, MOST_LISTED)?;
-    let before = asked.before.as_deref().map(str::parse).transpose().map_err(Problem::Bad)?;
-    let span = TimeQuery { from: asked.from, to: asked.to };
-    let range = including_latest(&span, span.range(site.present()?.interval.at, "1970-01-01T00:00:00Z")?);
-    let query = JobQuery { before, ..JobQuery::of(range) };
-    let Partial { found: JobPage { jobs, next }, missing } = site.job_page(&query, limit).await?;
-    let to = if range.to == Timestamp::MAX { String::new() } else { format!("&to={}", range.to) };
+    let before = asked
+        .before
+        .as_deref()
+        .map(str::parse)
+        .transpose()
+        .map_err(Problem::Bad)?;
+    let span = TimeQuery {
+        from: asked.from,
+        to: asked.to,
+    };
+    let range = including_latest(
+        &span,
+        span.range(site.present()?.interval.at, "1970-01-01T00:00:00Z")?,
+    );
+    let query = JobQuery {
+        before,
+        ..JobQuery::of(range)
+    };
+    let Partial {
+        found: JobPage { jobs, next },
+        missing,
+    } = site.job_page(&query, limit).await?;
+    let to = if range.to == Timestamp::MAX {
+        String::new()
+    } else {
+        format!("&to={}", range.to)
+    };
     let next = next.map(|next| format!("jobs?from={}{to}&limit={limit}&before={next}", range.from));
     let present = site.present()?;
     let found = jobs.iter().map(|job| JobBody::new(job, &present)).collect();
-    Ok((next_page(next), Partial { found: Json(found), missing }))
+    Ok((
+        next_page(next),
+        Partial {
+            found: Json(found),
+            missing,
+        },
+    ))
 }
 
 /// The `Link` to the next page, if any.
 fn next_page(address: Option<String>) -> HeaderMap {
     let link = address.map(|address| format!("</api/v1/{address}>; rel=\"next\""));
-    HeaderMap::from_iter(link.and_then(|link| Some((header::LINK, HeaderValue::try_from(link).ok()?))))
+    HeaderMap::from_iter(
+        link.and_then(|link| Some((header::LINK, HeaderValue::try_from(link).ok()?))),
+    )
 }
 
 /// A number from 1 to `most`.
-fn checked(key: &str, number: Option<usize>, default: usize, most: usize) -> Result<usize, Problem> {
+fn checked(
+    key: &str,
+    number: Option<usize>,
+    default: usize,
+    most: usize,
+) -> Result<usize, Problem> {
     match number.unwrap_or(default) {
         number if (1..=most).contains(&number) => Ok(number),
-        number => Err(Problem::Bad(format!("expected `{key}` from 1 to {most}, but found {number}"))),
+        number => Err(Problem::Bad(format!(
+            "expected `{key}` from 1 to {most}, but found {number}"
+        ))),
     }
 }
 
@@ -162,15 +212,24 @@ fn checked(key: &str, number: Option<usize>, default: usize, most: usize) -> Res
 #[utoipa::path(get, path = "/api/v1/jobs/{id}", tag = "jobs",
     params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, body = JobBody), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody), (status = 503, body = ProblemBody)))]
-pub async fn job(State(site): State<Site>, Path(id): Path<String>) -> Result<Json<JobBody>, Problem> {
-    Ok(Json(JobBody::new(&numbered(&site, &id).await?, &*site.present()?)))
+pub async fn job(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+) -> Result<Json<JobBody>, Problem> {
+    Ok(Json(JobBody::new(
+        &numbered(&site, &id).await?,
+        &*site.present()?,
+    )))
 }
 
 /// The cost of a job: figures, diagnosis, advice, and the size of the next COW area. For a running job it may be 10 s old.
 #[utoipa::path(get, path = "/api/v1/jobs/{id}/figures", tag = "jobs",
     params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, body = FiguresBody), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody), (status = 503, body = ProblemBody)))]
-pub async fn figures(State(site): State<Site>, Path(id): Path<String>) -> Result<Json<FiguresBody>, Problem> {
+pub async fn figures(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+) -> Result<Json<FiguresBody>, Problem> {
     let job = numbered(&site, &id).await?;
     let cost = site.cost(&job).await?;
     let present = site.present()?;
@@ -235,10 +294,18 @@ pub async fn alerts(
     let (Partial { found, missing }, next) = site.alert_page(asked.before, limit).await?;
     let next = next.map(|next| format!("alerts?limit={limit}&before={next}"));
     let mut deliveries = site.deliveries(&found).await?;
-    let body =
-        |alert: Alert| AlertBody { deliveries: deliveries.remove(&alert.id).unwrap_or_default(), alert };
+    let body = |alert: Alert| AlertBody {
+        deliveries: deliveries.remove(&alert.id).unwrap_or_default(),
+        alert,
+    };
     let found = found.into_iter().map(body).collect();
-    Ok((next_page(next), Partial { found: Json(found), missing }))
+    Ok((
+        next_page(next),
+        Partial {
+            found: Json(found),
+            missing,
+        },
+    ))
 }
 
 /// The query of a series.
@@ -265,13 +332,23 @@ pub async fn series(
     ParsedQuery(query): ParsedQuery<SeriesQuery>,
 ) -> Result<Json<Vec<Point>>, Problem> {
     let present = site.present()?;
-    let range = TimeQuery { from: query.from, to: query.to }.range(present.interval.at, "-1h")?;
+    let range = TimeQuery {
+        from: query.from,
+        to: query.to,
+    }
+    .range(present.interval.at, "-1h")?;
     let points = checked("points", query.points, DEFAULT_POINTS, MOST_POINTS)?;
-    let wanted =
-        SeriesKey::named(&query.of, &query.metric).map_err(|error| Problem::Bad(error.to_string()))?;
-    let found = site.store.series(&[wanted], range, points).await?.pop().flatten();
-    let series = found
-        .ok_or_else(|| Problem::NotFound(format!("nothing called `{}` was ever seen here", query.of)))?;
+    let wanted = SeriesKey::named(&query.of, &query.metric)
+        .map_err(|error| Problem::Bad(error.to_string()))?;
+    let found = site
+        .store
+        .series(&[wanted], range, points)
+        .await?
+        .pop()
+        .flatten();
+    let series = found.ok_or_else(|| {
+        Problem::NotFound(format!("nothing called `{}` was ever seen here", query.of))
+    })?;
     Ok(Json(series.points))
 }
 
@@ -282,17 +359,21 @@ pub async fn healthz(State(site): State<Site>) -> Response {
     match site.present() {
         Err(_) => late("no tick has been taken yet\n".into()),
         Ok(present) if present.is_fresh() => "ok\n".into_response(),
-        Ok(present) => {
-            late(format!("the last tick was {:.1} s ago\n", present.published.elapsed().as_secs_f64()))
-        }
+        Ok(present) => late(format!(
+            "the last tick was {:.1} s ago\n",
+            present.published.elapsed().as_secs_f64()
+        )),
     }
 }
 
 pub async fn not_found() -> Problem {
-    Problem::NotFound("there is nothing at this address; /api/v1/openapi.json lists all addresses".into())
+    Problem::NotFound(
+        "there is nothing at this address; /api/v1/openapi.json lists all addresses".into(),
+    )
 }
 
 pub async fn no_such_method(method: Method) -> (StatusCode, Json<ProblemBody>) {
-    let error = format!("{method} is not allowed at this address; /api/v1/openapi.json lists all methods");
+    let error =
+        format!("{method} is not allowed at this address; /api/v1/openapi.json lists all methods");
     (StatusCode::METHOD_NOT_ALLOWED, Json(ProblemBody { error }))
 }

@@ -38,13 +38,17 @@ pub struct Cost {
 impl Cost {
     /// The size of the next COW area, which is that of its origin's page. That changes after the job, so it is not cached.
     pub fn sizing(&self, job: &Job, present: &Present) -> Option<Sizing> {
-        let volume = job.origin_name().and_then(|name| present.interval.topology.volume(&name));
+        let volume = job
+            .origin_name()
+            .and_then(|name| present.interval.topology.volume(&name));
         self.sizing_with(volume.and_then(|volume| present.size_advice(volume, None)))
     }
 
     fn sizing_with(&self, advice: Option<SizeAdvice>) -> Option<Sizing> {
         let sizing = self.report.sizing.clone()?;
-        let Some(advice) = advice.filter(|advice| !advice.is_thin) else { return Some(sizing) };
+        let Some(advice) = advice.filter(|advice| !advice.is_thin) else {
+            return Some(sizing);
+        };
         Some(sizing.or_suggested(advice.suggested_bytes, &advice.origin))
     }
 }
@@ -88,14 +92,22 @@ impl Costs {
                 && cached.ended_at == job.ended_at
                 && cached.until.is_none_or(|until| now < until)
         };
-        self.lock().iter().find(holds).map(|cached| Arc::clone(&cached.cost))
+        self.lock()
+            .iter()
+            .find(holds)
+            .map(|cached| Arc::clone(&cached.cost))
     }
 
     fn insert(&self, job: &Job, is_settled: bool, cost: &Arc<Cost>) {
         let until = (!is_settled).then(|| Instant::now() + LIFETIME);
         let mut cached = self.lock();
         cached.retain(|cached| cached.job != job.id);
-        cached.push_back(CachedCost { job: job.id, ended_at: job.ended_at, until, cost: Arc::clone(cost) });
+        cached.push_back(CachedCost {
+            job: job.id,
+            ended_at: job.ended_at,
+            until,
+            cost: Arc::clone(cost),
+        });
         let surplus = cached.len().saturating_sub(MOST_CACHED);
         cached.drain(..surplus);
     }
@@ -159,10 +171,27 @@ mod tests {
 
     fn cost_with(sizing: Option<Sizing>) -> Arc<Cost> {
         let during = Span::new(Vec::new()).unwrap();
-        let figures =
-            Figures::of(&Course { before: None, during, after: None, took_s: None }, &Setup::default());
-        let report = JobReport::new("backup", figures, &Setup::default(), sizing, Prefix::Decimal);
-        Arc::new(Cost { report, setup: Setup::default(), outline: Outline::default() })
+        let figures = Figures::of(
+            &Course {
+                before: None,
+                during,
+                after: None,
+                took_s: None,
+            },
+            &Setup::default(),
+        );
+        let report = JobReport::new(
+            "backup",
+            figures,
+            &Setup::default(),
+            sizing,
+            Prefix::Decimal,
+        );
+        Arc::new(Cost {
+            report,
+            setup: Setup::default(),
+            outline: Outline::default(),
+        })
     }
 
     #[test]
@@ -170,14 +199,20 @@ mod tests {
         let costs = Costs::default();
         costs.insert(&job(1, None), false, &cost());
         assert!(costs.find(&job(1, None)).is_some());
-        assert!(costs.find(&job(1, Some(60))).is_none(), "it has ended meanwhile");
+        assert!(
+            costs.find(&job(1, Some(60))).is_none(),
+            "it has ended meanwhile"
+        );
         assert!(costs.find(&job(2, None)).is_none());
     }
 
     #[test]
     fn a_cached_cost_has_the_size_that_is_suggested_now() {
         let costs = Costs::default();
-        let peak = Peak { bytes: 15 << 20, overflowed: false };
+        let peak = Peak {
+            bytes: 15 << 20,
+            overflowed: false,
+        };
         let of_peaks = sizing(&[peak], DEFAULT_MARGIN, Limits::default());
         costs.insert(&job(1, Some(60)), true, &cost_with(of_peaks.clone()));
         let with = |mib: u64| {
@@ -191,13 +226,21 @@ mod tests {
                 is_backup: true,
                 is_good: true,
             };
-            let question =
-                Question { vg: "vg0", lv: "data", extent: 4 << 20, runs: vec![run], ..Question::default() };
+            let question = Question {
+                vg: "vg0",
+                lv: "data",
+                extent: 4 << 20,
+                runs: vec![run],
+                ..Question::default()
+            };
             let cached = costs.find(&job(1, Some(60))).unwrap();
             cached.sizing_with(advise(&question)).unwrap().advised_bytes >> 20
         };
         assert_eq!([with(20), with(40)], [40, 80]);
-        assert_eq!(costs.find(&job(1, Some(60))).unwrap().sizing_with(None), of_peaks);
+        assert_eq!(
+            costs.find(&job(1, Some(60))).unwrap().sizing_with(None),
+            of_peaks
+        );
     }
 
     #[test]

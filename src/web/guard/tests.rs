@@ -17,7 +17,10 @@ fn access() -> Access {
 
 fn check(access: &Access, peer: &Peer, request: &str, headers: &[(&str, &str)], expected: &str) {
     let (method, path) = request.split_once(' ').unwrap();
-    let mut built = Request::builder().method(method).uri(path).extension(peer.clone());
+    let mut built = Request::builder()
+        .method(method)
+        .uri(path)
+        .extension(peer.clone());
     for (name, value) in headers {
         built = built.header(*name, *value);
     }
@@ -25,7 +28,10 @@ fn check(access: &Access, peer: &Peer, request: &str, headers: &[(&str, &str)], 
         Ok(()) => "ok".to_string(),
         Err(problem) => format!("{problem:?}"),
     };
-    assert!(found.contains(expected), "{request} {peer:?} {headers:?}: expected {expected:?} in {found:?}");
+    assert!(
+        found.contains(expected),
+        "{request} {peer:?} {headers:?}: expected {expected:?} in {found:?}"
+    );
 }
 
 const JSON: (&str, &str) = ("content-type", "application/json; charset=utf-8");
@@ -40,14 +46,22 @@ fn at(address: &str) -> Peer {
 #[test]
 fn only_own_names_are_served() {
     let own = |host: &str| is_own_name(host_name(host), &["db1.example.com".into()]);
-    for host in
-        ["127.0.0.1", "127.0.0.1:2692", "[::1]:2692", "LOCALHOST:1", "10.0.0.5:2692", "DB1.example.com:80"]
-    {
+    for host in [
+        "127.0.0.1",
+        "127.0.0.1:2692",
+        "[::1]:2692",
+        "LOCALHOST:1",
+        "10.0.0.5:2692",
+        "DB1.example.com:80",
+    ] {
         assert!(own(host), "{host}");
     }
-    for host in
-        ["evil.example", "localhost.evil.example:2692", "127.0.0.1.evil.example", "db1.example.com.evil"]
-    {
+    for host in [
+        "evil.example",
+        "localhost.evil.example:2692",
+        "127.0.0.1.evil.example",
+        "db1.example.com.evil",
+    ] {
         assert!(!own(host), "{host}");
     }
 }
@@ -56,32 +70,108 @@ fn only_own_names_are_served() {
 fn reading_is_free_on_loopback_by_own_names() {
     let access = access();
     check(&access, &at("127.0.0.1"), "GET /jobs", &[HOST], "ok");
-    check(&access, &at("::ffff:127.0.0.1"), "HEAD /", &[("host", "db1.example.com")], "ok");
-    check(&access, &at("127.0.0.1"), "GET /", &[("host", "evil.example")], "has no name");
-    check(&access, &at("127.0.0.1"), "GET /", &[("host", "evil.example"), BEARER], "ok");
-    check(&access, &at("127.0.0.1"), "GET /", &[("host", "")], "has no name");
-    check(&access, &at("127.0.0.1"), "GET /", &[HOST, ("host", "evil.example")], "has no name");
+    check(
+        &access,
+        &at("::ffff:127.0.0.1"),
+        "HEAD /",
+        &[("host", "db1.example.com")],
+        "ok",
+    );
+    check(
+        &access,
+        &at("127.0.0.1"),
+        "GET /",
+        &[("host", "evil.example")],
+        "has no name",
+    );
+    check(
+        &access,
+        &at("127.0.0.1"),
+        "GET /",
+        &[("host", "evil.example"), BEARER],
+        "ok",
+    );
+    check(
+        &access,
+        &at("127.0.0.1"),
+        "GET /",
+        &[("host", "")],
+        "has no name",
+    );
+    check(
+        &access,
+        &at("127.0.0.1"),
+        "GET /",
+        &[HOST, ("host", "evil.example")],
+        "has no name",
+    );
     for peer in [at("10.0.0.5"), Peer::Proxy] {
-        check(&access, &peer, "GET /", &[HOST], "Unauthorized(\"this needs the token");
-        check(&access, &peer, "GET /", &[HOST, WRONG], "Unauthorized(\"wrong token");
+        check(
+            &access,
+            &peer,
+            "GET /",
+            &[HOST],
+            "Unauthorized(\"this needs the token",
+        );
+        check(
+            &access,
+            &peer,
+            "GET /",
+            &[HOST, WRONG],
+            "Unauthorized(\"wrong token",
+        );
         check(&access, &peer, "GET /", &[HOST, BEARER], "ok");
-        check(&access, &peer, "GET /", &[HOST, BEARER, BEARER], "Unauthorized");
+        check(
+            &access,
+            &peer,
+            "GET /",
+            &[HOST, BEARER, BEARER],
+            "Unauthorized",
+        );
         for public in ["/healthz", "/assets/cowbell.css", "/login"] {
-            check(&access, &peer, &format!("GET {public}"), &[("host", "evil.example")], "ok");
+            check(
+                &access,
+                &peer,
+                &format!("GET {public}"),
+                &[("host", "evil.example")],
+                "ok",
+            );
         }
     }
-    check(&Access::default(), &Peer::Proxy, "GET /", &[HOST], "set `token_file`");
+    check(
+        &Access::default(),
+        &Peer::Proxy,
+        "GET /",
+        &[HOST],
+        "set `token_file`",
+    );
 }
 
 #[test]
 fn changes_over_http_need_the_token_from_wherever() {
     let access = access();
     for peer in [at("127.0.0.1"), at("10.0.0.5"), Peer::Proxy] {
-        for change in ["PUT /api/v1/jobs/a", "DELETE /api/v1/jobs/1", "POST /api/v1/jobs/import"] {
-            check(&access, &peer, change, &[HOST, JSON], "Unauthorized(\"this needs the token");
+        for change in [
+            "PUT /api/v1/jobs/a",
+            "DELETE /api/v1/jobs/1",
+            "POST /api/v1/jobs/import",
+        ] {
+            check(
+                &access,
+                &peer,
+                change,
+                &[HOST, JSON],
+                "Unauthorized(\"this needs the token",
+            );
             check(&access, &peer, change, &[HOST, JSON, BEARER], "ok");
             check(&access, &peer, change, &[HOST, BEARER], "must be JSON");
-            check(&Access::default(), &peer, change, &[HOST, JSON], "set `token_file`");
+            check(
+                &Access::default(),
+                &peer,
+                change,
+                &[HOST, JSON],
+                "set `token_file`",
+            );
         }
     }
 }
@@ -93,44 +183,111 @@ fn a_cookie_changes_things_from_own_pages_only() {
     let cookie = ("cookie", &*cookie);
     check(&access, &Peer::Proxy, "GET /", &[HOST, cookie], "ok");
     let own = ("origin", "http://127.0.0.1:2692");
-    check(&access, &Peer::Proxy, "POST /api/v1/jobs/1/accept", &[HOST, JSON, cookie, own], "ok");
-    for origin in ["http://evil.example", "null", "http://127.0.0.1:2692.evil.example"] {
+    check(
+        &access,
+        &Peer::Proxy,
+        "POST /api/v1/jobs/1/accept",
+        &[HOST, JSON, cookie, own],
+        "ok",
+    );
+    for origin in [
+        "http://evil.example",
+        "null",
+        "http://127.0.0.1:2692.evil.example",
+    ] {
         let headers = [HOST, JSON, cookie, ("origin", origin)];
-        check(&access, &Peer::Proxy, "POST /api/v1/jobs/1/accept", &headers, "of other sites");
+        check(
+            &access,
+            &Peer::Proxy,
+            "POST /api/v1/jobs/1/accept",
+            &headers,
+            "of other sites",
+        );
     }
-    check(&access, &Peer::Proxy, "POST /api/v1/jobs/1/accept", &[HOST, JSON, cookie], "of other sites");
-    check(&access, &Peer::Proxy, "GET /", &[HOST, ("cookie", "cowbell=0123456789abcdef")], "Unauthorized");
+    check(
+        &access,
+        &Peer::Proxy,
+        "POST /api/v1/jobs/1/accept",
+        &[HOST, JSON, cookie],
+        "of other sites",
+    );
+    check(
+        &access,
+        &Peer::Proxy,
+        "GET /",
+        &[HOST, ("cookie", "cowbell=0123456789abcdef")],
+        "Unauthorized",
+    );
 }
 
 #[test]
 fn readers_of_a_demo_play_it_again_from_its_own_pages() {
     let access = access();
     let check = |peer: &Peer, headers: &[(&str, &str)], expected: &str| {
-        let mut request = Request::builder().method("POST").uri("/demo/again").extension(peer.clone());
+        let mut request = Request::builder()
+            .method("POST")
+            .uri("/demo/again")
+            .extension(peer.clone());
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let found = format!("{:?}", access.check_play_again(&request.body(Body::empty()).unwrap()));
-        assert!(found.contains(expected), "{peer:?} {headers:?}: expected {expected:?} in {found:?}");
+        let found = format!(
+            "{:?}",
+            access.check_play_again(&request.body(Body::empty()).unwrap())
+        );
+        assert!(
+            found.contains(expected),
+            "{peer:?} {headers:?}: expected {expected:?} in {found:?}"
+        );
     };
     let own = ("origin", "http://127.0.0.1:2692");
     check(&at("127.0.0.1"), &[HOST, own], "Ok");
     check(&at("127.0.0.1"), &[HOST], "of other sites");
-    check(&at("127.0.0.1"), &[HOST, ("origin", "http://evil.example")], "of other sites");
-    check(&at("127.0.0.1"), &[("host", "evil.example"), ("origin", "http://evil.example")], "has no name");
+    check(
+        &at("127.0.0.1"),
+        &[HOST, ("origin", "http://evil.example")],
+        "of other sites",
+    );
+    check(
+        &at("127.0.0.1"),
+        &[("host", "evil.example"), ("origin", "http://evil.example")],
+        "has no name",
+    );
     check(&at("10.0.0.5"), &[HOST, own], "Unauthorized");
     check(&at("10.0.0.5"), &[HOST, own, BEARER], "Ok");
 }
 
 #[test]
 fn users_of_the_control_socket_may_put_jobs_only() {
-    let process = |is_operator| Peer::Process(Process { pid: 1, user: 1000, is_operator });
+    let process = |is_operator| {
+        Peer::Process(Process {
+            pid: 1,
+            user: 1000,
+            is_operator,
+        })
+    };
     let access = Access::default();
-    for change in ["DELETE /api/v1/jobs/1", "POST /api/v1/jobs/import", "PUT /api/v1/jobs/1/certificate"] {
-        check(&access, &process(false), change, &[JSON], "user 1000 may record its own jobs");
+    for change in [
+        "DELETE /api/v1/jobs/1",
+        "POST /api/v1/jobs/import",
+        "PUT /api/v1/jobs/1/certificate",
+    ] {
+        check(
+            &access,
+            &process(false),
+            change,
+            &[JSON],
+            "user 1000 may record its own jobs",
+        );
         check(&access, &process(true), change, &[JSON], "ok");
     }
-    check(&access, &process(false), "PUT /api/v1/jobs/run-1", &[JSON], "ok");
+    check(
+        &access,
+        &process(false),
+        "PUT /api/v1/jobs/run-1",
+        &[JSON],
+        "ok",
+    );
     check(&access, &process(false), "GET /api/v1/status", &[], "ok");
 }
 
@@ -139,7 +296,10 @@ fn a_guesser_has_to_wait_and_nobody_else() {
     let access = access();
     let guess = |client: &Peer, headers: &HeaderMap| {
         let is_compared = |_: &i32| {
-            matches!(access.check_guess(false, Some(client), headers), Err(Problem::Unauthorized(_)))
+            matches!(
+                access.check_guess(false, Some(client), headers),
+                Err(Problem::Unauthorized(_))
+            )
         };
         let guesses = (0..1_000).filter(is_compared).count();
         assert!((100..200).contains(&guesses), "{guesses}");
@@ -152,10 +312,31 @@ fn a_guesser_has_to_wait_and_nobody_else() {
         check(&access, &Peer::Proxy, "GET /", &[right], "ok");
     }
     let forwarded = ("x-forwarded-for", "8.8.8.8, 2001:db8::1");
-    guess(&Peer::Proxy, &HeaderMap::from_iter([(FORWARDED_FOR, forwarded.1.parse().unwrap())]));
-    check(&access, &Peer::Proxy, "GET /", &[forwarded, BEARER], "TooMany");
-    check(&access, &Peer::Proxy, "GET /", &[("x-forwarded-for", "2001:db8::2"), BEARER], "TooMany");
-    check(&access, &Peer::Proxy, "GET /", &[("x-forwarded-for", "8.8.8.8"), BEARER], "ok");
+    guess(
+        &Peer::Proxy,
+        &HeaderMap::from_iter([(FORWARDED_FOR, forwarded.1.parse().unwrap())]),
+    );
+    check(
+        &access,
+        &Peer::Proxy,
+        "GET /",
+        &[forwarded, BEARER],
+        "TooMany",
+    );
+    check(
+        &access,
+        &Peer::Proxy,
+        "GET /",
+        &[("x-forwarded-for", "2001:db8::2"), BEARER],
+        "TooMany",
+    );
+    check(
+        &access,
+        &Peer::Proxy,
+        "GET /",
+        &[("x-forwarded-for", "8.8.8.8"), BEARER],
+        "ok",
+    );
 }
 
 #[test]
@@ -163,10 +344,19 @@ fn a_wrong_cookie_is_a_guess() {
     let access = access();
     for _ in 0..200 {
         let _ = access.check_token(
-            &Request::builder().header("cookie", "cowbell=guess").body(Body::empty()).unwrap(),
+            &Request::builder()
+                .header("cookie", "cowbell=guess")
+                .body(Body::empty())
+                .unwrap(),
             true,
         );
     }
     check(&access, &Peer::Proxy, "GET /", &[BEARER], "TooMany");
-    check(&access, &Peer::Proxy, "GET /", &[("cookie", "theme=dark")], "this needs the token");
+    check(
+        &access,
+        &Peer::Proxy,
+        "GET /",
+        &[("cookie", "theme=dark")],
+        "this needs the token",
+    );
 }

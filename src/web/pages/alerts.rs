@@ -69,7 +69,13 @@ pub struct AlertsView {
 pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<AlertsView>) -> Answer {
     let present = site.present()?;
     let now = present.interval.at;
-    let (Partial { found: alerts, missing }, next) = site.alert_page(view.before, MOST_ALERTS).await?;
+    let (
+        Partial {
+            found: alerts,
+            missing,
+        },
+        next,
+    ) = site.alert_page(view.before, MOST_ALERTS).await?;
     let deliveries = site.deliveries(&alerts).await?;
     let life = |alert: &Alert| life(alert, &deliveries, now);
     let (open, cleared): (Vec<&Alert>, Vec<&Alert>) =
@@ -85,32 +91,59 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<Alert
         Column::number("Duration").class("less"),
     ];
     let rows = cleared.iter().map(|alert| row(alert, life(alert), now));
-    let query = view.before.map_or_else(String::new, |before| format!("before={before}"));
+    let query = view
+        .before
+        .map_or_else(String::new, |before| format!("before={before}"));
     let refresh = Refresh::each_second(fragment_url("/alerts/list", &query));
     let alerts = Alerts {
         cleared: Table::new("Cleared", columns, rows),
-        open: alike(open).iter().map(|group| open_alerts(group, life, now)).collect(),
-        silences: present.silences.iter().map(|silence| silence_line(silence, now)).collect(),
+        open: alike(open)
+            .iter()
+            .map(|group| open_alerts(group, life, now))
+            .collect(),
+        silences: present
+            .silences
+            .iter()
+            .map(|silence| silence_line(silence, now))
+            .collect(),
         missing,
         older: next.map(|next| format!("/alerts?before={next}")),
     };
-    let tools = shown(&Tools { receivers: present.receivers.len() })?;
-    Ok(Content { tools, ..Content::new("Alerts", "/alerts", Some(refresh), &alerts)? })
+    let tools = shown(&Tools {
+        receivers: present.receivers.len(),
+    })?;
+    Ok(Content {
+        tools,
+        ..Content::new("Alerts", "/alerts", Some(refresh), &alerts)?
+    })
 }
 
-fn open_alerts(group: &[&Alert], life: impl Fn(&Alert) -> Vec<String>, now: Timestamp) -> OpenAlerts {
+fn open_alerts(
+    group: &[&Alert],
+    life: impl Fn(&Alert) -> Vec<String>,
+    now: Timestamp,
+) -> OpenAlerts {
     OpenAlerts {
         grade: group[0].severity.text(),
         volume: name(group[0]),
         sentence: group[0].sentence.clone(),
-        alerts: group.iter().map(|alert| open_alert(alert, life(alert), now)).collect(),
+        alerts: group
+            .iter()
+            .map(|alert| open_alert(alert, life(alert), now))
+            .collect(),
     }
 }
 
 fn open_alert(alert: &Alert, life: Vec<String>, now: Timestamp) -> OpenAlert {
-    let open = Range { from: alert.raised_at, to: now };
-    let since =
-        format!("raised {}, {} ago", zoned_moment(alert.raised_at, now), duration_text(open.seconds()));
+    let open = Range {
+        from: alert.raised_at,
+        to: now,
+    };
+    let since = format!(
+        "raised {}, {} ago",
+        zoned_moment(alert.raised_at, now),
+        duration_text(open.seconds())
+    );
     OpenAlert {
         grade: alert.severity.text(),
         rule: alert.rule.text(),
@@ -131,12 +164,16 @@ fn row(alert: &Alert, life: Vec<String>, now: Timestamp) -> Vec<Cell> {
     };
     let state = format!("{}, was {before}", alert.end_text());
     let grade = if alert.recovered { "ok" } else { "unknown" };
-    let open = Range { from: alert.raised_at, to: alert.cleared_at.unwrap_or(now) };
+    let open = Range {
+        from: alert.raised_at,
+        to: alert.cleared_at.unwrap_or(now),
+    };
     vec![
         Cell::state(&state, grade),
         alert.rule.text().into(),
         name(alert).into(),
-        life.into_iter().fold(Cell::sentence(&alert.sentence), Cell::small),
+        life.into_iter()
+            .fold(Cell::sentence(&alert.sentence), Cell::small),
         moment(alert.raised_at, now).into(),
         duration_text(open.seconds()).into(),
     ]
@@ -144,25 +181,44 @@ fn row(alert: &Alert, life: Vec<String>, now: Timestamp) -> Vec<Cell> {
 
 /// What happened to an alert after it was raised.
 fn life(alert: &Alert, deliveries: &BTreeMap<i64, Vec<Delivery>>, now: Timestamp) -> Vec<String> {
-    let worse = alert.worse_at.map(|at| format!("critical since {}", moment(at, now)));
+    let worse = alert
+        .worse_at
+        .map(|at| format!("critical since {}", moment(at, now)));
     let acknowledged = alert.acknowledged.as_ref().map(|acknowledged| {
-        let until =
-            acknowledged.until.map_or_else(String::new, |until| format!(" until {}", moment(until, now)));
-        let note =
-            if acknowledged.note.is_empty() { String::new() } else { format!(": {}", acknowledged.note) };
+        let until = acknowledged.until.map_or_else(String::new, |until| {
+            format!(" until {}", moment(until, now))
+        });
+        let note = if acknowledged.note.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", acknowledged.note)
+        };
         format!("acknowledged {}{until}{note}", moment(acknowledged.at, now))
     });
     let deliveries = deliveries.get(&alert.id).into_iter().flatten();
     let deliveries = deliveries.map(|delivery| delivery_text(delivery, now));
-    worse.into_iter().chain(acknowledged).chain(deliveries).collect()
+    worse
+        .into_iter()
+        .chain(acknowledged)
+        .chain(deliveries)
+        .collect()
 }
 
 fn delivery_text(delivery: &Delivery, now: Timestamp) -> String {
-    let Delivery { receiver, answer, tries, .. } = delivery;
+    let Delivery {
+        receiver,
+        answer,
+        tries,
+        ..
+    } = delivery;
     let at = moment(delivery.tried_at, now);
     if delivery.is_delivered {
         let status = delivery.known.map_or("", |known| known.status.text());
-        let tries = if *tries > 1 { format!(", try {tries}") } else { String::new() };
+        let tries = if *tries > 1 {
+            format!(", try {tries}")
+        } else {
+            String::new()
+        };
         return format!("{receiver} got \u{201c}{status}\u{201d} {at}{tries} ({answer})");
     }
     let tries = count_text(u64::from(*tries), "try", "tries");
@@ -170,10 +226,17 @@ fn delivery_text(delivery: &Delivery, now: Timestamp) -> String {
 }
 
 fn silence_line(silence: &Silence, now: Timestamp) -> SilenceLine {
-    let note = if silence.note.is_empty() { String::new() } else { format!(": {}", silence.note) };
+    let note = if silence.note.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", silence.note)
+    };
     SilenceLine {
         volumes: silence.volumes.as_str().into(),
         text: format!("until {}{note}", zoned_moment(silence.until, now)),
-        url: format!("/api/v1/silences?volumes={}", escaped(silence.volumes.as_str())),
+        url: format!(
+            "/api/v1/silences?volumes={}",
+            escaped(silence.volumes.as_str())
+        ),
     }
 }

@@ -74,13 +74,35 @@ pub async fn page(State(site): State<Site>, ParsedQuery(query): ParsedQuery<Pair
     let choice = Choice::or_nothing(&query)?;
     if choice.is_empty() {
         let now = chooser(&site).await?;
-        return Ok(Content { title: "Compare jobs".into(), place: "/jobs", now, ..Content::default() });
+        return Ok(Content {
+            title: "Compare jobs".into(),
+            place: "/jobs",
+            now,
+            ..Content::default()
+        });
     }
-    let width = query.iter().find(|(key, _)| key == "width").and_then(|(_, width)| width.parse().ok());
+    let width = query
+        .iter()
+        .find(|(key, _)| key == "width")
+        .and_then(|(_, width)| width.parse().ok());
     let compared = site.compared(&choice).await?;
-    let now = section(&compared, &choice, &*site.present()?, width.unwrap_or(WIDTH))?;
-    let refresh = Some(Refresh::once(super::fragment_url("/jobs/compare/now", &choice.query())));
-    Ok(Content { title: TITLE.into(), place: "/jobs", refresh, now, ..Content::default() })
+    let now = section(
+        &compared,
+        &choice,
+        &*site.present()?,
+        width.unwrap_or(WIDTH),
+    )?;
+    let refresh = Some(Refresh::once(super::fragment_url(
+        "/jobs/compare/now",
+        &choice.query(),
+    )));
+    Ok(Content {
+        title: TITLE.into(),
+        place: "/jobs",
+        refresh,
+        now,
+        ..Content::default()
+    })
 }
 
 async fn chooser(site: &Site) -> Result<String, Problem> {
@@ -91,7 +113,12 @@ async fn chooser(site: &Site) -> Result<String, Problem> {
     };
     let columns = [Head::name("Set"), Head::number("Runs")];
     shown(&Chooser {
-        sets: Table::new("Sets of runs", columns, site.sets().await?.into_iter().map(link)).class("sets"),
+        sets: Table::new(
+            "Sets of runs",
+            columns,
+            site.sets().await?.into_iter().map(link),
+        )
+        .class("sets"),
         jobs: JobTable::of_choices(&jobs, &*site.present()?),
         most: MOST_COMPARED,
     })
@@ -104,7 +131,11 @@ pub fn section(
     present: &Present,
     width: u32,
 ) -> Result<String, Problem> {
-    let ComparisonData { columns, comparison, of_all } = compared;
+    let ComparisonData {
+        columns,
+        comparison,
+        of_all,
+    } = compared;
     let mut telling = comparison.clone();
     telling.drop_zeros();
     shown(&SideBySide {
@@ -116,8 +147,15 @@ pub fn section(
             .collect(),
         has_repeats: columns.iter().any(|column| column.runs.len() > 1),
         charts: figures(columns, width).into(),
-        remarks: of_all.iter().cloned().chain(comparison.remarks.iter().map(sentence)).collect(),
-        tables: [besides(comparison), figure_table(&telling, Prefix::default())],
+        remarks: of_all
+            .iter()
+            .cloned()
+            .chain(comparison.remarks.iter().map(sentence))
+            .collect(),
+        tables: [
+            besides(comparison),
+            figure_table(&telling, Prefix::default()),
+        ],
         basis: basis(comparison),
         command: format!("cowbell job compare {}", choice.arguments()),
     })
@@ -126,7 +164,11 @@ pub fn section(
 fn column_row(place: usize, column: &Column, present: &Present) -> ColumnRow {
     let run = |(job, _): &(Job, _)| RunLink {
         href: format!("/jobs/{}", job.id),
-        text: format!("job {}, {}", job.id, moment(job.started_at, present.interval.at)),
+        text: format!(
+            "job {}, {}",
+            job.id,
+            moment(job.started_at, present.interval.at)
+        ),
         outcome: rows::outcome_word(job),
         grade: rows::job_class(present, job),
     };
@@ -148,28 +190,43 @@ fn look(place: usize) -> Look {
 
 /// A single job over elapsed time.
 pub fn alone(job: &Job, cost: Arc<Cost>, width: u32) -> Vec<Figure> {
-    figures(&[Column { name: job.name.clone(), runs: vec![(job.clone(), cost)] }], width)
+    figures(
+        &[Column {
+            name: job.name.clone(),
+            runs: vec![(job.clone(), cost)],
+        }],
+        width,
+    )
 }
 
 /// The jobs over elapsed time.
 fn figures(columns: &[Column], width: u32) -> Vec<Figure> {
     let runs = || columns.iter().flat_map(|column| &column.runs);
     let is_snapshot = |kind: JobKind| kind == JobKind::Snapshot;
-    let read =
-        match (runs().any(|(job, _)| is_snapshot(job.kind)), runs().any(|(job, _)| !is_snapshot(job.kind))) {
-            (true, false) => "Read from the snapshot",
-            (false, _) => "Read from all disks",
-            (true, true) => "Read from the snapshot, or from all disks",
-        };
-    let percent = Axis { unit: Unit::Percent, max: None };
+    let read = match (
+        runs().any(|(job, _)| is_snapshot(job.kind)),
+        runs().any(|(job, _)| !is_snapshot(job.kind)),
+    ) {
+        (true, false) => "Read from the snapshot",
+        (false, _) => "Read from all disks",
+        (true, true) => "Read from the snapshot, or from all disks",
+    };
+    let percent = Axis {
+        unit: Unit::Percent,
+        max: None,
+    };
     let sketches: [(&str, Axis, Value); 3] = [
         (read, BYTES, |point| point.read),
         ("Fill", percent, |point| point.fill_percent),
         ("Written to all disks", BYTES, |point| point.written),
     ];
     let is_known = |value: Value| runs().any(|(_, cost)| cost.outline.has(value));
-    let known = sketches.into_iter().filter(|(_, _, value)| is_known(*value));
-    known.map(|(title, axis, value)| figure(title, axis, value, columns, width)).collect()
+    let known = sketches
+        .into_iter()
+        .filter(|(_, _, value)| is_known(*value));
+    known
+        .map(|(title, axis, value)| figure(title, axis, value, columns, width))
+        .collect()
 }
 
 type Value = fn(&OutlinePoint) -> Option<f64>;
@@ -183,18 +240,39 @@ fn figure(title: &str, axis: Axis, value: Value, columns: &[Column], width: u32)
         for (_, cost) in &column.runs {
             let series = series(&cost.outline.points, value);
             longest = longest.max(cost.outline.seconds);
-            most = series.points.iter().filter_map(|point| point.avg).chain(most).reduce(f64::max);
+            most = series
+                .points
+                .iter()
+                .filter_map(|point| point.avg)
+                .chain(most)
+                .reduce(f64::max);
             let label = column.name.clone();
-            lines.push(Line { label, series, side: Side::Left, look: look(place), area: false });
+            lines.push(Line {
+                label,
+                series,
+                side: Side::Left,
+                look: look(place),
+                area: false,
+            });
         }
         let last = most.map(|most| format!("max. {}", axis.unit.value_text(most)));
-        legend.push(LegendEntry { label: column.name.clone(), class: look(place).class(), last });
+        legend.push(LegendEntry {
+            label: column.name.clone(),
+            class: look(place).class(),
+            last,
+        });
     }
     let chart = Chart {
         title: format!("{title}, by elapsed time"),
-        range: Range { from: Timestamp::UNIX_EPOCH, to: elapsed(longest) },
+        range: Range {
+            from: Timestamp::UNIX_EPOCH,
+            to: elapsed(longest),
+        },
         time_labels: TimeLabels::Elapsed,
-        size: Size { width, height: HEIGHT },
+        size: Size {
+            width,
+            height: HEIGHT,
+        },
         left: axis,
         right: None,
         lines,
@@ -204,15 +282,28 @@ fn figure(title: &str, axis: Axis, value: Value, columns: &[Column], width: u32)
         thresholds: Vec::new(),
         forecasts: Vec::new(),
     };
-    Figure { legend, svg: chart::draw(&chart).svg, title: title.into(), gaps: Vec::new(), sums: Vec::new() }
+    Figure {
+        legend,
+        svg: chart::draw(&chart).svg,
+        title: title.into(),
+        gaps: Vec::new(),
+        sums: Vec::new(),
+    }
 }
 
 fn series(points: &[OutlinePoint], value: Value) -> Series {
     let point = |point: &OutlinePoint| {
         let avg = value(point);
-        Point { t: elapsed(point.end_s), min: avg, avg, max: avg }
+        Point {
+            t: elapsed(point.end_s),
+            min: avg,
+            avg,
+            max: avg,
+        }
     };
-    Series { points: points.iter().map(point).collect() }
+    Series {
+        points: points.iter().map(point).collect(),
+    }
 }
 
 fn elapsed(seconds: f64) -> Timestamp {

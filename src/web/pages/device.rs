@@ -59,7 +59,11 @@ pub struct KeyFigure {
 
 impl KeyFigure {
     pub fn new(name: &'static str, value: String, detail: impl Into<String>) -> Self {
-        Self { name, value, detail: detail.into() }
+        Self {
+            name,
+            value,
+            detail: detail.into(),
+        }
     }
 }
 
@@ -74,7 +78,9 @@ pub async fn page(
         (Some(device), _) => (device.identity.to_string(), device.label.clone()),
         (None, Some(gone)) => (gone.identity.to_string(), gone.label),
         (None, None) => {
-            return Err(Problem::NotFound(format!("no device called {name} was ever seen here")));
+            return Err(Problem::NotFound(format!(
+                "no device called {name} was ever seen here"
+            )));
         }
     };
     let subject = Subject::Device(identity);
@@ -91,15 +97,24 @@ pub async fn page(
         name: label,
         description: device.map_or_else(String::new, describe),
         remarks: device.and_then(disk_remark).into_iter().collect(),
-        notice: device.is_none().then(|| "This device does not exist now. Its history remains.".into()),
-        key_figures: device.map(|device| key_figures(&present, device)).unwrap_or_default(),
+        notice: device
+            .is_none()
+            .then(|| "This device does not exist now. Its history remains.".into()),
+        key_figures: device
+            .map(|device| key_figures(&present, device))
+            .unwrap_or_default(),
         ranges: view.ranges(range, &jobs.found),
         charts: charts::draw(&site, &present, &view, range, &jobs.found, sketches).await?,
-        links: device.map(|device| links(&present.interval, device)).unwrap_or_default(),
+        links: device
+            .map(|device| links(&present.interval, device))
+            .unwrap_or_default(),
         jobs: Some(JobTable::of(&jobs, &present)),
         ..Subjects::default()
     };
-    let refresh = view.refresh(&format!("/devices/{}/now", crate::web::escaped(&name)), range);
+    let refresh = view.refresh(
+        &format!("/devices/{}/now", crate::web::escaped(&name)),
+        range,
+    );
     Content::new(&page.name, "/devices", refresh, &page)
 }
 
@@ -114,18 +129,42 @@ fn describe(device: &Device) -> String {
         DeviceKind::Other => "device",
     };
     let size = device.size.map(|sectors| size(Some(sectors.bytes())));
-    let name = format!("{} ({}:{})", device.name, device.number.major, device.number.minor);
+    let name = format!(
+        "{} ({}:{})",
+        device.name, device.number.major, device.number.minor
+    );
     let identity = device.identity.to_string();
-    text::joined([Some(name), Some(kind.into()), size, device.model.clone(), Some(identity)])
+    text::joined([
+        Some(name),
+        Some(kind.into()),
+        size,
+        device.model.clone(),
+        Some(identity),
+    ])
 }
 
 /// The kind of disk, its I/O scheduler and read-ahead.
 fn disk_remark(device: &Device) -> Option<String> {
-    let kind =
-        device.rotational.map(|rotational| if rotational { "rotating disk" } else { "non-rotating disk" });
-    let scheduler = device.scheduler.as_ref().map(|scheduler| format!("I/O scheduler {scheduler}"));
-    let read_ahead = device.read_ahead_kib.map(|kib| format!("read-ahead {}", size(Some(kib * 1024))));
-    Some(text::joined([kind.map(String::from), scheduler, read_ahead])).filter(|text| !text.is_empty())
+    let kind = device.rotational.map(|rotational| {
+        if rotational {
+            "rotating disk"
+        } else {
+            "non-rotating disk"
+        }
+    });
+    let scheduler = device
+        .scheduler
+        .as_ref()
+        .map(|scheduler| format!("I/O scheduler {scheduler}"));
+    let read_ahead = device
+        .read_ahead_kib
+        .map(|kib| format!("read-ahead {}", size(Some(kib * 1024))));
+    Some(text::joined([
+        kind.map(String::from),
+        scheduler,
+        read_ahead,
+    ]))
+    .filter(|text| !text.is_empty())
 }
 
 fn key_figures(present: &Present, device: &Device) -> Vec<KeyFigure> {
@@ -134,13 +173,32 @@ fn key_figures(present: &Present, device: &Device) -> Vec<KeyFigure> {
     let value = |quantity: DeviceQuantity| quantity.value(work, interval.elapsed_us);
     let rate = |quantity| rate(value(quantity));
     let count = |quantity| text::count(value(quantity));
-    let (busy, queue) = (value(DeviceQuantity::Utilisation), count(DeviceQuantity::QueueDepth));
+    let (busy, queue) = (
+        value(DeviceQuantity::Utilisation),
+        count(DeviceQuantity::QueueDepth),
+    );
     let mut figures = vec![
         KeyFigure::new("Read", rate(DeviceQuantity::ReadBytes), "in the last tick"),
-        KeyFigure::new("Written", rate(DeviceQuantity::WrittenBytes), "in the last tick"),
-        KeyFigure::new("Read latency", count(DeviceQuantity::ReadAwaitMs), "ms, mean of the last tick"),
-        KeyFigure::new("Write latency", count(DeviceQuantity::WriteAwaitMs), "ms, mean of the last tick"),
-        KeyFigure::new("Busy", text::share(busy), format!("% of the last tick, queue depth {queue}")),
+        KeyFigure::new(
+            "Written",
+            rate(DeviceQuantity::WrittenBytes),
+            "in the last tick",
+        ),
+        KeyFigure::new(
+            "Read latency",
+            count(DeviceQuantity::ReadAwaitMs),
+            "ms, mean of the last tick",
+        ),
+        KeyFigure::new(
+            "Write latency",
+            count(DeviceQuantity::WriteAwaitMs),
+            "ms, mean of the last tick",
+        ),
+        KeyFigure::new(
+            "Busy",
+            text::share(busy),
+            format!("% of the last tick, queue depth {queue}"),
+        ),
     ];
     figures.extend(copying_figure(interval, device));
     figures
@@ -156,20 +214,37 @@ fn copying_figure(interval: &Interval, device: &Device) -> Option<KeyFigure> {
         Some(share) => KeyFigure::new(
             "COW copying",
             rate(share.read + share.written),
-            format!("of the above: read {}, written {}", rate(share.read), rate(share.written)),
+            format!(
+                "of the above: read {}, written {}",
+                rate(share.read),
+                rate(share.written)
+            ),
         ),
-        None => {
-            KeyFigure::new("COW copying", text::DASH.into(), "unknown: the copied volumes span several PVs")
-        }
+        None => KeyFigure::new(
+            "COW copying",
+            text::DASH.into(),
+            "unknown: the copied volumes span several PVs",
+        ),
     })
 }
 
 /// The devices below and above.
 fn links(interval: &Interval, device: &Device) -> Vec<(String, String)> {
-    let link =
-        |word: &str, other: &Device| (format!("{word} {}", other.label), super::devices::device_href(other));
+    let link = |word: &str, other: &Device| {
+        (
+            format!("{word} {}", other.label),
+            super::devices::device_href(other),
+        )
+    };
     let devices = &interval.topology.devices;
-    let below = devices.iter().filter(|other| device.slaves.iter().any(|slave| **slave == *other.name));
-    let above = devices.iter().filter(|other| other.slaves.iter().any(|slave| **slave == *device.name));
-    below.map(|other| link("lies on", other)).chain(above.map(|other| link("carries", other))).collect()
+    let below = devices
+        .iter()
+        .filter(|other| device.slaves.iter().any(|slave| **slave == *other.name));
+    let above = devices
+        .iter()
+        .filter(|other| other.slaves.iter().any(|slave| **slave == *device.name));
+    below
+        .map(|other| link("lies on", other))
+        .chain(above.map(|other| link("carries", other)))
+        .collect()
 }

@@ -48,7 +48,12 @@ pub async fn page(
         jobs: Some(JobTable::of(&jobs, &present)),
         ..page
     };
-    Content::new(&vg, "/volumes", view.refresh(&format!("{}/now", rows::group_href(&vg)), range), &page)
+    Content::new(
+        &vg,
+        "/volumes",
+        view.refresh(&format!("{}/now", rows::group_href(&vg)), range),
+        &page,
+    )
 }
 
 async fn existing(
@@ -75,7 +80,9 @@ async fn existing(
             Some(crate::units::count_text(pvs.len() as u64, "PV", "PVs")),
             (group.missing_pvs > 0).then(|| format!("{} missing", group.missing_pvs)),
         ]),
-        remarks: uneven(&work(&pvs, &charts), &of_group).into_iter().collect(),
+        remarks: uneven(&work(&pvs, &charts), &of_group)
+            .into_iter()
+            .collect(),
         key_figures: key_figures(present, &pvs),
         charts,
         tables: vec![volumes::volumes(present, &group.name, "Volumes")],
@@ -95,21 +102,39 @@ async fn gone(
 ) -> Result<Subjects, Problem> {
     let volumes = site.store.volumes_of(vg);
     if volumes.is_empty() {
-        return Err(Problem::NotFound(format!("no volume group called {vg} was ever seen here")));
+        return Err(Problem::NotFound(format!(
+            "no volume group called {vg} was ever seen here"
+        )));
     }
     let sketch = |title, quantity| {
         let trace = |((lv, uuid), number): ((&String, &Arc<str>), u8)| {
             let subject = Subject::Volume(uuid.to_string());
-            charts::trace(lv, &subject, Quantity::Device(quantity), Look::Other(number))
+            charts::trace(
+                lv,
+                &subject,
+                Quantity::Device(quantity),
+                Look::Other(number),
+            )
         };
-        let traces = volumes.iter().take(MOST_VOLUMES).zip(0_u8..).map(trace).collect();
-        Sketch { stacked: true, ..Sketch::new(title, charts::BYTES, traces) }
+        let traces = volumes
+            .iter()
+            .take(MOST_VOLUMES)
+            .zip(0_u8..)
+            .map(trace)
+            .collect();
+        Sketch {
+            stacked: true,
+            ..Sketch::new(title, charts::BYTES, traces)
+        }
     };
     let sketches = vec![
         sketch("Read, by volume", DeviceQuantity::ReadBytes),
         sketch("Written, by volume", DeviceQuantity::WrittenBytes),
     ];
-    let is_known = present.parts.get(&Part::Lvm).is_some_and(|lvm| lvm.last_ok_at.is_some());
+    let is_known = present
+        .parts
+        .get(&Part::Lvm)
+        .is_some_and(|lvm| lvm.last_ok_at.is_some());
     let notice = match is_known {
         true => "This volume group does not exist now. Its history remains.",
         false => {
@@ -120,7 +145,10 @@ async fn gone(
         description: "volume group".into(),
         notice: Some(notice.into()),
         charts: charts::draw(site, present, view, range, jobs, sketches).await?,
-        links: volumes.keys().map(|lv| (lv.clone(), rows::volume_href(vg, lv))).collect(),
+        links: volumes
+            .keys()
+            .map(|lv| (lv.clone(), rows::volume_href(vg, lv)))
+            .collect(),
         ..Subjects::default()
     })
 }
@@ -129,15 +157,31 @@ fn key_figures(present: &Present, pvs: &[&Device]) -> Vec<KeyFigure> {
     let interval = &present.interval;
     let work = Work::sum(pvs.iter().map(|pv| interval.work_of(pv)));
     let figure = |name, quantity: DeviceQuantity| {
-        KeyFigure::new(name, rate(quantity.value(work, interval.elapsed_us)), "all PVs, in the last tick")
+        KeyFigure::new(
+            name,
+            rate(quantity.value(work, interval.elapsed_us)),
+            "all PVs, in the last tick",
+        )
     };
-    vec![figure("Read", DeviceQuantity::ReadBytes), figure("Written", DeviceQuantity::WrittenBytes)]
+    vec![
+        figure("Read", DeviceQuantity::ReadBytes),
+        figure("Written", DeviceQuantity::WrittenBytes),
+    ]
 }
 
 /// Each PV with what it read and wrote in the charts' range, in units that compare.
 fn work<'a>(pvs: &[&'a Device], charts: &Charts) -> Vec<(&'a str, f64)> {
-    let sum = |number: usize| charts.figures.iter().filter_map(|figure| figure.sums.get(number)).sum();
-    pvs.iter().enumerate().map(|(number, pv)| (&*pv.name, sum(number))).collect()
+    let sum = |number: usize| {
+        charts
+            .figures
+            .iter()
+            .filter_map(|figure| figure.sums.get(number))
+            .sum()
+    };
+    pvs.iter()
+        .enumerate()
+        .map(|(number, pv)| (&*pv.name, sum(number)))
+        .collect()
 }
 
 /// Says which PV does most of the work of several, and which linear volumes lie on it.
@@ -147,19 +191,29 @@ fn uneven(work: &[(&str, f64)], volumes: &[&Volume]) -> Option<String> {
     if work.len() < 2 || all <= 0.0 || done / all < MOST_WORK {
         return None;
     }
-    let share = format!("{busiest} does {:.0} % of the work of {} PVs", done / all * 100.0, work.len());
+    let share = format!(
+        "{busiest} does {:.0} % of the work of {} PVs",
+        done / all * 100.0,
+        work.len()
+    );
     // LVM names a PV by the path of its device.
     let is_busiest = |pv: &str| pv.strip_prefix("/dev/").unwrap_or(pv) == *busiest;
     let is_linear_there = |volume: &&&Volume| {
         let mut segments = volume.layout.iter().flat_map(|part| &part.segments);
-        segments
-            .any(|segment| segment.kind == LINEAR && segment.pv_extents.iter().any(|(pv, _)| is_busiest(pv)))
+        segments.any(|segment| {
+            segment.kind == LINEAR && segment.pv_extents.iter().any(|(pv, _)| is_busiest(pv))
+        })
     };
-    let linear: Vec<String> =
-        volumes.iter().filter(is_linear_there).map(|volume| volume.full_name()).collect();
+    let linear: Vec<String> = volumes
+        .iter()
+        .filter(is_linear_there)
+        .map(|volume| volume.full_name())
+        .collect();
     Some(match &*linear {
         [] => format!("{share}."),
-        [one] => format!("{share}: {one} is linear, so this part of it lies on one PV. Striping spreads it."),
+        [one] => format!(
+            "{share}: {one} is linear, so this part of it lies on one PV. Striping spreads it."
+        ),
         many => format!(
             "{share}: {} are linear, so each part of them lies on one PV. Striping spreads it.",
             many.join(", ")
@@ -174,10 +228,21 @@ mod tests {
     use crate::topology::LvLayout;
 
     fn volume(kind: &str, pv: &str) -> Volume {
-        let segment =
-            Segment { kind: kind.into(), pv_extents: vec![(format!("/dev/{pv}"), 10)], ..Segment::default() };
-        let layout = vec![LvLayout { lv: "data".into(), segments: vec![segment] }];
-        Volume { vg: "vg0".into(), lv: "data".into(), layout, ..Volume::default() }
+        let segment = Segment {
+            kind: kind.into(),
+            pv_extents: vec![(format!("/dev/{pv}"), 10)],
+            ..Segment::default()
+        };
+        let layout = vec![LvLayout {
+            lv: "data".into(),
+            segments: vec![segment],
+        }];
+        Volume {
+            vg: "vg0".into(),
+            lv: "data".into(),
+            layout,
+            ..Volume::default()
+        }
     }
 
     #[test]
@@ -194,8 +259,12 @@ mod tests {
 
     #[test]
     fn even_work_no_work_and_one_pv_are_not_worth_a_sentence() {
-        for work in [&[("sda", 79.0), ("sdb", 21.0)][..], &[("sda", 0.0), ("sdb", 0.0)], &[("sda", 9.0)], &[]]
-        {
+        for work in [
+            &[("sda", 79.0), ("sdb", 21.0)][..],
+            &[("sda", 0.0), ("sdb", 0.0)],
+            &[("sda", 9.0)],
+            &[],
+        ] {
             assert_eq!(uneven(work, &[&volume("linear", "sda")]), None);
         }
     }

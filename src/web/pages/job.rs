@@ -44,7 +44,13 @@ pub async fn page(
         (None, None, Some(_)) => Some(Refresh::once(url)),
         _ => view.refresh(&url, view.range(&present)?),
     };
-    Ok(Content { title: job.name, place: "/jobs", refresh, now, ..Content::default() })
+    Ok(Content {
+        title: job.name,
+        place: "/jobs",
+        refresh,
+        now,
+        ..Content::default()
+    })
 }
 
 /// The whole page as HTML.
@@ -58,8 +64,15 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
         // Its measurements are in its file, not in the store.
         true => super::compare::alone(job, site.cost(job).await?, view.width()).into(),
         false => {
-            charts::draw(site, &present, view, range, std::slice::from_ref(job), sketches(job, &present))
-                .await?
+            charts::draw(
+                site,
+                &present,
+                view,
+                range,
+                std::slice::from_ref(job),
+                sketches(job, &present),
+            )
+            .await?
         }
     };
     let outlook = present.outlook(job);
@@ -71,15 +84,32 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
         key_figures: key_figures(job, &account, &present, outlook.as_ref()),
         description: account.heading,
         hints: expected(outlook.as_ref(), &verdict)
-            .chain(account.warning.filter(|_| !says_how_it_ended(&verdict, job, &present)))
+            .chain(
+                account
+                    .warning
+                    .filter(|_| !says_how_it_ended(&verdict, job, &present)),
+            )
             .collect(),
-        remarks: account.remarks.into_iter().chain(rolled_up(site, job, &present).await?).collect(),
+        remarks: account
+            .remarks
+            .into_iter()
+            .chain(rolled_up(site, job, &present).await?)
+            .collect(),
         verdict: Some(verdict),
-        accept: job.can_be_accepted().then(|| format!("/api/v1/jobs/{}/accept", job.id)),
-        ranges: if job.is_imported() { RangeTools::default() } else { view.ranges_of(job, range) },
+        accept: job
+            .can_be_accepted()
+            .then(|| format!("/api/v1/jobs/{}/accept", job.id)),
+        ranges: if job.is_imported() {
+            RangeTools::default()
+        } else {
+            view.ranges_of(job, range)
+        },
         charts,
         phases: phases::phases(job, &work, present.interval.at),
-        tables: Some(notes(job, present.interval.at)).filter(|table| !table.is_empty()).into_iter().collect(),
+        tables: Some(notes(job, present.interval.at))
+            .filter(|table| !table.is_empty())
+            .into_iter()
+            .collect(),
         links: links(job)
             .into_iter()
             .filter(|_| !job.is_imported())
@@ -114,10 +144,16 @@ fn account(job: &Job, present: &Present) -> Account {
 }
 
 fn notes(job: &Job, now: jiff::Timestamp) -> Table {
-    let rows = job.notes.iter().map(|note| vec![moment(note.at, now).into(), note.text.clone().into()]);
+    let rows = job
+        .notes
+        .iter()
+        .map(|note| vec![moment(note.at, now).into(), note.text.clone().into()]);
     Table::new(
         "Notes",
-        [Column::text(format!("At ({})", zone_name(now))), Column::text("Note").class("says")],
+        [
+            Column::text(format!("At ({})", zone_name(now))),
+            Column::text("Note").class("says"),
+        ],
         rows,
     )
 }
@@ -133,7 +169,9 @@ fn expected(outlook: Option<&Outlook>, verdict: &Verdict) -> impl Iterator<Item 
 /// Whether the verdict is the warning of the job, or the alert about it.
 fn says_how_it_ended(verdict: &Verdict, job: &Job, present: &Present) -> bool {
     let is_it = |alert: &Alert| {
-        alert.job == Some(job.id) && alert.rule == Rule::BackupFailed && alert.sentence == verdict.sentence
+        alert.job == Some(job.id)
+            && alert.rule == Rule::BackupFailed
+            && alert.sentence == verdict.sentence
     };
     present.alerts.iter().any(is_it)
         || verdict::account(present, job).warning.as_ref() == Some(&verdict.sentence)
@@ -144,7 +182,10 @@ async fn rolled_up(site: &Site, job: &Job, present: &Present) -> Result<Option<S
     if job.is_imported() {
         return Ok(None);
     }
-    let ran = Range { from: job.started_at, to: job.ended_at.unwrap_or(present.interval.at) };
+    let ran = Range {
+        from: job.started_at,
+        to: job.ended_at.unwrap_or(present.interval.at),
+    };
     // If the database does not answer, the charts say so.
     let finest = Partial::or_from_memory(site.store.finest(ran).await, || None, "")?;
     let length = match finest.found {
@@ -165,15 +206,24 @@ pub fn around(job: &Job, present: &Present) -> Range {
     }
     let margin = (seconds * MARGIN).max(LEAST_MARGIN);
     let moved = |by: f64| {
-        let at_ms = job.started_at.as_millisecond().saturating_add((by * 1000.0) as i64);
+        let at_ms = job
+            .started_at
+            .as_millisecond()
+            .saturating_add((by * 1000.0) as i64);
         jiff::Timestamp::from_millisecond(at_ms).unwrap_or(job.started_at)
     };
-    Range { from: moved(-margin), to: moved(seconds + margin) }
+    Range {
+        from: moved(-margin),
+        to: moved(seconds + margin),
+    }
 }
 
 /// Of the fill of a job's snapshot.
 fn thresholds(job: &Job, present: &Present) -> Option<Thresholds> {
-    let (vg, lv) = (job.vg.as_deref().unwrap_or_default(), job.lv.as_deref().unwrap_or_default());
+    let (vg, lv) = (
+        job.vg.as_deref().unwrap_or_default(),
+        job.lv.as_deref().unwrap_or_default(),
+    );
     present.thresholds.of(Rule::SnapshotFill, vg, lv)
 }
 
@@ -197,33 +247,61 @@ fn sketches(job: &Job, present: &Present) -> Vec<Sketch> {
     }
 }
 
-fn key_figures(job: &Job, account: &Account, present: &Present, outlook: Option<&Outlook>) -> Vec<KeyFigure> {
+fn key_figures(
+    job: &Job,
+    account: &Account,
+    present: &Present,
+    outlook: Option<&Outlook>,
+) -> Vec<KeyFigure> {
     let now = present.interval.at;
     let seconds = job.seconds(now);
     let bytes = job.bytes_read.filter(|_| seconds > 0.0 && !job.partly_seen);
     let mean = bytes.map(|bytes| bytes as f64 / seconds);
-    let of =
-        if job.kind == JobKind::Snapshot { "from the snapshot" } else { "from all disks, in whole ticks" };
+    let of = if job.kind == JobKind::Snapshot {
+        "from the snapshot"
+    } else {
+        "from all disks, in whole ticks"
+    };
     let mut figures = vec![
         KeyFigure::new("Outcome", account.outcome.clone(), account.basis.clone()),
-        KeyFigure::new(if job.is_running() { "So far" } else { "Took" }, rows::took(job, now), ""),
+        KeyFigure::new(
+            if job.is_running() { "So far" } else { "Took" },
+            rows::took(job, now),
+            "",
+        ),
         KeyFigure::new("Read", text::size(job.bytes_read), of),
         KeyFigure::new("Mean read speed", text::rate(mean), "over the whole job"),
     ];
     if job.kind == JobKind::Snapshot {
-        figures.push(KeyFigure::new("Peak fill", text::percent(job.peak_fill_percent), ""));
+        figures.push(KeyFigure::new(
+            "Peak fill",
+            text::percent(job.peak_fill_percent),
+            "",
+        ));
     }
     let in_time = |name, eta: Eta| {
         let likely = eta.likely_s.map_or("not expected".into(), duration_text);
         KeyFigure::new(name, likely, eta.bounds_text())
     };
-    figures.extend(outlook.and_then(|outlook| outlook.done).map(|done| in_time("Done in", done)));
-    figures.extend(outlook.and_then(|outlook| outlook.full).map(|full| in_time("Full in", full)));
+    figures.extend(
+        outlook
+            .and_then(|outlook| outlook.done)
+            .map(|done| in_time("Done in", done)),
+    );
+    figures.extend(
+        outlook
+            .and_then(|outlook| outlook.full)
+            .map(|full| in_time("Full in", full)),
+    );
     figures
 }
 
 /// Links to comparisons with the previous run and with the set.
-async fn others(site: &Site, job: &Job, present: &Present) -> Result<Vec<(String, String)>, Problem> {
+async fn others(
+    site: &Site,
+    job: &Job,
+    present: &Present,
+) -> Result<Vec<(String, String)>, Problem> {
     let before = site.previous_run(job).await?.map(|before| {
         let began = zoned_moment(before.started_at, present.interval.at);
         let href = format!("/jobs/compare?ids={},{}", before.id, job.id);
@@ -242,5 +320,8 @@ pub fn links(job: &Job) -> Vec<(String, String)> {
         let (vg, lv) = (job.vg.as_ref()?, lv.as_ref()?);
         Some((format!("{word} {vg}/{lv}"), rows::volume_href(vg, lv)))
     };
-    named("snapshot", &job.lv).into_iter().chain(named("origin", &job.origin)).collect()
+    named("snapshot", &job.lv)
+        .into_iter()
+        .chain(named("origin", &job.origin))
+        .collect()
 }

@@ -51,22 +51,40 @@ pub async fn sections(site: &Site, job: &Job) -> Result<String, Problem> {
     let figures = &cost.report.figures;
     let tables = [reading(figures), origin(&figures.origin), pvs(&figures.pvs)];
     let section = JobCost {
-        sentences: cost.report.sentences.iter().map(|sentence| sentence.text.clone()).collect(),
+        sentences: cost
+            .report
+            .sentences
+            .iter()
+            .map(|sentence| sentence.text.clone())
+            .collect(),
         helps: helps(&cost, cost.sizing(job, &*site.present()?)),
-        tables: tables.into_iter().filter(|table| !table.is_empty()).collect(),
+        tables: tables
+            .into_iter()
+            .filter(|table| !table.is_empty())
+            .collect(),
         key_figures: all_else(figures),
     };
     let is_empty = section.tables.is_empty() && section.key_figures.is_empty();
-    let costs = if is_empty { String::new() } else { shown(&section)? };
+    let costs = if is_empty {
+        String::new()
+    } else {
+        shown(&section)?
+    };
     Ok(costs + &facts_section(job, &cost.setup)?)
 }
 
 fn facts_section(job: &Job, setup: &Setup) -> Result<String, Problem> {
-    let known = facts(job, setup).into_iter().filter(|fact| fact.name != "how it ended");
+    let known = facts(job, setup)
+        .into_iter()
+        .filter(|fact| fact.name != "how it ended");
     let rows = known.filter_map(|fact| Some(vec![fact.name.into(), fact.value?.into()]));
     let columns = [Column::name(""), Column::text("").class("says")];
     let table = Table::new("", columns, rows);
-    if table.is_empty() { Ok(String::new()) } else { shown(&Facts { table }) }
+    if table.is_empty() {
+        Ok(String::new())
+    } else {
+        shown(&Facts { table })
+    }
 }
 
 fn helps(cost: &Cost, sizing: Option<Sizing>) -> Vec<Help> {
@@ -84,13 +102,25 @@ fn helps(cost: &Cost, sizing: Option<Sizing>) -> Vec<Help> {
 }
 
 /// `None` if all values are unknown.
-fn row(name: impl Into<Cell>, values: impl IntoIterator<Item = Option<String>>) -> Option<Vec<Cell>> {
+fn row(
+    name: impl Into<Cell>,
+    values: impl IntoIterator<Item = Option<String>>,
+) -> Option<Vec<Cell>> {
     let values: Vec<Option<String>> = values.into_iter().collect();
     let is_known = values.iter().any(Option::is_some);
-    is_known.then(|| std::iter::once(name.into()).chain(values.into_iter().map(Cell::known)).collect())
+    is_known.then(|| {
+        std::iter::once(name.into())
+            .chain(values.into_iter().map(Cell::known))
+            .collect()
+    })
 }
 
-fn spread(name: &str, unit: Unit, spread: Option<Spread>, ends: Option<EndMeans>) -> Option<Vec<Cell>> {
+fn spread(
+    name: &str,
+    unit: Unit,
+    spread: Option<Spread>,
+    ends: Option<EndMeans>,
+) -> Option<Vec<Cell>> {
     let of = |value: fn(Spread) -> f64| text(unit, spread.map(value));
     let values = [
         of(|spread| spread.mean),
@@ -104,15 +134,32 @@ fn spread(name: &str, unit: Unit, spread: Option<Spread>, ends: Option<EndMeans>
 }
 
 fn text(unit: Unit, value: Option<f64>) -> Option<String> {
-    value.filter(|value| value.is_finite()).map(|value| unit.text(value, Prefix::default()))
+    value
+        .filter(|value| value.is_finite())
+        .map(|value| unit.text(value, Prefix::default()))
 }
 
 fn reading(figures: &Figures) -> Table {
     let (read, written) = (figures.read, figures.written);
     let rows = [
-        spread("Read", Unit::Rate, read.map(|read| read.speed), read.and_then(|read| read.ends)),
-        spread("Written", Unit::Rate, written.map(|it| it.speed), written.and_then(|it| it.ends)),
-        spread("First writes", Unit::Rate, figures.copied.first_writes, None),
+        spread(
+            "Read",
+            Unit::Rate,
+            read.map(|read| read.speed),
+            read.and_then(|read| read.ends),
+        ),
+        spread(
+            "Written",
+            Unit::Rate,
+            written.map(|it| it.speed),
+            written.and_then(|it| it.ends),
+        ),
+        spread(
+            "First writes",
+            Unit::Rate,
+            figures.copied.first_writes,
+            None,
+        ),
     ];
     let columns = [
         Column::name("Speed"),
@@ -123,23 +170,36 @@ fn reading(figures: &Figures) -> Table {
         Column::number("5th percentile").class("less"),
         Column::number("95th percentile").class("less"),
     ];
-    let caption = if written.is_some() { "While it ran" } else { "While it was read" };
+    let caption = if written.is_some() {
+        "While it ran"
+    } else {
+        "While it was read"
+    };
     Table::new(caption, columns, rows.into_iter().flatten())
 }
 
 fn origin(phases: &OriginPhases) -> Table {
     let row = |name: &str, unit, value: fn(OriginWork) -> Option<f64>| {
-        row(name, [phases.before, phases.during, phases.after].map(|work| text(unit, value(work))))
+        row(
+            name,
+            [phases.before, phases.during, phases.after].map(|work| text(unit, value(work))),
+        )
     };
     let rows = [
         row("Read", Unit::Rate, |work| work.read_bytes_per_s),
         row("Written", Unit::Rate, |work| work.written_bytes_per_s),
         row("Writes", Unit::PerS, |work| work.writes_per_s),
-        row("Size of a write", Unit::Size, |work| work.write_request_bytes),
+        row("Size of a write", Unit::Size, |work| {
+            work.write_request_bytes
+        }),
         row("Time of a write", Unit::Ms, |work| work.write_await_ms),
     ];
-    let columns =
-        [Column::name("Work"), Column::number("Before"), Column::number("During"), Column::number("After")];
+    let columns = [
+        Column::name("Work"),
+        Column::number("Before"),
+        Column::number("During"),
+        Column::number("After"),
+    ];
     Table::new("The origin", columns, rows.into_iter().flatten())
 }
 
@@ -183,16 +243,42 @@ fn all_else(figures: &Figures) -> Vec<KeyFigure> {
     let (copied, host) = (figures.copied, figures.host);
     let (fill, read_s) = (figures.fill, figures.read.map(|read| read.seconds));
     let known = [
-        ("Reading time", Unit::Seconds, read_s, "without the first and last thousandth"),
-        ("Peak fill", Unit::Bytes, fill.and_then(|fill| Some(fill.peak_bytes? as f64)), "of the COW area"),
+        (
+            "Reading time",
+            Unit::Seconds,
+            read_s,
+            "without the first and last thousandth",
+        ),
+        (
+            "Peak fill",
+            Unit::Bytes,
+            fill.and_then(|fill| Some(fill.peak_bytes? as f64)),
+            "of the COW area",
+        ),
         ("Chunks copied", Unit::PerS, copied.chunks_per_s, ""),
-        ("Written to the COW area", Unit::Bytes, copied.cow_bytes, "copies and their metadata"),
-        ("Write cost", Unit::Number, copied.write_cost, "bytes on disk for each byte written"),
+        (
+            "Written to the COW area",
+            Unit::Bytes,
+            copied.cow_bytes,
+            "copies and their metadata",
+        ),
+        (
+            "Write cost",
+            Unit::Number,
+            copied.write_cost,
+            "bytes on disk for each byte written",
+        ),
         ("User", Unit::Share, host.user, "of the CPU time"),
         ("System", Unit::Share, host.system, "of the CPU time"),
         ("Iowait", Unit::Share, host.iowait, "of the CPU time"),
-        ("I/O pressure", Unit::Share, host.pressure_io, "of the time some process waited"),
+        (
+            "I/O pressure",
+            Unit::Share,
+            host.pressure_io,
+            "of the time some process waited",
+        ),
     ];
-    let figure = |(name, unit, value, detail)| Some(KeyFigure::new(name, text(unit, value)?, detail));
+    let figure =
+        |(name, unit, value, detail)| Some(KeyFigure::new(name, text(unit, value)?, detail));
     known.into_iter().filter_map(figure).collect()
 }

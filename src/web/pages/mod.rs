@@ -7,9 +7,9 @@ mod charts;
 pub mod compare;
 pub mod device;
 pub mod devices;
+pub mod group;
 pub mod job;
 mod job_cost;
-pub mod group;
 pub mod jobs;
 pub mod overview;
 mod phases;
@@ -96,8 +96,19 @@ pub struct Content {
 type Answer = Result<Content, Problem>;
 
 impl Content {
-    fn new(title: &str, place: &'static str, refresh: Option<Refresh>, now: &impl Template) -> Answer {
-        Ok(Self { title: title.into(), place, refresh, now: shown(now)?, tools: String::new() })
+    fn new(
+        title: &str,
+        place: &'static str,
+        refresh: Option<Refresh>,
+        now: &impl Template,
+    ) -> Answer {
+        Ok(Self {
+            title: title.into(),
+            place,
+            refresh,
+            now: shown(now)?,
+            tools: String::new(),
+        })
     }
 }
 
@@ -111,7 +122,10 @@ struct Filter<'a> {
 
 impl Content {
     fn with_filter(self, placeholder: &'static str) -> Answer {
-        let tools = shown(&Filter { title: &self.title, placeholder })?;
+        let tools = shown(&Filter {
+            title: &self.title,
+            placeholder,
+        })?;
         Ok(Self { tools, ..self })
     }
 }
@@ -134,26 +148,40 @@ pub struct Refresh {
 
 impl Refresh {
     fn each_second(url: impl Into<String>) -> Self {
-        Self { url: url.into(), every_ms: Some(SHORTEST_REFRESH_MS) }
+        Self {
+            url: url.into(),
+            every_ms: Some(SHORTEST_REFRESH_MS),
+        }
     }
 
     fn once(url: String) -> Self {
-        Self { url, every_ms: None }
+        Self {
+            url,
+            every_ms: None,
+        }
     }
 
     /// Whenever a chart of this range has a new visible point.
     fn of_range(url: String, range: Range) -> Self {
         let point_ms = (range.seconds() * 1000.0) as u64 / VISIBLE_POINTS;
-        Self { url, every_ms: Some(point_ms.clamp(SHORTEST_REFRESH_MS, LONGEST_REFRESH_MS)) }
+        Self {
+            url,
+            every_ms: Some(point_ms.clamp(SHORTEST_REFRESH_MS, LONGEST_REFRESH_MS)),
+        }
     }
 
     fn trigger(&self, has_charts: bool) -> String {
-        let each_tick =
-            self.every_ms.map(|every_ms| format!("refresh from:body throttle:{every_ms}ms, seen from:body"));
+        let each_tick = self
+            .every_ms
+            .map(|every_ms| format!("refresh from:body throttle:{every_ms}ms, seen from:body"));
         // charts.js asks for another range or filter by `view`. Charts depend on their width, which only the browser
         // knows.
         let at_once = if has_charts { "load, view" } else { "view" };
-        each_tick.into_iter().chain([at_once.to_string()]).collect::<Vec<_>>().join(", ")
+        each_tick
+            .into_iter()
+            .chain([at_once.to_string()])
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -170,14 +198,20 @@ pub async fn frame(State(site): State<Site>, response: Response) -> Response {
 /// From then on a problem has status 200. Pages of this kind find their problems sooner.
 pub async fn begin_early(State(site): State<Site>, request: Request, next: Next) -> Response {
     let state = State(site.clone());
-    let mut page = Box::pin(zone::keep(async move { frame(state, next.run(request).await).await }));
+    let mut page = Box::pin(zone::keep(async move {
+        frame(state, next.run(request).await).await
+    }));
     if let Ok(response) = timeout(EARLY, &mut page).await {
         return response;
     }
     let rest = zone::keep(async move {
         let response = dress_problem(State(site), page.await).await;
         let text = to_bytes(response.into_body(), usize::MAX).await?;
-        Ok::<Bytes, axum::Error>(if text.starts_with(HEAD) { text.slice(HEAD.len()..) } else { text })
+        Ok::<Bytes, axum::Error>(if text.starts_with(HEAD) {
+            text.slice(HEAD.len()..)
+        } else {
+            text
+        })
     });
     let chunks = once(ready(Ok(Bytes::from_static(HEAD)))).chain(once(rest));
     Html(Body::from_stream(chunks)).into_response()
@@ -185,27 +219,52 @@ pub async fn begin_early(State(site): State<Site>, request: Request, next: Next)
 
 fn framed(site: &Site, content: &Content) -> Result<Html<String>, Problem> {
     let present = site.present();
-    let host = present.as_ref().map(|present| present.host.clone()).unwrap_or_default();
+    let host = present
+        .as_ref()
+        .map(|present| present.host.clone())
+        .unwrap_or_default();
     let grade = present.map_or(Grade::Unknown, |present| Verdict::of_host(&present).grade);
     let demo = site.demo.as_deref();
     let has_charts = content.now.contains("<figure>");
-    let trigger = content.refresh.as_ref().map(|refresh| refresh.trigger(has_charts)).unwrap_or_default();
+    let trigger = content
+        .refresh
+        .as_ref()
+        .map(|refresh| refresh.trigger(has_charts))
+        .unwrap_or_default();
     let zone = zone::name();
-    shown(&Page { content, host, grade, trigger, version: env!("CARGO_PKG_VERSION"), zone, demo }).map(Html)
+    shown(&Page {
+        content,
+        host,
+        grade,
+        trigger,
+        version: env!("CARGO_PKG_VERSION"),
+        zone,
+        demo,
+    })
+    .map(Html)
 }
 
 fn shown(template: &impl Template) -> Result<String, Problem> {
-    template.render().context("cannot fill in a template").map_err(Problem::Inside)
+    template
+        .render()
+        .context("cannot fill in a template")
+        .map_err(Problem::Inside)
 }
 
 /// The address of a fragment, with the query of its page.
 fn fragment_url(path: &str, query: &str) -> String {
-    if query.is_empty() { path.to_string() } else { format!("{path}?{query}") }
+    if query.is_empty() {
+        path.to_string()
+    } else {
+        format!("{path}?{query}")
+    }
 }
 
 /// Whether the range moves as time goes on.
 fn is_moving(span: &TimeQuery) -> bool {
-    span.to.as_deref().is_none_or(|to| to.trim().is_empty() || to == "now" || to.starts_with('-'))
+    span.to
+        .as_deref()
+        .is_none_or(|to| to.trim().is_empty() || to == "now" || to.starts_with('-'))
 }
 
 pub async fn not_found() -> Problem {
@@ -231,8 +290,20 @@ pub async fn dress_problem(State(site): State<Site>, response: Response) -> Resp
         StatusCode::SERVICE_UNAVAILABLE => "Not available now",
         _ => "This did not work",
     };
-    let page = shown(&ProblemPage { title, sentence: error })
-        .and_then(|now| framed(&site, &Content { title: title.into(), now, ..Content::default() }));
+    let page = shown(&ProblemPage {
+        title,
+        sentence: error,
+    })
+    .and_then(|now| {
+        framed(
+            &site,
+            &Content {
+                title: title.into(),
+                now,
+                ..Content::default()
+            },
+        )
+    });
     match page {
         Ok(page) => (status, page).into_response(),
         Err(_) => response,
@@ -243,7 +314,12 @@ pub async fn dress_problem(State(site): State<Site>, response: Response) -> Resp
 fn moment(at: Timestamp, now: Timestamp) -> String {
     let (at, now) = (zone::local(at), zone::local(now));
     let same_day = at.date() == now.date();
-    at.strftime(if same_day { "%H:%M:%S" } else { "%-d %b %Y %H:%M" }).to_string()
+    at.strftime(if same_day {
+        "%H:%M:%S"
+    } else {
+        "%-d %b %Y %H:%M"
+    })
+    .to_string()
 }
 
 /// With the zone, for a sentence.
@@ -259,7 +335,11 @@ fn zone_name(at: Timestamp) -> String {
 fn span_text(range: Range) -> String {
     let [from, to] = [range.from, range.to].map(zone::local);
     let [from_day, to_day] = [&from, &to].map(|at| at.strftime("%-d %b %Y").to_string());
-    let until = if from_day == to_day { String::new() } else { format!("{to_day}, ") };
+    let until = if from_day == to_day {
+        String::new()
+    } else {
+        format!("{to_day}, ")
+    };
     format!(
         "{from_day}, {} to {until}{} {}",
         from.strftime("%H:%M"),

@@ -51,8 +51,17 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>
     let present = site.present()?;
     let range = view.range(&present)?;
     let jobs = site.own_job_list(range, MOST_JOBS).await?;
-    let sketches = [fills(&present, &jobs.found), reads(&jobs.found), disks(&present)];
-    let sketches = sketches.map(|sketch| Sketch { height: HEIGHT, ..sketch }).into();
+    let sketches = [
+        fills(&present, &jobs.found),
+        reads(&jobs.found),
+        disks(&present),
+    ];
+    let sketches = sketches
+        .map(|sketch| Sketch {
+            height: HEIGHT,
+            ..sketch
+        })
+        .into();
     let charts = charts::draw(&site, &present, &view, range, &jobs.found, sketches).await?;
     let verdict = Verdict::of_host(&present);
     let page = Overview {
@@ -80,7 +89,13 @@ fn more(present: &Present, verdict: &Verdict) -> Vec<String> {
     // The sign says the usual end.
     let early = present.ended.iter().filter(|how| *how != AT_ITS_END);
     more.extend(early.map(|how| format!("This is a recording of {}: {how}.", present.host)));
-    more.extend(present.store.error.clone().filter(|error| !verdict.sentence.contains(error)));
+    more.extend(
+        present
+            .store
+            .error
+            .clone()
+            .filter(|error| !verdict.sentence.contains(error)),
+    );
     more
 }
 
@@ -90,7 +105,13 @@ fn running(present: &Present) -> Option<String> {
         .jobs
         .iter()
         .filter(|job| job.is_running() && job.kind != JobKind::Snapshot)
-        .map(|job| format!("{} for {}", job.name, duration_text(job.seconds(present.interval.at))))
+        .map(|job| {
+            format!(
+                "{} for {}",
+                job.name,
+                duration_text(job.seconds(present.interval.at))
+            )
+        })
         .collect();
     (!running.is_empty()).then(|| format!("Running: {}.", running.join(", ")))
 }
@@ -105,11 +126,23 @@ pub fn nothing_to_watch(present: &Present) -> String {
 
 /// The read speed of what is backed up.
 fn reads(jobs: &[Job]) -> Sketch {
-    let snapshots = jobs.iter().filter(|job| job.kind == JobKind::Snapshot).take(MOST_FILLS);
+    let snapshots = jobs
+        .iter()
+        .filter(|job| job.kind == JobKind::Snapshot)
+        .take(MOST_FILLS);
     let traces = snapshots.zip(0..).map(|(job, number)| {
         let subject = Subject::Volume(job.key.clone());
-        let look = if number == 0 { Look::Read } else { Look::Other(number - 1) };
-        charts::trace(&job.name, &subject, Quantity::Device(DeviceQuantity::ReadBytes), look)
+        let look = if number == 0 {
+            Look::Read
+        } else {
+            Look::Other(number - 1)
+        };
+        charts::trace(
+            &job.name,
+            &subject,
+            Quantity::Device(DeviceQuantity::ReadBytes),
+            look,
+        )
     });
     Sketch::new("Read speed of backups", charts::BYTES, traces.collect())
 }
@@ -118,11 +151,22 @@ fn reads(jobs: &[Job]) -> Sketch {
 fn last_backups(present: &Present) -> Vec<(String, String)> {
     let mut found: Vec<(&Job, Vec<f64>)> = Vec::new();
     let ended = present.jobs.iter().rev().map(Arc::as_ref);
-    for job in ended.filter(|job| job.is_backup() && !job.is_imported() && job.kind == JobKind::Snapshot) {
-        let Some(age_s) = job.ended_at.map(|at| Range { from: at, to: present.interval.at }.seconds()) else {
+    for job in
+        ended.filter(|job| job.is_backup() && !job.is_imported() && job.kind == JobKind::Snapshot)
+    {
+        let Some(age_s) = job.ended_at.map(|at| {
+            Range {
+                from: at,
+                to: present.interval.at,
+            }
+            .seconds()
+        }) else {
             continue;
         };
-        match found.iter_mut().find(|(last, _)| (&last.vg, &last.origin) == (&job.vg, &job.origin)) {
+        match found
+            .iter_mut()
+            .find(|(last, _)| (&last.vg, &last.origin) == (&job.vg, &job.origin))
+        {
             Some((_, ages)) => ages.push(age_s),
             None => found.push((job, vec![age_s])),
         }
@@ -132,11 +176,21 @@ fn last_backups(present: &Present) -> Vec<(String, String)> {
             (Some(vg), Some(origin)) => format!("Last backup of {vg}/{origin}"),
             _ => "Last backup".into(),
         };
-        let peak = job.peak_fill_percent.map(|peak| format!(", peak {}", percent_text(peak)));
-        let next = usual_period(&ages).filter(|(usual_s, _)| *usual_s > ages[0]).map(|(usual_s, _)| {
-            format!("; the next usually ends in about {}", rough_text(usual_s - ages[0]))
-        });
-        let (outcome, took) = (rows::outcome_word(job), rows::took(job, present.interval.at));
+        let peak = job
+            .peak_fill_percent
+            .map(|peak| format!(", peak {}", percent_text(peak)));
+        let next = usual_period(&ages)
+            .filter(|(usual_s, _)| *usual_s > ages[0])
+            .map(|(usual_s, _)| {
+                format!(
+                    "; the next usually ends in about {}",
+                    rough_text(usual_s - ages[0])
+                )
+            });
+        let (outcome, took) = (
+            rows::outcome_word(job),
+            rows::took(job, present.interval.at),
+        );
         let began = zoned_moment(job.started_at, present.interval.at);
         let text = format!(
             "{of}: {outcome}, {began}, {took}{}{}.",
@@ -150,16 +204,33 @@ fn last_backups(present: &Present) -> Vec<(String, String)> {
 
 /// The busiest PVs, or disks if there is no LVM.
 pub fn disks(present: &Present) -> Sketch {
-    let has_pvs = present.interval.topology.devices.iter().any(|device| device.is_pv);
+    let has_pvs = present
+        .interval
+        .topology
+        .devices
+        .iter()
+        .any(|device| device.is_pv);
     let disks = busiest(present, has_pvs);
-    let title = if has_pvs { "Throughput of the PVs" } else { "Throughput of the disks" };
-    let traces = disks.iter().zip(0..).flat_map(|(device, number)| disk_traces(device, number)).collect();
+    let title = if has_pvs {
+        "Throughput of the PVs"
+    } else {
+        "Throughput of the disks"
+    };
+    let traces = disks
+        .iter()
+        .zip(0..)
+        .flat_map(|(device, number)| disk_traces(device, number))
+        .collect();
     Sketch::new(title, charts::BYTES, traces)
 }
 
 /// The part that is COW copying, if there are or were thick snapshots.
 pub fn copying(present: &Present, jobs: &[Job]) -> Sketch {
-    let pvs = if charts::may_copy(present, jobs) { busiest(present, true) } else { Vec::new() };
+    let pvs = if charts::may_copy(present, jobs) {
+        busiest(present, true)
+    } else {
+        Vec::new()
+    };
     charts::copying(pvs.into_iter())
 }
 
@@ -180,14 +251,21 @@ fn busiest(present: &Present, has_pvs: bool) -> Vec<&Device> {
 
 fn moved(present: &Present, device: &Device) -> u64 {
     let tally = present.tallies.device(&device.identity);
-    tally.map_or(0, |tally| tally.sum.sectors_read.0 + tally.sum.sectors_written.0)
+    tally.map_or(0, |tally| {
+        tally.sum.sectors_read.0 + tally.sum.sectors_written.0
+    })
 }
 
 fn disk_traces(device: &Device, number: u8) -> [Trace; 2] {
     let subject = Subject::Device(device.identity.to_string());
     let looks = charts::disk_looks(number);
     let trace = |what: &str, quantity, look| {
-        charts::trace(format!("{} {what}", device.name), &subject, Quantity::Device(quantity), look)
+        charts::trace(
+            format!("{} {what}", device.name),
+            &subject,
+            Quantity::Device(quantity),
+            look,
+        )
     };
     [
         trace("read", DeviceQuantity::ReadBytes, looks[0]),
@@ -203,21 +281,38 @@ fn fills(present: &Present, jobs: &[Job]) -> Sketch {
         .filter(|(volume, _)| matches!(volume.kind, VolumeKind::Snapshot | VolumeKind::ThinPool))
         .map(|(volume, state)| {
             let percent = state.fill.map_or(0.0, Fill::percent);
-            (percent, volume.full_name(), volume.uuid.to_string(), volume.kind == VolumeKind::ThinPool)
+            (
+                percent,
+                volume.full_name(),
+                volume.uuid.to_string(),
+                volume.kind == VolumeKind::ThinPool,
+            )
         })
         .collect();
-    let is_gone =
-        |job: &&Job| job.kind == JobKind::Snapshot && !job.is_running() && job.peak_fill_percent.is_some();
+    let is_gone = |job: &&Job| {
+        job.kind == JobKind::Snapshot && !job.is_running() && job.peak_fill_percent.is_some()
+    };
     volumes.extend(jobs.iter().filter(is_gone).map(|job| {
         let name = format!("{}/{}", job.vg.as_deref().unwrap_or_default(), job.name);
-        (job.peak_fill_percent.unwrap_or_default(), name, job.key.clone(), false)
+        (
+            job.peak_fill_percent.unwrap_or_default(),
+            name,
+            job.key.clone(),
+            false,
+        )
     }));
     volumes.sort_by(|a, b| b.0.total_cmp(&a.0));
     volumes.truncate(MOST_FILLS);
     // Sorted by name, so that colours stay while fills change.
     volumes.sort_by(|a, b| (a.3, &a.1).cmp(&(b.3, &b.1)));
-    let traces = volumes.iter().zip(0..).flat_map(|((_, name, uuid, has_metadata), number)| {
-        charts::fill_traces(name, &Subject::Volume(uuid.clone()), *has_metadata, number)
-    });
-    charts::fills(traces.collect(), present.thresholds.general().of(Rule::SnapshotFill))
+    let traces = volumes
+        .iter()
+        .zip(0..)
+        .flat_map(|((_, name, uuid, has_metadata), number)| {
+            charts::fill_traces(name, &Subject::Volume(uuid.clone()), *has_metadata, number)
+        });
+    charts::fills(
+        traces.collect(),
+        present.thresholds.general().of(Rule::SnapshotFill),
+    )
 }

@@ -21,15 +21,23 @@ pub async fn of_job(site: &Site, job: &Job, width: u32) -> Result<Option<Relatio
 }
 
 fn view(figures: &Figures, width: u32) -> Option<RelationView> {
-    let pair = |point: &crate::job::figures::CurvePoint| Some((point.fill_percent?, point.read_bytes_per_s?));
+    let pair = |point: &crate::job::figures::CurvePoint| {
+        Some((point.fill_percent?, point.read_bytes_per_s?))
+    };
     let points: Vec<(f64, f64)> = figures.curve.iter().filter_map(pair).collect();
     let known = figures.read_by_fill.correlation();
     (points.len() > 1).then(|| RelationView {
         sentence: sentence(figures.read_by_fill),
         svg: chart::scatter(&Scatter {
             title: "Read speed by fill".into(),
-            size: Size { width: width.min(MOST_WIDTH), height: HEIGHT },
-            x: Axis { unit: Unit::Percent, max: None },
+            size: Size {
+                width: width.min(MOST_WIDTH),
+                height: HEIGHT,
+            },
+            x: Axis {
+                unit: Unit::Percent,
+                max: None,
+            },
             x_name: "fill in %".into(),
             y: charts::BYTES,
             points,
@@ -45,13 +53,28 @@ fn sentence(relation: Relation) -> String {
     match relation {
         Relation::TooFew { n } => format!("{n} points are too few to see a relation."),
         Relation::Unvaried { n } => format!("One of the two did not change ({n} points)."),
-        Relation::Correlation(Correlation { trend: Trend::Unclear, n, explained, .. }) => {
+        Relation::Correlation(Correlation {
+            trend: Trend::Unclear,
+            n,
+            explained,
+            ..
+        }) => {
             format!("No relation to be seen ({}).", measure(n, explained))
         }
-        Relation::Correlation(Correlation { slope, trend, n, explained, .. }) => format!(
+        Relation::Correlation(Correlation {
+            slope,
+            trend,
+            n,
+            explained,
+            ..
+        }) => format!(
             "{} {} for each percent of fill ({}).",
             text::rate(Some(slope.abs())),
-            if trend == Trend::Falling { "slower" } else { "faster" },
+            if trend == Trend::Falling {
+                "slower"
+            } else {
+                "faster"
+            },
             measure(n, explained)
         ),
     }

@@ -16,7 +16,8 @@ use crate::web::assets::STYLE;
 use crate::web::compare::Choice;
 
 /// The same policy as in the file itself.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'";
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'";
 /// With more jobs, the report contains only their comparison.
 const MOST_WHOLE: usize = 8;
 
@@ -45,7 +46,12 @@ pub async fn report(
     let mut sections = Vec::new();
     if jobs.len() > 1 {
         let compared = site.compared(&choice).await?;
-        sections.push(compare::section(&compared, &choice, &present, compare::WIDTH)?);
+        sections.push(compare::section(
+            &compared,
+            &choice,
+            &present,
+            compare::WIDTH,
+        )?);
     }
     for job in jobs.iter().filter(|_| jobs.len() <= MOST_WHOLE) {
         sections.push(job::whole(&site, job, &View::default()).await?);
@@ -57,10 +63,19 @@ pub async fn report(
         made: format!("as of {at}"),
         version: env!("CARGO_PKG_VERSION"),
         style: STYLE,
-        sections: sections.iter().map(|section| unlinked(&unnumbered(section))).collect(),
+        sections: sections
+            .iter()
+            .map(|section| unlinked(&unnumbered(section)))
+            .collect(),
     })?;
-    let kind = (header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    let policy = (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    let kind = (
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/html; charset=utf-8"),
+    );
+    let policy = (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(POLICY),
+    );
     Ok(([kind, policy], report).into_response())
 }
 
@@ -77,7 +92,10 @@ fn unnumbered(html: &str) -> String {
     let mut parts = html.split("<metadata>");
     let mut text = parts.next().unwrap_or_default().to_string();
     for part in parts {
-        text.push_str(part.split_once("</metadata>").map_or(part, |(_, rest)| rest));
+        text.push_str(
+            part.split_once("</metadata>")
+                .map_or(part, |(_, rest)| rest),
+        );
     }
     text
 }

@@ -26,7 +26,11 @@ pub fn fills(present: &Present) -> Table {
             _ => {}
         }
     }
-    rows.sort_by(|a, b| a.1.cmp(&b.1).then(b.0.0.cmp(&a.0.0)).then(b.0.1.total_cmp(&a.0.1)));
+    rows.sort_by(|a, b| {
+        a.1.cmp(&b.1)
+            .then(b.0.0.cmp(&a.0.0))
+            .then(b.0.1.total_cmp(&a.0.1))
+    });
     let columns = [
         Column::name("Volume"),
         Column::text("State"),
@@ -37,10 +41,17 @@ pub fn fills(present: &Present) -> Table {
         Column::text("Used by").class("less"),
     ];
     let loud = rows.iter().filter(|(_, is_quiet, _)| !is_quiet).count();
-    let quiet = rows.split_off(if rows.len() > MOST_ROWS { loud } else { rows.len() });
+    let quiet = rows.split_off(if rows.len() > MOST_ROWS {
+        loud
+    } else {
+        rows.len()
+    });
     let folded = (!quiet.is_empty()).then(|| {
         let count = count_text(quiet.len(), "quiet one", "quiet ones");
-        let fullest = quiet.iter().map(|((_, percent), ..)| *percent).fold(0.0, f64::max);
+        let fullest = quiet
+            .iter()
+            .map(|((_, percent), ..)| *percent)
+            .fold(0.0, f64::max);
         let mut row = vec![Cell::link(count, "/volumes"), Cell::state("ok", "ok")];
         row.push(format!("up to {}", percent_text(fullest)).into());
         row.resize_with(columns.len(), || Cell::from(String::from(" ")));
@@ -75,7 +86,11 @@ fn fill_row(
     let now = present.interval.at;
     let width = percent.map(|width| Bar {
         width,
-        class: if grade == Grade::Ok { "used" } else { grade.text() },
+        class: if grade == Grade::Ok {
+            "used"
+        } else {
+            grade.text()
+        },
         mark: thresholds.map(|thresholds| thresholds.critical),
         ..Bar::default()
     });
@@ -83,18 +98,30 @@ fn fill_row(
         (None, Some(died_at)) => format!("since {}", moment(died_at, now)).into(),
         (percent, _) => Cell::known(percent.map(percent_text)),
     };
-    let of = volume.origin.as_ref().map_or_else(String::new, |origin| format!("of {origin}"));
+    let of = volume
+        .origin
+        .as_ref()
+        .map_or_else(String::new, |origin| format!("of {origin}"));
     let detail = part.map_or(of, String::from);
     // A pace is that of a pool's data.
-    let pace = present.paces.get(&volume.uuid).filter(|_| rule != Rule::PoolMetadata);
+    let pace = present
+        .paces
+        .get(&volume.uuid)
+        .filter(|_| rule != Rule::PoolMetadata);
     let growth = pace.map(|pace| format!("{}/min", size_text((pace.bytes_per_s * 60.0) as u64)));
     let full_in = pace.and_then(|pace| pace.full).map(|eta| eta.short_text());
-    let user = if rule == Rule::PoolMetadata { None } else { user(present, volume) };
+    let user = if rule == Rule::PoolMetadata {
+        None
+    } else {
+        user(present, volume)
+    };
     let is_quiet = grade == Grade::Ok && pace.is_none() && user.is_none();
     let row = vec![
         Cell::link(volume.full_name(), volume_href(&volume.vg, &volume.lv)).small(detail),
         Cell::state(state_word(state.state, grade), grade.text()),
-        width.map_or_else(Cell::default, |bar| Cell::default().bar(bar)).then(used),
+        width
+            .map_or_else(Cell::default, |bar| Cell::default().bar(bar))
+            .then(used),
         used_of_size(fill, volume.size.filter(|_| part != Some("metadata"))).into(),
         Cell::known(growth),
         Cell::known(full_in),
@@ -112,23 +139,42 @@ fn user(present: &Present, volume: &Volume) -> Option<Cell> {
             && filled_by(present, job).is_some_and(|(full, _)| full.uuid == volume.uuid)
     });
     if let Some(job) = running {
-        let what = if job.is_backup() { "backup" } else { "snapshot" };
+        let what = if job.is_backup() {
+            "backup"
+        } else {
+            "snapshot"
+        };
         return Some(link(job, format!("{what}, {}", took(job, now))));
     }
-    let ended = present.jobs.iter().rev().find(|job| job.key == *volume.uuid && job.ended_at.is_some())?;
-    Some(link(ended, format!("left over since {}", moment(ended.ended_at?, now))))
+    let ended = present
+        .jobs
+        .iter()
+        .rev()
+        .find(|job| job.key == *volume.uuid && job.ended_at.is_some())?;
+    Some(link(
+        ended,
+        format!("left over since {}", moment(ended.ended_at?, now)),
+    ))
 }
 
 /// The grade of a volume that works, or else its state.
 pub fn state_word(state: State, grade: Grade) -> &'static str {
-    if state == State::Ok { grade.text() } else { state.text() }
+    if state == State::Ok {
+        grade.text()
+    } else {
+        state.text()
+    }
 }
 
 pub fn used_of_size(fill: Option<Fill>, size: Option<u64>) -> String {
     let fill = fill.filter(|fill| fill.unit > 0);
     match (fill, size) {
         (None, None) => text::DASH.into(),
-        (Some(fill), _) => format!("{} of {}", size_text(fill.used_bytes()), size_text(fill.total_bytes())),
+        (Some(fill), _) => format!(
+            "{} of {}",
+            size_text(fill.used_bytes()),
+            size_text(fill.total_bytes())
+        ),
         (None, size) => format!("{} of {}", text::DASH, text::size(size)),
     }
 }
@@ -138,7 +184,11 @@ pub fn group_href(vg: &str) -> String {
 }
 
 pub fn volume_href(vg: &str, lv: &str) -> String {
-    format!("/volumes/{}/{}", crate::web::escaped(vg), crate::web::escaped(lv))
+    format!(
+        "/volumes/{}/{}",
+        crate::web::escaped(vg),
+        crate::web::escaped(lv)
+    )
 }
 
 /// Jobs, with a sentence if the list is incomplete.
@@ -150,16 +200,24 @@ pub struct JobTable {
 impl JobTable {
     pub fn of(jobs: &Partial<Vec<Job>>, present: &Present) -> Self {
         let name = |job: &Job| Cell::link(&job.name, format!("/jobs/{}", job.id)).small(label(job));
-        Self { table: job_table("Jobs", jobs, present, name), missing: jobs.missing.clone() }
+        Self {
+            table: job_table("Jobs", jobs, present, name),
+            missing: jobs.missing.clone(),
+        }
     }
 
     /// Jobs with checkboxes.
     pub fn of_choices(jobs: &Partial<Vec<Job>>, present: &Present) -> Self {
         let name = |job: &Job| {
-            Cell::choice(&job.name, "id", job.id.to_string()).small(job.id.to_string()).small(label(job))
+            Cell::choice(&job.name, "id", job.id.to_string())
+                .small(job.id.to_string())
+                .small(label(job))
         };
         let table = job_table("Single jobs, the latest first", jobs, present, name).class("choose");
-        Self { table, missing: jobs.missing.clone() }
+        Self {
+            table,
+            missing: jobs.missing.clone(),
+        }
     }
 
     /// Whether there are certainly no jobs.
@@ -187,11 +245,16 @@ fn job_table(
     let row = |job: &Job| {
         let of = match (&job.vg, &job.origin) {
             (Some(vg), Some(origin)) => {
-                format!("{} of {vg}/{origin}", tool::above_lvcreate(job).unwrap_or("snapshot"))
+                format!(
+                    "{} of {vg}/{origin}",
+                    tool::above_lvcreate(job).unwrap_or("snapshot")
+                )
             }
             _ => job.kind.text().into(),
         };
-        let host = job.imported_from().map_or_else(String::new, |host| format!(" on {host}"));
+        let host = job
+            .imported_from()
+            .map_or_else(String::new, |host| format!(" on {host}"));
         vec![
             name(job),
             Cell::state(outcome_word(job), job_class(present, job)),
@@ -206,12 +269,18 @@ fn job_table(
 }
 
 fn label(job: &Job) -> String {
-    job.label.as_ref().map_or_else(String::new, |label| label.short_text(&job.name))
+    job.label
+        .as_ref()
+        .map_or_else(String::new, |label| label.short_text(&job.name))
 }
 
 /// The duration so far, or in total.
 pub fn took(job: &Job, now: Timestamp) -> String {
-    let text = if job.is_running() { duration_text } else { took_text };
+    let text = if job.is_running() {
+        duration_text
+    } else {
+        took_text
+    };
     text(job.seconds(now))
 }
 

@@ -32,15 +32,25 @@ pub fn of_volume(present: &Present, volume: &Volume, width: u32) -> Option<SizeV
     let advice = present.size_advice(volume, None)?;
     let running = running(present, volume);
     Some(SizeView {
-        grade: advice.planned.as_ref().map_or("", |planned| match planned.risk {
-            Risk::Low => "ok",
-            Risk::Possible | Risk::Likely => "warning",
-        }),
+        grade: advice
+            .planned
+            .as_ref()
+            .map_or("", |planned| match planned.risk {
+                Risk::Low => "ok",
+                Risk::Possible | Risk::Likely => "warning",
+            }),
         svg: svg(&advice, &running, width),
-        is_of_an_hour: advice.hours.as_ref().is_some_and(|hours| hours.of_backups.is_some()),
+        is_of_an_hour: advice
+            .hours
+            .as_ref()
+            .is_some_and(|hours| hours.of_backups.is_some()),
         is_growing: !running.is_empty(),
         table: advice.table(),
-        line: advice.setting.as_deref().and_then(|setting| setting.lines().last()).map(String::from),
+        line: advice
+            .setting
+            .as_deref()
+            .and_then(|setting| setting.lines().last())
+            .map(String::from),
         advice,
     })
 }
@@ -48,12 +58,20 @@ pub fn of_volume(present: &Present, volume: &Volume, width: u32) -> Option<SizeV
 /// The growth of the snapshot that exists now, by age in seconds.
 fn running(present: &Present, volume: &Volume) -> Vec<(f64, f64)> {
     let is_of_volume = |job: &&std::sync::Arc<crate::job::Job>| {
-        job.is_running() && job.vg.as_ref() == Some(&volume.vg) && job.origin.as_ref() == Some(&volume.lv)
+        job.is_running()
+            && job.vg.as_ref() == Some(&volume.vg)
+            && job.origin.as_ref() == Some(&volume.lv)
     };
-    let Some(job) = present.jobs.iter().rev().find(is_of_volume) else { return Vec::new() };
+    let Some(job) = present.jobs.iter().rev().find(is_of_volume) else {
+        return Vec::new();
+    };
     let ages = AGES_MIN.iter().zip(&job.growth);
-    let now = job.grown_bytes().map(|bytes| (job.age_s(present.interval.at), bytes as f64));
-    let known = ages.map(|(age, bytes)| (f64::from(*age) * 60.0, *bytes as f64)).chain(now);
+    let now = job
+        .grown_bytes()
+        .map(|bytes| (job.age_s(present.interval.at), bytes as f64));
+    let known = ages
+        .map(|(age, bytes)| (f64::from(*age) * 60.0, *bytes as f64))
+        .chain(now);
     if job.growth.is_empty() && now.is_none() {
         Vec::new()
     } else {
@@ -65,27 +83,56 @@ fn running(present: &Present, volume: &Volume) -> Vec<(f64, f64)> {
 fn svg(advice: &SizeAdvice, running: &[(f64, f64)], width: u32) -> Option<String> {
     let planned = advice.planned.as_ref();
     let end_s = planned.map_or(f64::INFINITY, |planned: &Planned| planned.age_s * BEYOND);
-    let shown: Vec<&CurvePoint> = advice.curve.iter().filter(|point| point.age_s <= end_s).collect();
+    let shown: Vec<&CurvePoint> = advice
+        .curve
+        .iter()
+        .filter(|point| point.age_s <= end_s)
+        .collect();
     if shown.len() < 2 {
         return None;
     }
-    let last_s =
-        shown.last().map_or(0.0, |point| point.age_s).max(planned.map_or(0.0, |planned| planned.age_s));
-    let (unit_s, unit) = if last_s >= 2.0 * HOUR_S { (HOUR_S, "hours") } else { (60.0, "minutes") };
+    let last_s = shown
+        .last()
+        .map_or(0.0, |point| point.age_s)
+        .max(planned.map_or(0.0, |planned| planned.age_s));
+    let (unit_s, unit) = if last_s >= 2.0 * HOUR_S {
+        (HOUR_S, "hours")
+    } else {
+        (60.0, "minutes")
+    };
     let at = |(age_s, bytes): (f64, f64)| (age_s / unit_s, bytes);
-    let band = shown.iter().map(|point| (point.age_s / unit_s, point.least_bytes, point.largest_bytes));
-    let median = shown.iter().map(|point| at((point.age_s, point.median_bytes)));
-    let mut curves = vec![(Look::Read, std::iter::once((0.0, 0.0)).chain(median).collect())];
+    let band = shown
+        .iter()
+        .map(|point| (point.age_s / unit_s, point.least_bytes, point.largest_bytes));
+    let median = shown
+        .iter()
+        .map(|point| at((point.age_s, point.median_bytes)));
+    let mut curves = vec![(
+        Look::Read,
+        std::iter::once((0.0, 0.0)).chain(median).collect(),
+    )];
     if !running.is_empty() {
         curves.push((Look::Fill, running.iter().copied().map(at).collect()));
     }
     Some(chart::scatter(&Scatter {
         title: "What a snapshot needs, by its age".into(),
-        size: Size { width: width.min(MOST_WIDTH), height: HEIGHT },
-        x: Axis { unit: Unit::Count, max: None },
+        size: Size {
+            width: width.min(MOST_WIDTH),
+            height: HEIGHT,
+        },
+        x: Axis {
+            unit: Unit::Count,
+            max: None,
+        },
         x_name: format!("age in {unit}"),
-        y: Axis { unit: Unit::Bytes, max: None },
-        points: planned.map(|planned| at((planned.age_s, planned.bytes as f64))).into_iter().collect(),
+        y: Axis {
+            unit: Unit::Bytes,
+            max: None,
+        },
+        points: planned
+            .map(|planned| at((planned.age_s, planned.bytes as f64)))
+            .into_iter()
+            .collect(),
         curves,
         band: std::iter::once((0.0, 0.0, 0.0)).chain(band).collect(),
         ..Scatter::default()

@@ -50,8 +50,22 @@ pub fn with_commands(sentence: &str) -> Vec<(bool, String)> {
     if sentence.matches('`').count() % 2 == 1 {
         return vec![(false, sentence.into())];
     }
-    let part = |(index, part)| (index % 2 == 1, if index % 2 == 1 { part } else { where_read(part) });
-    sentence.split('`').map(String::from).enumerate().map(part).collect()
+    let part = |(index, part)| {
+        (
+            index % 2 == 1,
+            if index % 2 == 1 {
+                part
+            } else {
+                where_read(part)
+            },
+        )
+    };
+    sentence
+        .split('`')
+        .map(String::from)
+        .enumerate()
+        .map(part)
+        .collect()
 }
 
 /// Stored sentences have times such as `2026-11-23 19:43:23 UTC`.
@@ -64,13 +78,19 @@ fn where_read(text: String) -> String {
     let mut parts: Vec<String> = text.split(UTC).map(String::from).collect();
     let last = parts.pop().unwrap_or_default();
     for part in &mut parts {
-        let time = part.len().checked_sub(LENGTH).and_then(|start| part.get(start..));
+        let time = part
+            .len()
+            .checked_sub(LENGTH)
+            .and_then(|start| part.get(start..));
         let at = time.and_then(|time| Timestamp::strptime("%F %T%z", format!("{time}+0000")).ok());
         match at {
             Some(at) => {
                 part.truncate(part.len() - LENGTH);
                 let name = zone::abbreviation(&zone, at);
-                part.push_str(&format!("{} {name}", at.to_zoned(zone.clone()).strftime("%F %T")));
+                part.push_str(&format!(
+                    "{} {name}",
+                    at.to_zoned(zone.clone()).strftime("%F %T")
+                ));
             }
             None => part.push_str(UTC),
         }
@@ -98,9 +118,15 @@ mod tests {
     #[test]
     fn commands_are_separated_from_the_sentence() {
         let parts = with_commands("Use `lvextend x` now.");
-        let commands: Vec<&str> =
-            parts.iter().filter(|(is_command, _)| *is_command).map(|(_, part)| &**part).collect();
+        let commands: Vec<&str> = parts
+            .iter()
+            .filter(|(is_command, _)| *is_command)
+            .map(|(_, part)| &**part)
+            .collect();
         assert_eq!(commands, ["lvextend x"]);
-        assert_eq!(with_commands("a name with ` in it"), [(false, "a name with ` in it".into())]);
+        assert_eq!(
+            with_commands("a name with ` in it"),
+            [(false, "a name with ` in it".into())]
+        );
     }
 }

@@ -35,7 +35,10 @@ pub async fn page(State(site): State<Site>) -> Answer {
     let present = site.present()?;
     let groups = &present.interval.topology.groups;
     let page = Volumes {
-        groups: groups.iter().map(|group| group_view(&present, group)).collect(),
+        groups: groups
+            .iter()
+            .map(|group| group_view(&present, group))
+            .collect(),
         nothing: super::overview::nothing_to_watch(&present),
     };
     let refresh = Some(Refresh::each_second("/volumes/list"));
@@ -47,7 +50,9 @@ fn group_view(present: &Present, group: &Group) -> GroupView {
         name: group.name.clone(),
         href: rows::group_href(&group.name),
         space: space(group),
-        pvs: pvs(present, group).map(|pv| (pv.name.to_string(), super::devices::device_href(pv))).collect(),
+        pvs: pvs(present, group)
+            .map(|pv| (pv.name.to_string(), super::devices::device_href(pv)))
+            .collect(),
         missing_pvs: group.missing_pvs,
         volumes: volumes(present, &group.name, ""),
     }
@@ -57,10 +62,17 @@ fn group_view(present: &Present, group: &Group) -> GroupView {
 pub fn space(group: &Group) -> String {
     match group.size {
         Some(_) => {
-            let spare = group.spare.map(|spare| format!(" · {} spare for metadata", size(Some(spare))));
-            let tags = (!group.tags.is_empty()).then(|| format!(" · tags {}", group.tags.join(", ")));
+            let spare = group
+                .spare
+                .map(|spare| format!(" · {} spare for metadata", size(Some(spare))));
+            let tags =
+                (!group.tags.is_empty()).then(|| format!(" · tags {}", group.tags.join(", ")));
             let space = format!("{} free of {}", size(group.free), size(group.size));
-            format!("{space}{}{}", spare.unwrap_or_default(), tags.unwrap_or_default())
+            format!(
+                "{space}{}{}",
+                spare.unwrap_or_default(),
+                tags.unwrap_or_default()
+            )
         }
         None => "free space unknown: LVM's report is missing".into(),
     }
@@ -69,12 +81,22 @@ pub fn space(group: &Group) -> String {
 /// The group's PVs, as far as they are present.
 pub fn pvs<'a>(present: &'a Present, group: &'a Group) -> impl Iterator<Item = &'a Device> {
     let devices = &present.interval.topology.devices;
-    group.pvs.iter().filter_map(|name| devices.iter().find(|device| *device.name == **name))
+    group
+        .pvs
+        .iter()
+        .filter_map(|name| devices.iter().find(|device| *device.name == **name))
 }
 
 pub fn volumes(present: &Present, group: &str, title: &'static str) -> Table {
-    let volumes = present.interval.volumes().filter(|(volume, _)| volume.vg == group);
-    Table::new(title, columns(), volumes.map(|(volume, state)| row(present, volume, state)))
+    let volumes = present
+        .interval
+        .volumes()
+        .filter(|(volume, _)| volume.vg == group);
+    Table::new(
+        title,
+        columns(),
+        volumes.map(|(volume, state)| row(present, volume, state)),
+    )
 }
 
 fn columns() -> [Column; 8] {
@@ -95,7 +117,10 @@ fn row(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<Cell> {
     let work = interval.device_of(volume).and_then(|done| done.work);
     let rate = |quantity: DeviceQuantity| rate(quantity.value(work, interval.elapsed_us));
     let percent = state.fill.map(Fill::percent);
-    let of = volume.origin.as_ref().map_or_else(String::new, |origin| format!(" of {origin}"));
+    let of = volume
+        .origin
+        .as_ref()
+        .map_or_else(String::new, |origin| format!(" of {origin}"));
     let grade = grade_of(present, volume, state);
     vec![
         Cell::link(&volume.lv, rows::volume_href(&volume.vg, &volume.lv)),

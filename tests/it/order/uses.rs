@@ -22,22 +22,32 @@ impl Crate {
     /// Reads every source file below a folder. `root` is the file that declares the top modules.
     pub fn of(folder: &Path, root: &str) -> Self {
         let files = sources(folder).into_iter().map(|file| {
-            let name = file.strip_prefix(folder).unwrap().to_str().unwrap().to_string();
+            let name = file
+                .strip_prefix(folder)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_string();
             (name, fs::read_to_string(file).unwrap())
         });
         Self::of_texts(files, root)
     }
 
     pub fn of_texts(files: impl Iterator<Item = (String, String)>, root: &str) -> Self {
-        let texts: BTreeMap<Module, String> =
-            files.map(|(name, text)| (module_of(&name, root), code(&text))).collect();
+        let texts: BTreeMap<Module, String> = files
+            .map(|(name, text)| (module_of(&name, root), code(&text)))
+            .collect();
         let mut found = Self::default();
         for (module, code) in &texts {
             let is_child = |name: &str| texts.contains_key(&child(module, name));
             let paths = paths(code, module, &is_child);
-            for path in paths.iter().filter(|path| path.starts_with(module) && path.len() > module.len() + 1)
+            for path in paths
+                .iter()
+                .filter(|path| path.starts_with(module) && path.len() > module.len() + 1)
             {
-                found.exports.insert((module.clone(), path[path.len() - 1].clone()), path.clone());
+                found
+                    .exports
+                    .insert((module.clone(), path[path.len() - 1].clone()), path.clone());
             }
             found.paths.insert(module.clone(), paths);
         }
@@ -52,7 +62,11 @@ impl Crate {
             if self.paths.contains_key(&next) {
                 module = next;
             } else if let Some(export) = self.exports.get(&(module.clone(), name.clone())) {
-                return if export == path { export[..index].to_vec() } else { self.target(export) };
+                return if export == path {
+                    export[..index].to_vec()
+                } else {
+                    self.target(export)
+                };
             } else {
                 break;
             }
@@ -64,20 +78,33 @@ impl Crate {
     fn uses(&self) -> BTreeSet<(Module, Module)> {
         let uses = |(module, paths): (&Module, &Vec<Module>)| {
             let targets = paths.iter().map(|path| self.target(path));
-            let others = targets.filter(|other| !other.starts_with(module) && !module.starts_with(other));
-            others.map(|other| (module.clone(), other)).collect::<Vec<_>>()
+            let others =
+                targets.filter(|other| !other.starts_with(module) && !module.starts_with(other));
+            others
+                .map(|other| (module.clone(), other))
+                .collect::<Vec<_>>()
         };
         self.paths.iter().flat_map(uses).collect()
     }
 
     /// One sentence for each use of a top module from above it. `order` lists them from above.
     pub fn violations(&self, order: &[&str]) -> Vec<String> {
-        let place =
-            |module: &Module| order.iter().position(|name| Some(*name) == module.first().map(|n| &**n));
-        let uses = self.uses().into_iter().filter(|(module, other)| place(other) > place(module));
+        let place = |module: &Module| {
+            order
+                .iter()
+                .position(|name| Some(*name) == module.first().map(|n| &**n))
+        };
+        let uses = self
+            .uses()
+            .into_iter()
+            .filter(|(module, other)| place(other) > place(module));
         uses.filter(|(module, _)| place(module).is_some())
             .map(|(module, other)| {
-                format!("`{}` uses `{}`, which stands below it", text(&module), text(&other))
+                format!(
+                    "`{}` uses `{}`, which stands below it",
+                    text(&module),
+                    text(&other)
+                )
             })
             .collect()
     }
@@ -86,14 +113,21 @@ impl Crate {
     pub fn circles(&self) -> Vec<String> {
         let mut siblings: BTreeMap<Module, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
         for (module, other) in self.uses() {
-            let depth = module.iter().zip(&other).take_while(|(one, other)| one == other).count();
+            let depth = module
+                .iter()
+                .zip(&other)
+                .take_while(|(one, other)| one == other)
+                .count();
             let uses = siblings.entry(module[..depth].to_vec()).or_default();
-            uses.entry(module[depth].clone()).or_default().insert(other[depth].clone());
+            uses.entry(module[depth].clone())
+                .or_default()
+                .insert(other[depth].clone());
         }
         let mut found = Vec::new();
         for (parent, uses) in &siblings {
             found.extend(
-                circle(uses).map(|names| format!("in `crate::{}`: {}", text(parent), names.join(" → "))),
+                circle(uses)
+                    .map(|names| format!("in `crate::{}`: {}", text(parent), names.join(" → "))),
             );
         }
         found
@@ -105,7 +139,8 @@ fn circle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     let mut left = uses.clone();
     loop {
         let names: BTreeSet<String> = left.keys().cloned().collect();
-        left.values_mut().for_each(|used| used.retain(|name| names.contains(name)));
+        left.values_mut()
+            .for_each(|used| used.retain(|name| names.contains(name)));
         let before = left.len();
         left.retain(|_, used| !used.is_empty());
         if left.len() == before {
@@ -126,8 +161,15 @@ fn circle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
 /// The module of a file, such as `job/figures/mod.rs` or `job/course.rs`.
 fn module_of(file: &str, root: &str) -> Module {
     let name = file.strip_suffix(".rs").unwrap_or(file);
-    let name = if file == root { "" } else { name.strip_suffix("/mod").unwrap_or(name) };
-    name.split('/').filter(|name| !name.is_empty()).map(String::from).collect()
+    let name = if file == root {
+        ""
+    } else {
+        name.strip_suffix("/mod").unwrap_or(name)
+    };
+    name.split('/')
+        .filter(|name| !name.is_empty())
+        .map(String::from)
+        .collect()
 }
 
 fn child(module: &Module, name: &str) -> Module {
@@ -140,7 +182,9 @@ fn text(module: &[String]) -> String {
 
 /// A source text without tests and comments.
 fn code(text: &str) -> String {
-    let lines = without_tests(text).into_iter().map(|line| line.split("//").next().unwrap_or_default());
+    let lines = without_tests(text)
+        .into_iter()
+        .map(|line| line.split("//").next().unwrap_or_default());
     lines.collect::<Vec<_>>().join(" ")
 }
 
@@ -208,13 +252,19 @@ fn word(text: &str) -> &str {
 pub fn without_tests(text: &str) -> Vec<&str> {
     let (mut code, mut lines) = (Vec::new(), text.lines());
     while let Some(line) = lines.next() {
-        let Some(indent) = line.strip_suffix("#[cfg(test)]").filter(|indent| indent.trim().is_empty()) else {
+        let Some(indent) = line
+            .strip_suffix("#[cfg(test)]")
+            .filter(|indent| indent.trim().is_empty())
+        else {
             code.push(line);
             continue;
         };
         let item = lines.find(|line| !line.trim_start().starts_with("#["));
         if item.is_some_and(|line| line.ends_with('{')) {
-            let is_end = |line: &&str| line.strip_prefix(indent).is_some_and(|rest| rest.starts_with('}'));
+            let is_end = |line: &&str| {
+                line.strip_prefix(indent)
+                    .is_some_and(|rest| rest.starts_with('}'))
+            };
             lines.find(is_end);
         }
     }
@@ -223,7 +273,10 @@ pub fn without_tests(text: &str) -> Vec<&str> {
 
 pub fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+    for entry in fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+    {
         match entry.is_dir() {
             true => files.extend(sources(&entry)),
             // Tests may use every module.

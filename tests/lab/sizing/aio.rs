@@ -67,7 +67,10 @@ pub struct Writer {
 
 /// Opens for writing past the page cache.
 pub fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path)
+    OpenOptions::new()
+        .write(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(path)
 }
 
 impl Writer {
@@ -75,7 +78,10 @@ impl Writer {
         let mut context = 0_u64;
         // SAFETY: the kernel writes the context, which is as large as a pointer.
         let result = unsafe { libc::syscall(libc::SYS_io_setup, BATCH, &raw mut context) };
-        checked(result).map(|_| Self { context, buffer: Box::new(Buffer([0x5a; LONGEST])) })
+        checked(result).map(|_| Self {
+            context,
+            buffer: Box::new(Buffer([0x5a; LONGEST])),
+        })
     }
 
     /// Returns when all are complete.
@@ -96,14 +102,16 @@ impl Writer {
     }
 
     fn submit(&self, blocks: &[ControlBlock]) -> io::Result<()> {
-        let pointers: Vec<*const ControlBlock> = blocks.iter().map(|block| block as *const _).collect();
+        let pointers: Vec<*const ControlBlock> =
+            blocks.iter().map(|block| block as *const _).collect();
         let mut events = [Event::default(); BATCH];
         let mut submitted = 0;
         while submitted < pointers.len() {
             let rest = &pointers[submitted..];
             // SAFETY: the blocks, and the buffer that they point to, outlive the requests, which are waited for below.
-            let result =
-                unsafe { libc::syscall(libc::SYS_io_submit, self.context, rest.len(), rest.as_ptr()) };
+            let result = unsafe {
+                libc::syscall(libc::SYS_io_submit, self.context, rest.len(), rest.as_ptr())
+            };
             submitted += checked(result)?;
         }
         let mut completed = 0;
@@ -123,7 +131,9 @@ impl Writer {
             };
             let count = checked(result)?;
             if let Some(event) = events[..count].iter().find(|event| event.result < 0) {
-                return Err(io::Error::from_raw_os_error(event.result.unsigned_abs() as i32));
+                return Err(io::Error::from_raw_os_error(
+                    event.result.unsigned_abs() as i32
+                ));
             }
             completed += count;
         }

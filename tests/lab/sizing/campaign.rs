@@ -74,8 +74,9 @@ pub struct Campaign {
 pub fn run(seed: u64) -> anyhow::Result<Campaign> {
     make_volumes()?;
     let started = Instant::now();
-    let loads =
-        all().zip(1..).map(|(case, number)| Ok((case, Load::start(&case, seed_of(seed, number, 0))?)));
+    let loads = all()
+        .zip(1..)
+        .map(|(case, number)| Ok((case, Load::start(&case, seed_of(seed, number, 0))?)));
     let loads = loads.collect::<anyhow::Result<Vec<_>>>()?;
     let machine = Machine::start()?;
     let (writer, written) = (Writer::new()?, HashMap::new());
@@ -95,14 +96,19 @@ pub fn run(seed: u64) -> anyhow::Result<Campaign> {
     campaign.machine.read()?;
     for (night, begin) in [FIRST_NIGHT_MIN, SECOND_NIGHT_MIN].into_iter().enumerate() {
         campaign.write_until(begin)?;
-        eprintln!("{begin} virtual minutes after {:.0} s", started.elapsed().as_secs_f64());
+        eprintln!(
+            "{begin} virtual minutes after {:.0} s",
+            started.elapsed().as_secs_f64()
+        );
         campaign.night(night)?;
     }
     Ok(campaign)
 }
 
 fn seed_of(seed: u64, case: u64, phase: u64) -> u64 {
-    seed.wrapping_mul(1_000_003).wrapping_add(case * 101).wrapping_add(phase * 7_919)
+    seed.wrapping_mul(1_000_003)
+        .wrapping_add(case * 101)
+        .wrapping_add(phase * 7_919)
 }
 
 /// Those on a device that keeps nothing. File systems are made by the scenario.
@@ -138,14 +144,24 @@ impl Campaign {
             let device = device_of(case)?;
             let create = |step: u64, role| {
                 let label = Label::new(1, role);
-                let region = NewRegion { place: Extent::WholeDevice, step: step / SECTOR, label };
-                watch::create(&control, device, &region).with_context(|| format!("a region of {}", case.name))
+                let region = NewRegion {
+                    place: Extent::WholeDevice,
+                    step: step / SECTOR,
+                    label,
+                };
+                watch::create(&control, device, &region)
+                    .with_context(|| format!("a region of {}", case.name))
             };
             if let Some(step) = case.exact {
                 create(step, Role::Whole)?;
             }
             if case.is_mapped {
-                create(MAP, Role::Map { chunk: 4 * KIB / SECTOR })?;
+                create(
+                    MAP,
+                    Role::Map {
+                        chunk: 4 * KIB / SECTOR,
+                    },
+                )?;
             }
         }
         Ok(())
@@ -153,14 +169,24 @@ impl Campaign {
 
     fn place_probes(&self) -> anyhow::Result<()> {
         let control = call::open().map_err(anyhow::Error::msg)?;
-        for (index, (case, _)) in self.loads.iter().enumerate().filter(|(_, (case, _))| case.is_mapped) {
+        for (index, (case, _)) in self
+            .loads
+            .iter()
+            .enumerate()
+            .filter(|(_, (case, _))| case.is_mapped)
+        {
             let (map, counters) = self.machine.map_of(case)?;
-            let writes = counters
-                .iter()
-                .map(|area| Writes { count: area.writes as f64, sectors: area.sectors as f64 });
+            let writes = counters.iter().map(|area| Writes {
+                count: area.writes as f64,
+                sectors: area.sectors as f64,
+            });
             let mut random = Random::new(seed_of(self.seed, index as u64, 9));
-            let Role::Map { chunk } = map.label.role else { continue };
-            for region in place(&map, chunk, &writes.collect::<Vec<_>>(), 1, || random.unit()) {
+            let Role::Map { chunk } = map.label.role else {
+                continue;
+            };
+            for region in place(&map, chunk, &writes.collect::<Vec<_>>(), 1, || {
+                random.unit()
+            }) {
                 watch::create(&control, device_of(case)?, &region)?;
             }
         }
@@ -178,7 +204,8 @@ impl Campaign {
     fn write(&mut self) -> anyhow::Result<()> {
         for (case, load) in &mut self.loads {
             for _ in 0..READING_MIN {
-                load.minute(&mut self.writer).with_context(|| format!("cannot write to {}", case.name))?;
+                load.minute(&mut self.writer)
+                    .with_context(|| format!("cannot write to {}", case.name))?;
             }
         }
         self.machine.minute += READING_MIN;
@@ -190,7 +217,10 @@ impl Campaign {
         self.reading = self.reading.max(self.machine.reading);
         for (case, _) in &self.loads {
             let written = self.machine.written(case)?;
-            self.written.entry(case.name).or_default().push((self.machine.minute, written));
+            self.written
+                .entry(case.name)
+                .or_default()
+                .push((self.machine.minute, written));
         }
         Ok(())
     }
@@ -211,7 +241,10 @@ impl Campaign {
                 self.write()?;
                 at_rest(|| self.read())?;
             }
-            for comparison in expected.iter_mut().filter(|comparison| comparison.age_min == age_min) {
+            for comparison in expected
+                .iter_mut()
+                .filter(|comparison| comparison.age_min == age_min)
+            {
                 self.compare(comparison, &used_before)?;
             }
         }
@@ -223,20 +256,32 @@ impl Campaign {
     fn expected(&self, night: usize) -> anyhow::Result<Vec<Comparison>> {
         let mut expected = Vec::new();
         for (case, _) in &self.loads {
-            let modes = [(Mode::Exact, case.exact.is_some()), (Mode::Sampled, case.is_mapped)];
-            for mode in modes.into_iter().filter_map(|(mode, is_used)| is_used.then_some(mode)) {
+            let modes = [
+                (Mode::Exact, case.exact.is_some()),
+                (Mode::Sampled, case.is_mapped),
+            ];
+            for mode in modes
+                .into_iter()
+                .filter_map(|(mode, is_used)| is_used.then_some(mode))
+            {
                 let rows = self.rows(case, mode)?;
                 for (chunk, age_min) in pairs(&case.compared()) {
-                    let is_it =
-                        |row: &&SizeRow| row.chunk_bytes == chunk && row.age_s == age_min as f64 * 60.0;
+                    let is_it = |row: &&SizeRow| {
+                        row.chunk_bytes == chunk && row.age_s == age_min as f64 * 60.0
+                    };
                     let row = rows.iter().find(is_it).cloned();
-                    let row = row
-                        .with_context(|| format!("no size of {}: {chunk} bytes, {age_min} min", case.name))?;
+                    let row = row.with_context(|| {
+                        format!("no size of {}: {chunk} bytes, {age_min} min", case.name)
+                    })?;
                     let is_same = |other: &&Comparison| {
                         (other.case.name, other.mode, other.chunk, other.age_min)
                             == (case.name, mode, chunk, age_min)
                     };
-                    let before = self.comparisons.iter().find(is_same).map(|other| other.used);
+                    let before = self
+                        .comparisons
+                        .iter()
+                        .find(is_same)
+                        .map(|other| other.used);
                     let written = self.usually_written(case, age_min);
                     expected.push(Comparison {
                         case: *case,
@@ -260,9 +305,16 @@ impl Campaign {
     fn rows(&self, case: &Case, mode: Mode) -> anyhow::Result<Vec<SizeRow>> {
         let volume = self.machine.volume(case.name)?;
         let known = &self.watch(mode).known;
-        let question = Question::of_volume(volume, &self.machine.interval, known, std::iter::empty::<&Job>());
+        let question = Question::of_volume(
+            volume,
+            &self.machine.interval,
+            known,
+            std::iter::empty::<&Job>(),
+        );
         let advice = advise(&question.context("it has no snapshots")?);
-        Ok(advice.with_context(|| format!("no advice for {}", case.name))?.rows)
+        Ok(advice
+            .with_context(|| format!("no advice for {}", case.name))?
+            .rows)
     }
 
     fn watch(&self, mode: Mode) -> &crate::machine::Watch {
@@ -275,7 +327,12 @@ impl Campaign {
     /// The median of all windows that end at a full hour.
     fn usually_written(&self, case: &Case, age_min: u64) -> u64 {
         let written = &self.written[case.name];
-        let at = |minute: u64| written.iter().find(|(at, _)| *at == minute).map(|(_, bytes)| *bytes);
+        let at = |minute: u64| {
+            written
+                .iter()
+                .find(|(at, _)| *at == minute)
+                .map(|(_, bytes)| *bytes)
+        };
         let ends = (1..=self.machine.minute / 60).map(|hour| hour * 60);
         let windows = ends.filter_map(|end| Some(at(end)? - at(end.checked_sub(age_min)?)?));
         let mut windows: Vec<u64> = windows.collect();
@@ -288,7 +345,10 @@ impl Campaign {
         for (case, _) in &self.loads {
             let name = case.name;
             if case.is_thin() {
-                commands.push(format!("lvcreate -y -kn -s -n {} vg0/{name}", case.snapshot(0)));
+                commands.push(format!(
+                    "lvcreate -y -kn -s -n {} vg0/{name}",
+                    case.snapshot(0)
+                ));
             }
             for chunk in case.chunks {
                 let (snapshot, chunk) = (case.snapshot(*chunk), chunk / KIB);
@@ -303,31 +363,65 @@ impl Campaign {
 
     fn remove_snapshots(&mut self) -> anyhow::Result<()> {
         let of_case = |case: &Case| {
-            let chunks = if case.is_thin() { &[0][..] } else { case.chunks };
+            let chunks = if case.is_thin() {
+                &[0][..]
+            } else {
+                case.chunks
+            };
             chunks
                 .iter()
                 .map(|chunk| format!("lvremove -f vg0/{}", case.snapshot(*chunk)))
                 .collect::<Vec<_>>()
         };
-        lvm(&self.loads.iter().flat_map(|(case, _)| of_case(case)).collect::<Vec<_>>())?;
+        lvm(&self
+            .loads
+            .iter()
+            .flat_map(|(case, _)| of_case(case))
+            .collect::<Vec<_>>())?;
         self.machine.list()
     }
 
     /// What each pool uses now.
     fn pools(&self) -> anyhow::Result<HashMap<&'static str, u64>> {
         let thin = self.loads.iter().filter(|(case, _)| case.is_thin());
-        thin.map(|(case, _)| Ok((case.name, self.machine.fill(&format!("pool_{}", case.name))?.used_bytes())))
-            .collect()
+        thin.map(|(case, _)| {
+            Ok((
+                case.name,
+                self.machine
+                    .fill(&format!("pool_{}", case.name))?
+                    .used_bytes(),
+            ))
+        })
+        .collect()
     }
 
-    fn compare(&self, comparison: &mut Comparison, used_before: &HashMap<&str, u64>) -> anyhow::Result<()> {
-        let Comparison { case, mode, chunk, age_min, .. } = *comparison;
+    fn compare(
+        &self,
+        comparison: &mut Comparison,
+        used_before: &HashMap<&str, u64>,
+    ) -> anyhow::Result<()> {
+        let Comparison {
+            case,
+            mode,
+            chunk,
+            age_min,
+            ..
+        } = *comparison;
         comparison.used = match used_before.get(case.name) {
-            Some(before) => self.machine.fill(&format!("pool_{}", case.name))?.used_bytes() - before,
+            Some(before) => {
+                self.machine
+                    .fill(&format!("pool_{}", case.name))?
+                    .used_bytes()
+                    - before
+            }
             None => self.machine.fill(&case.snapshot(chunk))?.used_bytes(),
         };
         let volume = self.machine.volume(case.name)?;
-        let measured = self.watch(mode).known.get(&volume.uuid).and_then(|known| known.now.as_ref());
+        let measured = self
+            .watch(mode)
+            .known
+            .get(&volume.uuid)
+            .and_then(|known| known.now.as_ref());
         let curve: &Curve = &measured.context("it is not measured any more")?.curve;
         let at = |growth: Option<cowbell::job::growth::Growth>| growth?.at(age_min as f64 * 60.0);
         comparison.window = at(curve.growth(chunk)).context("nothing is known of the window")?;
@@ -338,12 +432,15 @@ impl Campaign {
 }
 
 fn pairs(chunks: &[u64]) -> impl Iterator<Item = (u64, u64)> {
-    chunks.iter().flat_map(|chunk| AGES_MIN.map(|age| (*chunk, age)))
+    chunks
+        .iter()
+        .flat_map(|chunk| AGES_MIN.map(|age| (*chunk, age)))
 }
 
 /// Does something while nothing writes: the database is stopped, and the file systems have written out what they held back.
 fn at_rest<T>(action: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
-    let database = std::env::var("MARIADB").context("expected the database's process in MARIADB")?;
+    let database =
+        std::env::var("MARIADB").context("expected the database's process in MARIADB")?;
     run_program("kill", &["-STOP", &database])?;
     for folder in ["/mnt/xfs", "/mnt/mariadb"] {
         run_program("fsfreeze", &["-f", folder])?;
@@ -357,6 +454,10 @@ fn at_rest<T>(action: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
 fn run_program(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
     let status = std::process::Command::new(program).args(arguments).status();
     let status = status.with_context(|| format!("cannot start {program}"))?;
-    ensure!(status.success(), "{program} {}: {status}", arguments.join(" "));
+    ensure!(
+        status.success(),
+        "{program} {}: {status}",
+        arguments.join(" ")
+    );
     Ok(())
 }

@@ -37,42 +37,205 @@ pub enum Place {
 /// Each is counted exactly in areas of a chunk that the default memory allows for it.
 const EXACT: [Case; 14] = [
     exact("uniform4", 4 * KIB, Kind::Uniform { each_minute: 60 }),
-    exact("zipf4", 4 * KIB, Kind::Zipf { each_minute: 90, skew: 0.9 }),
-    exact("hot4", 4 * KIB, Kind::Hot { each_minute: 80, extents: 12, extent: MIB, share: 0.85 }),
-    exact("innodb4", 4 * KIB, Kind::InnoDb { pages: 12, redo: 16 * MIB, skew: 0.8 }),
+    exact(
+        "zipf4",
+        4 * KIB,
+        Kind::Zipf {
+            each_minute: 90,
+            skew: 0.9,
+        },
+    ),
+    exact(
+        "hot4",
+        4 * KIB,
+        Kind::Hot {
+            each_minute: 80,
+            extents: 12,
+            extent: MIB,
+            share: 0.85,
+        },
+    ),
+    exact(
+        "innodb4",
+        4 * KIB,
+        Kind::InnoDb {
+            pages: 12,
+            redo: 16 * MIB,
+            skew: 0.8,
+        },
+    ),
     exact("uniform64", 64 * KIB, Kind::Uniform { each_minute: 70 }),
-    exact("zipf64", 64 * KIB, Kind::Zipf { each_minute: 100, skew: 1.1 }),
-    exact("hot64", 64 * KIB, Kind::Hot { each_minute: 90, extents: 20, extent: 8 * MIB, share: 0.9 }),
-    exact("innodb64", 64 * KIB, Kind::InnoDb { pages: 20, redo: 64 * MIB, skew: 0.7 }),
+    exact(
+        "zipf64",
+        64 * KIB,
+        Kind::Zipf {
+            each_minute: 100,
+            skew: 1.1,
+        },
+    ),
+    exact(
+        "hot64",
+        64 * KIB,
+        Kind::Hot {
+            each_minute: 90,
+            extents: 20,
+            extent: 8 * MIB,
+            share: 0.9,
+        },
+    ),
+    exact(
+        "innodb64",
+        64 * KIB,
+        Kind::InnoDb {
+            pages: 20,
+            redo: 64 * MIB,
+            skew: 0.7,
+        },
+    ),
     exact("uniform512", 512 * KIB, Kind::Uniform { each_minute: 50 }),
-    exact("zipf512", 512 * KIB, Kind::Zipf { each_minute: 80, skew: 0.8 }),
-    exact("hot512", 512 * KIB, Kind::Hot { each_minute: 70, extents: 16, extent: 64 * MIB, share: 0.8 }),
-    exact("innodb512", 512 * KIB, Kind::InnoDb { pages: 20, redo: 128 * MIB, skew: 0.6 }),
-    Case { is_steady: false, ..exact("bursts4", 4 * KIB, Kind::Bursts { each_minute: 10, factor: 40 }) },
-    Case { is_steady: false, ..exact("bursts64", 64 * KIB, Kind::Bursts { each_minute: 15, factor: 30 }) },
+    exact(
+        "zipf512",
+        512 * KIB,
+        Kind::Zipf {
+            each_minute: 80,
+            skew: 0.8,
+        },
+    ),
+    exact(
+        "hot512",
+        512 * KIB,
+        Kind::Hot {
+            each_minute: 70,
+            extents: 16,
+            extent: 64 * MIB,
+            share: 0.8,
+        },
+    ),
+    exact(
+        "innodb512",
+        512 * KIB,
+        Kind::InnoDb {
+            pages: 20,
+            redo: 128 * MIB,
+            skew: 0.6,
+        },
+    ),
+    Case {
+        is_steady: false,
+        ..exact(
+            "bursts4",
+            4 * KIB,
+            Kind::Bursts {
+                each_minute: 10,
+                factor: 40,
+            },
+        )
+    },
+    Case {
+        is_steady: false,
+        ..exact(
+            "bursts64",
+            64 * KIB,
+            Kind::Bursts {
+                each_minute: 15,
+                factor: 30,
+            },
+        )
+    },
 ];
 
 /// Too large to count each of their chunks.
 const MAPPED: [Case; 9] = [
     mapped("m_uniform", 16 * GIB, Kind::Uniform { each_minute: 150 }),
-    mapped("m_zipf", 16 * GIB, Kind::Zipf { each_minute: 250, skew: 1.0 }),
-    mapped("m_hot", 8 * GIB, Kind::Hot { each_minute: 200, extents: 24, extent: 4 * MIB, share: 0.8 }),
-    mapped("m_innodb", 8 * GIB, Kind::InnoDb { pages: 40, redo: 256 * MIB, skew: 0.8 }),
+    mapped(
+        "m_zipf",
+        16 * GIB,
+        Kind::Zipf {
+            each_minute: 250,
+            skew: 1.0,
+        },
+    ),
+    mapped(
+        "m_hot",
+        8 * GIB,
+        Kind::Hot {
+            each_minute: 200,
+            extents: 24,
+            extent: 4 * MIB,
+            share: 0.8,
+        },
+    ),
+    mapped(
+        "m_innodb",
+        8 * GIB,
+        Kind::InnoDb {
+            pages: 40,
+            redo: 256 * MIB,
+            skew: 0.8,
+        },
+    ),
     mapped("m_uniform2", 4 * GIB, Kind::Uniform { each_minute: 80 }),
-    mapped("m_zipf2", 4 * GIB, Kind::Zipf { each_minute: 120, skew: 0.7 }),
-    mapped("m_hot2", 4 * GIB, Kind::Hot { each_minute: 150, extents: 10, extent: 2 * MIB, share: 0.6 }),
-    mapped("m_innodb2", 16 * GIB, Kind::InnoDb { pages: 60, redo: 512 * MIB, skew: 0.6 }),
-    Case { is_steady: false, ..mapped("m_bursts", 8 * GIB, Kind::Bursts { each_minute: 20, factor: 30 }) },
+    mapped(
+        "m_zipf2",
+        4 * GIB,
+        Kind::Zipf {
+            each_minute: 120,
+            skew: 0.7,
+        },
+    ),
+    mapped(
+        "m_hot2",
+        4 * GIB,
+        Kind::Hot {
+            each_minute: 150,
+            extents: 10,
+            extent: 2 * MIB,
+            share: 0.6,
+        },
+    ),
+    mapped(
+        "m_innodb2",
+        16 * GIB,
+        Kind::InnoDb {
+            pages: 60,
+            redo: 512 * MIB,
+            skew: 0.6,
+        },
+    ),
+    Case {
+        is_steady: false,
+        ..mapped(
+            "m_bursts",
+            8 * GIB,
+            Kind::Bursts {
+                each_minute: 20,
+                factor: 30,
+            },
+        )
+    },
 ];
 
 const THIN: [Case; 2] = [
-    thin("thin64", 64 * KIB, Kind::Zipf { each_minute: 60, skew: 0.8 }),
+    thin(
+        "thin64",
+        64 * KIB,
+        Kind::Zipf {
+            each_minute: 60,
+            skew: 0.8,
+        },
+    ),
     thin("thin512", 512 * KIB, Kind::Uniform { each_minute: 40 }),
 ];
 
 /// These are made by the scenario: `/mnt/NAME` is where their file systems are.
 const FILE_SYSTEMS: [Case; 2] = [
-    file_system("xfs", Place::File(Kind::Zipf { each_minute: 40, skew: 0.9 })),
+    file_system(
+        "xfs",
+        Place::File(Kind::Zipf {
+            each_minute: 40,
+            skew: 0.9,
+        }),
+    ),
     file_system("mariadb", Place::Database),
 ];
 
@@ -80,7 +243,11 @@ const FILE_SYSTEMS: [Case; 2] = [
 pub const FILE_BYTES: u64 = 128 * MIB;
 
 pub fn all() -> impl Iterator<Item = Case> {
-    EXACT.into_iter().chain(MAPPED).chain(THIN).chain(FILE_SYSTEMS)
+    EXACT
+        .into_iter()
+        .chain(MAPPED)
+        .chain(THIN)
+        .chain(FILE_SYSTEMS)
 }
 
 const fn exact(name: &'static str, step: u64, kind: Kind) -> Case {
@@ -89,23 +256,55 @@ const fn exact(name: &'static str, step: u64, kind: Kind) -> Case {
         65_536 => (2 * GIB, &[64 * KIB, 512 * KIB]),
         _ => (8 * GIB, &[512 * KIB]),
     };
-    Case { name, size, place: Place::Raw(kind), exact: Some(step), is_mapped: false, chunks, is_steady: true }
+    Case {
+        name,
+        size,
+        place: Place::Raw(kind),
+        exact: Some(step),
+        is_mapped: false,
+        chunks,
+        is_steady: true,
+    }
 }
 
 const fn mapped(name: &'static str, size: u64, kind: Kind) -> Case {
     let chunks = &[4 * KIB, 64 * KIB, 512 * KIB];
-    Case { name, size, place: Place::Raw(kind), exact: None, is_mapped: true, chunks, is_steady: true }
+    Case {
+        name,
+        size,
+        place: Place::Raw(kind),
+        exact: None,
+        is_mapped: true,
+        chunks,
+        is_steady: true,
+    }
 }
 
 const fn thin(name: &'static str, chunk: u64, kind: Kind) -> Case {
     let place = Place::Thin(kind, chunk);
     let size = if chunk > 64 * KIB { 8 * GIB } else { 2 * GIB };
-    Case { name, size, place, exact: Some(chunk), is_mapped: false, chunks: &[], is_steady: true }
+    Case {
+        name,
+        size,
+        place,
+        exact: Some(chunk),
+        is_mapped: false,
+        chunks: &[],
+        is_steady: true,
+    }
 }
 
 const fn file_system(name: &'static str, place: Place) -> Case {
     let chunks = &[4 * KIB, 64 * KIB, 512 * KIB];
-    Case { name, size: 0, place, exact: Some(4 * KIB), is_mapped: true, chunks, is_steady: true }
+    Case {
+        name,
+        size: 0,
+        place,
+        exact: Some(4 * KIB),
+        is_mapped: true,
+        chunks,
+        is_steady: true,
+    }
 }
 
 impl Case {

@@ -34,12 +34,16 @@ impl Load {
     pub fn start(case: &Case, seed: u64) -> anyhow::Result<Self> {
         let folder = format!("/mnt/{}", case.name);
         Ok(match case.place {
-            Place::Raw(kind) | Place::Thin(kind, _) => {
-                Self::Disk(Generator::new(kind, case.size, seed), aio::open(&case.device())?)
-            }
+            Place::Raw(kind) | Place::Thin(kind, _) => Self::Disk(
+                Generator::new(kind, case.size, seed),
+                aio::open(&case.device())?,
+            ),
             Place::File(kind) => {
-                let file =
-                    OpenOptions::new().write(true).create(true).truncate(false).open(folder + "/file")?;
+                let file = OpenOptions::new()
+                    .write(true)
+                    .create(true)
+                    .truncate(false)
+                    .open(folder + "/file")?;
                 for mebibyte in 0..FILE_BYTES / MIB {
                     file.write_all_at(&[1; MIB as usize], mebibyte * MIB)?;
                 }
@@ -75,23 +79,45 @@ impl Load {
 impl Client {
     fn start(seed: u64) -> anyhow::Result<Self> {
         let mut process = Command::new("mariadb")
-            .args(["--no-defaults", "--socket=/run/mysqld/mysqld.sock", "--unbuffered", "-N", "shop"])
+            .args([
+                "--no-defaults",
+                "--socket=/run/mysqld/mysqld.sock",
+                "--unbuffered",
+                "-N",
+                "shop",
+            ])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot start a client of MariaDB")?;
-        let (input, output) = process.stdin.take().zip(process.stdout.take()).context("no pipes")?;
-        Ok(Self { input, output: BufReader::new(output), seed, _process: process })
+        let (input, output) = process
+            .stdin
+            .take()
+            .zip(process.stdout.take())
+            .context("no pipes")?;
+        Ok(Self {
+            input,
+            output: BufReader::new(output),
+            seed,
+            _process: process,
+        })
     }
 
     /// Runs the procedure `work`, which the scenario made.
     fn work(&mut self) -> anyhow::Result<()> {
         self.seed = self.seed.wrapping_add(1);
-        writeln!(self.input, "CALL work({TRANSACTIONS}, {}); SELECT 'done';", self.seed % 1_000_000_007)?;
+        writeln!(
+            self.input,
+            "CALL work({TRANSACTIONS}, {}); SELECT 'done';",
+            self.seed % 1_000_000_007
+        )?;
         self.input.flush()?;
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        ensure!(line.trim() == "done", "expected \"done\" of MariaDB, but found {line:?}");
+        ensure!(
+            line.trim() == "done",
+            "expected \"done\" of MariaDB, but found {line:?}"
+        );
         Ok(())
     }
 }

@@ -50,7 +50,11 @@ pub struct Watch {
 
 impl Watch {
     fn new(is_its: fn(&Region) -> bool) -> Self {
-        Self { tracker: Tracker::default(), known: Arc::default(), is_its }
+        Self {
+            tracker: Tracker::default(),
+            known: Arc::default(),
+            is_its,
+        }
     }
 
     fn advance(&mut self, interval: &Interval) {
@@ -64,7 +68,9 @@ impl Watch {
 
 impl Machine {
     pub fn start() -> anyhow::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         let mut observer = Observer::default();
         // Of no text, to have one.
         let interval = observer.observe(&reading(0, Vec::new()));
@@ -88,11 +94,18 @@ impl Machine {
     pub fn read(&mut self) -> anyhow::Result<()> {
         let started = std::time::Instant::now();
         let (text, counters) = touched::read(std::mem::take(&mut self.counters));
-        let areas = counters.values().map(|region| region.areas.len() as u64).sum();
+        let areas = counters
+            .values()
+            .map(|region| region.areas.len() as u64)
+            .sum();
         self.counters = counters;
         self.reading = (started.elapsed(), areas);
         let mapped = self.mapper.read(Scope::Fills);
-        let texts = vec![(Part::Diskstats, self.diskstats.read()), (Part::Dm, mapped), (Part::Touched, text)];
+        let texts = vec![
+            (Part::Diskstats, self.diskstats.read()),
+            (Part::Dm, mapped),
+            (Part::Touched, text),
+        ];
         self.observe(texts)
     }
 
@@ -101,7 +114,11 @@ impl Machine {
         let mut reporter = Reporter::default();
         let report = self.runtime.block_on(async {
             reporter.start();
-            reporter.answer().await.report.map_err(|error| error.sentence)
+            reporter
+                .answer()
+                .await
+                .report
+                .map_err(|error| error.sentence)
         });
         let texts = vec![
             (Part::Diskstats, self.diskstats.read()),
@@ -113,7 +130,9 @@ impl Machine {
     }
 
     fn observe(&mut self, texts: Vec<(Part, Result<String, String>)>) -> anyhow::Result<()> {
-        if let Some((part, error)) = texts.iter().find_map(|(part, text)| Some((part, text.as_ref().err()?)))
+        if let Some((part, error)) = texts
+            .iter()
+            .find_map(|(part, text)| Some((part, text.as_ref().err()?)))
         {
             return Err(anyhow!("cannot read {part:?}: {error}"));
         }
@@ -135,15 +154,21 @@ impl Machine {
     /// What a snapshot or a pool uses.
     pub fn fill(&self, lv: &str) -> anyhow::Result<Fill> {
         let volumes = &self.interval.topology.volumes;
-        let index =
-            volumes.iter().position(|volume| volume.lv == lv).with_context(|| format!("no volume {lv}"))?;
-        self.interval.volumes[index].fill.with_context(|| format!("the usage of {lv} is unknown"))
+        let index = volumes
+            .iter()
+            .position(|volume| volume.lv == lv)
+            .with_context(|| format!("no volume {lv}"))?;
+        self.interval.volumes[index]
+            .fill
+            .with_context(|| format!("the usage of {lv} is unknown"))
     }
 
     /// The bytes written to a volume since it exists.
     pub fn written(&self, case: &Case) -> anyhow::Result<u64> {
         let device = self.volume(case.name)?.device.context("it is not active")?;
-        let counters = self.interval.devices[device].counters.context("its counters are unknown")?;
+        let counters = self.interval.devices[device]
+            .counters
+            .context("its counters are unknown")?;
         Ok(counters.sectors_written.bytes())
     }
 
@@ -153,19 +178,28 @@ impl Machine {
         let mut reader = StatsReader::default();
         let device = device_of(case)?;
         let regions = reader.regions(&control, device)?.regions;
-        let region = regions.into_iter().find(|region| matches!(region.label.role, Role::Map { .. }));
+        let region = regions
+            .into_iter()
+            .find(|region| matches!(region.label.role, Role::Map { .. }));
         let region = region.context("it has no map")?;
-        let counters = reader.counters(&control, device, &region).map_err(anyhow::Error::msg)?;
+        let counters = reader
+            .counters(&control, device, &region)
+            .map_err(anyhow::Error::msg)?;
         Ok((region, counters))
     }
 }
 
-type Map = (cowbell::source::dm::stats::RegionEntry, Vec<cowbell::source::dm::stats::AreaCounters>);
+type Map = (
+    cowbell::source::dm::stats::RegionEntry,
+    Vec<cowbell::source::dm::stats::AreaCounters>,
+);
 
 /// The device-mapper's number of a volume.
 pub fn device_of(case: &Case) -> anyhow::Result<u64> {
     let control = call::open().map_err(anyhow::Error::msg)?;
-    let devices = StatsReader::default().devices(&control).map_err(anyhow::Error::msg)?;
+    let devices = StatsReader::default()
+        .devices(&control)
+        .map_err(anyhow::Error::msg)?;
     let name = case.dm_name();
     devices
         .iter()
@@ -175,9 +209,14 @@ pub fn device_of(case: &Case) -> anyhow::Result<u64> {
 }
 
 fn reading(minute: u64, texts: Vec<(Part, Result<String, String>)>) -> Reading {
-    let texts = texts.into_iter().map(|(part, text)| PartReading { part, result: text.into(), took_us: 0 });
+    let texts = texts.into_iter().map(|(part, text)| PartReading {
+        part,
+        result: text.into(),
+        took_us: 0,
+    });
     Reading {
-        at: Timestamp::from_second(BEGIN_S + 60 * minute.cast_signed()).expect("a time of this century"),
+        at: Timestamp::from_second(BEGIN_S + 60 * minute.cast_signed())
+            .expect("a time of this century"),
         uptime_us: 1_000_000 + minute * 60_000_000,
         took_us: 0,
         texts: texts.collect(),
@@ -190,7 +229,14 @@ fn reading(minute: u64, texts: Vec<(Part, Result<String, String>)>) -> Reading {
 pub fn lvm(commands: &[String]) -> anyhow::Result<()> {
     let path = "/mnt/tmp/commands";
     std::fs::write(path, format!("#!/sbin/lvm\n{}\n", commands.join("\n")))?;
-    let output = std::process::Command::new("lvm").arg(path).output().context("cannot start lvm")?;
-    ensure!(output.status.success(), "lvm: {}", String::from_utf8_lossy(&output.stderr));
+    let output = std::process::Command::new("lvm")
+        .arg(path)
+        .output()
+        .context("cannot start lvm")?;
+    ensure!(
+        output.status.success(),
+        "lvm: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(())
 }

@@ -37,8 +37,14 @@ fn main() -> anyhow::Result<()> {
             );
         }
         ["overhead"] => {
-            let on_disk = Volume { lv: "on_disk", bytes: GIB };
-            let on_nothing = Volume { lv: "on_nothing", bytes: GIB };
+            let on_disk = Volume {
+                lv: "on_disk",
+                bytes: GIB,
+            };
+            let on_nothing = Volume {
+                lv: "on_nothing",
+                bytes: GIB,
+            };
             overhead::compare(&on_disk, Step(4 * KIB), &mut figures, Some(0.03))?;
             overhead::compare(&on_disk, Step(16 * KIB), &mut figures, None)?;
             overhead::compare(&on_nothing, Step(4 * KIB), &mut figures, None)?;

@@ -47,15 +47,20 @@ pub fn compare(
     let disk = aio::open(Path::new(&format!("/dev/vg0/{}", volume.lv)))?;
     let control = call::open().map_err(anyhow::Error::msg)?;
     let device = device(volume.lv)?;
-    let region =
-        NewRegion { place: Place::WholeDevice, step: step / SECTOR, label: Label::new(1, Role::Whole) };
+    let region = NewRegion {
+        place: Place::WholeDevice,
+        step: step / SECTOR,
+        label: Label::new(1, Role::Whole),
+    };
     let mut random = Random::new(5);
     write_for(&disk, volume, RUN, &mut random)?;
     let (mut without, mut with) = (Vec::new(), Vec::new());
     for pair in 0..PAIRS {
         // ABBA: what changes with time hits both alike.
         for is_watched in [pair % 2 == 1, pair % 2 == 0] {
-            let id = is_watched.then(|| watch::create(&control, device, &region)).transpose()?;
+            let id = is_watched
+                .then(|| watch::create(&control, device, &region))
+                .transpose()?;
             let rate = write_for(&disk, volume, RUN, &mut random)?;
             if let Some(id) = id {
                 watch::delete(&control, device, id)?;
@@ -65,7 +70,11 @@ pub fn compare(
             }
         }
     }
-    let fewer: Vec<f64> = without.iter().zip(&with).map(|(without, with)| 1.0 - with / without).collect();
+    let fewer: Vec<f64> = without
+        .iter()
+        .zip(&with)
+        .map(|(without, with)| 1.0 - with / without)
+        .collect();
     let median = percentile(&fewer, 0.5);
     // The interval of the median, by the ranks that it has in 95 % of cases.
     let ranks = 0.98 / (PAIRS as f64).sqrt();
@@ -77,15 +86,29 @@ pub fn compare(
         percentile(&without, 0.5),
         percentile(&with, 0.5)
     );
-    let what = format!("writes of 4 KiB, {} areas, {}", volume.bytes / step, volume.lv);
+    let what = format!(
+        "writes of 4 KiB, {} areas, {}",
+        volume.bytes / step,
+        volume.lv
+    );
     match goal {
-        Some(goal) => figures.goal(&what, &format!("{:.0} % fewer", goal * 100.0), &measured, median <= goal),
+        Some(goal) => figures.goal(
+            &what,
+            &format!("{:.0} % fewer", goal * 100.0),
+            &measured,
+            median <= goal,
+        ),
         None => figures.beside(&what, &measured),
     }
     Ok(())
 }
 
-fn write_for(disk: &File, volume: &Volume, length: Duration, random: &mut Random) -> anyhow::Result<f64> {
+fn write_for(
+    disk: &File,
+    volume: &Volume,
+    length: Duration,
+    random: &mut Random,
+) -> anyhow::Result<f64> {
     let buffer = PageBuffer::new();
     let (started, mut count) = (Instant::now(), 0);
     while started.elapsed() < length {
@@ -104,29 +127,52 @@ pub fn hold_up(volume: &Volume, figures: &mut Figures) -> anyhow::Result<()> {
         let stop = AtomicBool::new(false);
         let (writes, created_ms, said) = std::thread::scope(|scope| {
             let writer = scope.spawn(|| timed_writes(volume, &stop));
-            let output = Command::new(&program).args(["size", &name, "--watch", "on", "--yes"]).output();
+            let output = Command::new(&program)
+                .args(["size", &name, "--watch", "on", "--yes"])
+                .output();
             let created_ms = created_ms(volume.lv);
             stop.store(true, Ordering::Relaxed);
             let writes = writer.join().expect("the writer does not panic");
             anyhow::Ok((writes?, created_ms?, output?))
         })?;
         let text = String::from_utf8_lossy(&said.stdout).into_owned();
-        ensure!(said.status.success(), "--watch on: {}", String::from_utf8_lossy(&said.stderr));
+        ensure!(
+            said.status.success(),
+            "--watch on: {}",
+            String::from_utf8_lossy(&said.stderr)
+        );
         took.extend(
-            text.split("starting took ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok()),
+            text.split("starting took ")
+                .nth(1)
+                .and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok()),
         );
         let is_held = |write: &&(f64, f64)| {
             let (at_ms, took_ms) = **write;
             at_ms + took_ms >= created_ms && at_ms <= created_ms + CREATION_MS
         };
-        longest = writes.iter().filter(is_held).map(|(_, took)| *took).fold(longest, f64::max);
-        usual = writes.iter().filter(|write| !is_held(write)).map(|(_, took)| *took).fold(usual, f64::max);
+        longest = writes
+            .iter()
+            .filter(is_held)
+            .map(|(_, took)| *took)
+            .fold(longest, f64::max);
+        usual = writes
+            .iter()
+            .filter(|write| !is_held(write))
+            .map(|(_, took)| *took)
+            .fold(usual, f64::max);
         ensure!(
-            Command::new(&program).args(["size", &name, "--watch", "off"]).output()?.status.success(),
+            Command::new(&program)
+                .args(["size", &name, "--watch", "off"])
+                .output()?
+                .status
+                .success(),
             "--watch off"
         );
     }
-    let what = format!("longest write during {CREATIONS} `--watch on` of {} areas", volume.bytes / BLOCK);
+    let what = format!(
+        "longest write during {CREATIONS} `--watch on` of {} areas",
+        volume.bytes / BLOCK
+    );
     let starting = percentile(&took, 1.0);
     figures.beside(
         &what,
@@ -143,21 +189,37 @@ fn timed_writes(volume: &Volume, stop: &AtomicBool) -> anyhow::Result<Vec<(f64, 
         let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
         let started = Instant::now();
         disk.write_all_at(buffer.page(), random.below(volume.bytes / BLOCK) * BLOCK)?;
-        writes.push((at.as_secs_f64() * 1e3, started.elapsed().as_secs_f64() * 1e3));
+        writes.push((
+            at.as_secs_f64() * 1e3,
+            started.elapsed().as_secs_f64() * 1e3,
+        ));
     }
     Ok(writes)
 }
 
 fn device(lv: &str) -> anyhow::Result<u64> {
     let control = call::open().map_err(anyhow::Error::msg)?;
-    let devices = StatsReader::default().devices(&control).map_err(anyhow::Error::msg)?;
-    let found = devices.iter().find(|device| device.name == format!("vg0-{lv}"));
-    found.map(|device| device.number).with_context(|| format!("no volume {lv}"))
+    let devices = StatsReader::default()
+        .devices(&control)
+        .map_err(anyhow::Error::msg)?;
+    let found = devices
+        .iter()
+        .find(|device| device.name == format!("vg0-{lv}"));
+    found
+        .map(|device| device.number)
+        .with_context(|| format!("no volume {lv}"))
 }
 
 /// The time in the label of the region.
 fn created_ms(lv: &str) -> anyhow::Result<f64> {
     let control = call::open().map_err(anyhow::Error::msg)?;
-    let regions = StatsReader::default().regions(&control, device(lv)?)?.regions;
-    Ok(regions.first().context("no region was created")?.label.created.parse()?)
+    let regions = StatsReader::default()
+        .regions(&control, device(lv)?)?
+        .regions;
+    Ok(regions
+        .first()
+        .context("no region was created")?
+        .label
+        .created
+        .parse()?)
 }

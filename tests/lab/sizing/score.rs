@@ -11,7 +11,10 @@ pub struct Figures {
 impl Figures {
     pub fn goal(&mut self, what: &str, goal: &str, measured: &str, is_met: bool) {
         self.missed += usize::from(!is_met);
-        println!("| {what} | {goal} | {measured} | {} |", if is_met { "met" } else { "**missed**" });
+        println!(
+            "| {what} | {goal} | {measured} | {} |",
+            if is_met { "met" } else { "**missed**" }
+        );
     }
 
     pub fn beside(&self, what: &str, measured: &str) {
@@ -68,7 +71,18 @@ impl Comparison {
     }
 
     fn line(&self) -> String {
-        let Comparison { case, mode, night, chunk, age_min, row, used, written, before, .. } = self;
+        let Comparison {
+            case,
+            mode,
+            night,
+            chunk,
+            age_min,
+            row,
+            used,
+            written,
+            before,
+            ..
+        } = self;
         format!(
             "{}\t{mode:?}\t{night}\t{}\t{age_min}\t{}\t{}\t{used}\t{:+.2}\t{:+.1}\t{:.0}\t{}\t{}\t{}\t{:.0}\t{}\t{}",
             case.name,
@@ -78,7 +92,11 @@ impl Comparison {
             self.error() * 100.0,
             row.error_percent.unwrap_or(0.0),
             self.apart(),
-            if self.window_is_within() { "within" } else { "OUTSIDE" },
+            if self.window_is_within() {
+                "within"
+            } else {
+                "OUTSIDE"
+            },
             row.suggested_bytes,
             if self.is_held() { "held" } else { "OVERFLOW" },
             self.too_large() * 100.0,
@@ -92,21 +110,27 @@ impl Comparison {
 pub fn lines(comparisons: &[Comparison]) -> String {
     let head = "case\tmode\tnight\tchunk KiB\tage min\twindows\tmedian\tused\terror %\tinterval %\tapart chunks\twindow\tsuggested\theld\ttoo large %\twritten\tnight before";
     let lines = comparisons.iter().map(Comparison::line);
-    std::iter::once(head.to_string()).chain(lines).map(|line| line + "\n").collect()
+    std::iter::once(head.to_string())
+        .chain(lines)
+        .map(|line| line + "\n")
+        .collect()
 }
 
 pub fn print(all: &[Comparison], figures: &mut Figures) {
     let of = |mode: Mode, is_steady: bool| {
-        all.iter().filter(move |one| one.mode == mode && one.case.is_steady == is_steady).collect::<Vec<_>>()
+        all.iter()
+            .filter(move |one| one.mode == mode && one.case.is_steady == is_steady)
+            .collect::<Vec<_>>()
     };
     let (exact, sampled) = (of(Mode::Exact, true), of(Mode::Sampled, true));
     touched(all, figures);
     errors(&exact, &sampled, figures);
     suggestions("exact", &exact, figures);
     suggestions("sampled", &sampled, figures);
-    for (what, bursts) in
-        [("bursts, exact", of(Mode::Exact, false)), ("bursts, sampled", of(Mode::Sampled, false))]
-    {
+    for (what, bursts) in [
+        ("bursts, exact", of(Mode::Exact, false)),
+        ("bursts, sampled", of(Mode::Sampled, false)),
+    ] {
         let errors: Vec<f64> = bursts.iter().map(|one| one.error().abs()).collect();
         figures.beside(&format!("{what}: error, median and worst"), &two(&errors));
         figures.beside(&format!("{what}: suggested size"), &held(&bursts));
@@ -129,24 +153,55 @@ fn touched(all: &[Comparison], figures: &mut Figures) {
     for (what, goal, most, cases) in [
         ("on thick volumes", "all", 0.0, plain),
         ("in thin pools", "all", 0.0, thin),
-        ("on XFS and under MariaDB", "at most 5 apart", 5.0, file_systems),
+        (
+            "on XFS and under MariaDB",
+            "at most 5 apart",
+            5.0,
+            file_systems,
+        ),
     ] {
         let apart: Vec<f64> = cases.iter().map(|one| one.apart().abs()).collect();
-        let (equal, worst) = (apart.iter().filter(|apart| **apart == 0.0).count(), percentile(&apart, 1.0));
+        let (equal, worst) = (
+            apart.iter().filter(|apart| **apart == 0.0).count(),
+            percentile(&apart, 1.0),
+        );
         let measured = format!("{equal} of {}, most {worst:.0} apart", apart.len());
-        figures.goal(&format!("touched = exceptions {what}"), goal, &measured, worst <= most);
+        figures.goal(
+            &format!("touched = exceptions {what}"),
+            goal,
+            &measured,
+            worst <= most,
+        );
     }
 }
 
 fn errors(exact: &[&Comparison], sampled: &[&Comparison], figures: &mut Figures) {
     let count = exact.len().min(sampled.len());
     let measured = format!("{} exact, {} sampled", exact.len(), sampled.len());
-    figures.goal("steady comparisons with later snapshots", "30 each", &measured, count >= 30);
-    let of = |cases: &[&Comparison]| cases.iter().map(|one| one.error().abs()).collect::<Vec<f64>>();
+    figures.goal(
+        "steady comparisons with later snapshots",
+        "30 each",
+        &measured,
+        count >= 30,
+    );
+    let of = |cases: &[&Comparison]| {
+        cases
+            .iter()
+            .map(|one| one.error().abs())
+            .collect::<Vec<f64>>()
+    };
     let (errors, sampled_errors) = (of(exact), of(sampled));
     let median = percentile(&errors, 0.5);
-    figures.goal("exact: median error", "2 %", &percent(median), median <= 0.02);
-    figures.beside("exact: 95 % of the errors are below", &percent(percentile(&errors, 0.95)));
+    figures.goal(
+        "exact: median error",
+        "2 %",
+        &percent(median),
+        median <= 0.02,
+    );
+    figures.beside(
+        "exact: 95 % of the errors are below",
+        &percent(percentile(&errors, 0.95)),
+    );
     let worst = percentile(&errors, 1.0);
     figures.goal(
         "exact: worst error",
@@ -155,41 +210,93 @@ fn errors(exact: &[&Comparison], sampled: &[&Comparison], figures: &mut Figures)
         worst <= 0.08,
     );
     let median = percentile(&sampled_errors, 0.5);
-    figures.goal("sampled: median error", "5 %", &percent(median), median <= 0.05);
+    figures.goal(
+        "sampled: median error",
+        "5 %",
+        &percent(median),
+        median <= 0.05,
+    );
     let high = percentile(&sampled_errors, 0.95);
-    figures.goal("sampled: 95 % of the errors are below", "20 %", &percent(high), high <= 0.2);
+    figures.goal(
+        "sampled: 95 % of the errors are below",
+        "20 %",
+        &percent(high),
+        high <= 0.2,
+    );
     figures.beside(
         "sampled: worst",
-        &format!("{} ({})", percent(percentile(&sampled_errors, 1.0)), worst_of(sampled)),
+        &format!(
+            "{} ({})",
+            percent(percentile(&sampled_errors, 1.0)),
+            worst_of(sampled)
+        ),
     );
     for (what, within) in [
-        ("of a snapshot's own window holds it", sampled.iter().filter(|one| one.window_is_within()).count()),
-        ("said before holds the later snapshot", sampled.iter().filter(|one| one.is_within()).count()),
+        (
+            "of a snapshot's own window holds it",
+            sampled.iter().filter(|one| one.window_is_within()).count(),
+        ),
+        (
+            "said before holds the later snapshot",
+            sampled.iter().filter(|one| one.is_within()).count(),
+        ),
     ] {
         let share = percent(within as f64 / sampled.len() as f64);
         let measured = format!("{within} of {} ({share})", sampled.len());
         let is_met = within * 30 >= 26 * sampled.len();
-        figures.goal(&format!("sampled: the interval {what}"), "26 of 30 (86.7 %)", &measured, is_met);
+        figures.goal(
+            &format!("sampled: the interval {what}"),
+            "26 of 30 (86.7 %)",
+            &measured,
+            is_met,
+        );
     }
-    let widths: Vec<f64> = sampled.iter().filter_map(|one| Some(one.row.error_percent? / 100.0)).collect();
-    figures.beside("sampled: half width of the interval, median and most", &two(&widths));
+    let widths: Vec<f64> = sampled
+        .iter()
+        .filter_map(|one| Some(one.row.error_percent? / 100.0))
+        .collect();
+    figures.beside(
+        "sampled: half width of the interval, median and most",
+        &two(&widths),
+    );
 }
 
 fn worst_of(cases: &[&Comparison]) -> String {
-    let worst = cases.iter().max_by(|a, b| a.error().abs().total_cmp(&b.error().abs()));
+    let worst = cases
+        .iter()
+        .max_by(|a, b| a.error().abs().total_cmp(&b.error().abs()));
     worst.map_or(String::new(), |one| {
-        format!("{}, {} KiB, {} min", one.case.name, one.chunk / KIB, one.age_min)
+        format!(
+            "{}, {} KiB, {} min",
+            one.case.name,
+            one.chunk / KIB,
+            one.age_min
+        )
     })
 }
 
 fn suggestions(mode: &str, cases: &[&Comparison], figures: &mut Figures) {
     let held = cases.iter().filter(|one| one.is_held()).count();
     let measured = format!("{held} of {}", cases.len());
-    figures.goal(&format!("{mode}: the suggested size held"), "all", &measured, held == cases.len());
+    figures.goal(
+        &format!("{mode}: the suggested size held"),
+        "all",
+        &measured,
+        held == cases.len(),
+    );
     let too_large: Vec<f64> = cases.iter().map(|one| one.too_large()).collect();
     let median = percentile(&too_large, 0.5);
-    let measured = format!("{} (p95 {})", percent(median), percent(percentile(&too_large, 0.95)));
-    figures.goal(&format!("{mode}: too large at the median"), "35 %", &measured, median <= 0.35);
+    let measured = format!(
+        "{} (p95 {})",
+        percent(median),
+        percent(percentile(&too_large, 0.95))
+    );
+    figures.goal(
+        &format!("{mode}: too large at the median"),
+        "35 %",
+        &measured,
+        median <= 0.35,
+    );
 }
 
 fn held(cases: &[&Comparison]) -> String {
@@ -203,7 +310,11 @@ fn held(cases: &[&Comparison]) -> String {
 }
 
 fn two(values: &[f64]) -> String {
-    format!("{}, {}", percent(percentile(values, 0.5)), percent(percentile(values, 1.0)))
+    format!(
+        "{}, {}",
+        percent(percentile(values, 0.5)),
+        percent(percentile(values, 1.0))
+    )
 }
 
 /// What people do today: the bytes written, and twice the last peak.
@@ -219,7 +330,10 @@ fn today(what: &str, cases: &[&Comparison], figures: &mut Figures) {
             percentile(&errors, 1.0) * 100.0
         )
     };
-    let written = cases.iter().map(|one| (one.written as f64, one.used as f64)).collect();
+    let written = cases
+        .iter()
+        .map(|one| (one.written as f64, one.used as f64))
+        .collect();
     figures.beside(&format!("beside it, {what}: bytes written"), &say(written));
     let twice = |one: &&&Comparison| Some((2.0 * one.before? as f64, one.used as f64));
     figures.beside(
@@ -229,6 +343,8 @@ fn today(what: &str, cases: &[&Comparison], figures: &mut Figures) {
     let said = cases.iter().filter(|one| one.before.is_some());
     figures.beside(
         &format!("beside it, {what}: cowbell, the same nights"),
-        &say(said.map(|one| (one.row.suggested_bytes as f64, one.used as f64)).collect()),
+        &say(said
+            .map(|one| (one.row.suggested_bytes as f64, one.used as f64))
+            .collect()),
     );
 }

@@ -97,7 +97,15 @@ impl Generator {
     pub fn new(kind: Kind, bytes: u64, seed: u64) -> Self {
         let layout = Random::new(!seed).next();
         let random = Random::new(seed);
-        Self { kind, blocks: bytes / BLOCK, layout, random, redo: 0, doublewrite: 0, burst: (0, 0) }
+        Self {
+            kind,
+            blocks: bytes / BLOCK,
+            layout,
+            random,
+            redo: 0,
+            doublewrite: 0,
+            burst: (0, 0),
+        }
     }
 
     /// From now on with other random numbers, at the same places.
@@ -108,25 +116,43 @@ impl Generator {
     /// The writes of the next minute.
     pub fn minute(&mut self) -> Vec<Write> {
         match self.kind {
-            Kind::Uniform { each_minute } => {
-                (0..each_minute).map(|_| self.anywhere(0, self.blocks)).collect()
+            Kind::Uniform { each_minute } => (0..each_minute)
+                .map(|_| self.anywhere(0, self.blocks))
+                .collect(),
+            Kind::Zipf { each_minute, skew } => {
+                (0..each_minute).map(|_| self.by_rank(skew)).collect()
             }
-            Kind::Zipf { each_minute, skew } => (0..each_minute).map(|_| self.by_rank(skew)).collect(),
-            Kind::Hot { each_minute, extents, extent, share } => {
-                (0..each_minute).map(|_| self.hot(extents, extent / BLOCK, share)).collect()
+            Kind::Hot {
+                each_minute,
+                extents,
+                extent,
+                share,
+            } => (0..each_minute)
+                .map(|_| self.hot(extents, extent / BLOCK, share))
+                .collect(),
+            Kind::InnoDb { pages, redo, skew } => {
+                (0..pages).flat_map(|_| self.page(redo, skew)).collect()
             }
-            Kind::InnoDb { pages, redo, skew } => (0..pages).flat_map(|_| self.page(redo, skew)).collect(),
-            Kind::Bursts { each_minute, factor } => self.burst(each_minute, factor),
+            Kind::Bursts {
+                each_minute,
+                factor,
+            } => self.burst(each_minute, factor),
         }
     }
 
     fn anywhere(&mut self, first: u64, count: u64) -> Write {
-        Write { offset: (first + self.random.below(count)) * BLOCK, bytes: BLOCK }
+        Write {
+            offset: (first + self.random.below(count)) * BLOCK,
+            bytes: BLOCK,
+        }
     }
 
     fn by_rank(&mut self, skew: f64) -> Write {
         let rank = self.random.rank(self.blocks, skew);
-        Write { offset: self.scattered(rank, self.blocks) * BLOCK, bytes: BLOCK }
+        Write {
+            offset: self.scattered(rank, self.blocks) * BLOCK,
+            bytes: BLOCK,
+        }
     }
 
     /// A place for each number below `count`, a power of two.
@@ -140,7 +166,10 @@ impl Generator {
             return self.anywhere(0, self.blocks);
         }
         let number = self.random.below(extents);
-        self.anywhere(self.scattered(number, self.blocks / extent) * extent, extent)
+        self.anywhere(
+            self.scattered(number, self.blocks / extent) * extent,
+            extent,
+        )
     }
 
     /// Redo log, doublewrite buffer, page: one after the other on the volume.
@@ -151,9 +180,18 @@ impl Generator {
         let pages = (self.blocks * BLOCK - tables) / PAGE;
         let page = self.random.rank(pages, skew);
         [
-            Write { offset: self.redo, bytes: BLOCK },
-            Write { offset: redo + self.doublewrite, bytes: PAGE },
-            Write { offset: tables + page * PAGE, bytes: PAGE },
+            Write {
+                offset: self.redo,
+                bytes: BLOCK,
+            },
+            Write {
+                offset: redo + self.doublewrite,
+                bytes: PAGE,
+            },
+            Write {
+                offset: tables + page * PAGE,
+                bytes: PAGE,
+            },
         ]
     }
 
@@ -162,11 +200,15 @@ impl Generator {
         if self.burst.0 == 0 && self.random.below(120) == 0 {
             self.burst = (5 + self.random.below(16), self.random.below(8));
         }
-        let mut writes: Vec<Write> = (0..each_minute).map(|_| self.anywhere(0, self.blocks)).collect();
+        let mut writes: Vec<Write> = (0..each_minute)
+            .map(|_| self.anywhere(0, self.blocks))
+            .collect();
         if self.burst.0 > 0 {
             self.burst.0 -= 1;
             let eighth = self.blocks / 8;
-            writes.extend((0..each_minute * factor).map(|_| self.anywhere(self.burst.1 * eighth, eighth)));
+            writes.extend(
+                (0..each_minute * factor).map(|_| self.anywhere(self.burst.1 * eighth, eighth)),
+            );
         }
         writes
     }

@@ -31,11 +31,23 @@ pub struct ComparedJob {
 impl CompareBody {
     pub fn new(compared: &ComparisonData, present: &Present) -> Self {
         let runs = compared.columns.iter().enumerate();
-        let runs = runs.flat_map(|(set, column)| column.runs.iter().map(move |(job, _)| (set, job)));
-        let jobs = runs.map(|(set, job)| ComparedJob { set, job: JobBody::new(job, present) });
+        let runs =
+            runs.flat_map(|(set, column)| column.runs.iter().map(move |(job, _)| (set, job)));
+        let jobs = runs.map(|(set, job)| ComparedJob {
+            set,
+            job: JobBody::new(job, present),
+        });
         let comparison = compared.comparison.clone();
-        let sentences =
-            compared.of_all.iter().cloned().chain(comparison.remarks.iter().map(sentence)).collect();
-        Self { jobs: jobs.collect(), comparison, sentences }
+        let sentences = compared
+            .of_all
+            .iter()
+            .cloned()
+            .chain(comparison.remarks.iter().map(sentence))
+            .collect();
+        Self {
+            jobs: jobs.collect(),
+            comparison,
+            sentences,
+        }
     }
 }

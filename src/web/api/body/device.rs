@@ -47,7 +47,9 @@ pub struct ShareBody {
 impl DeviceBody {
     pub fn all(interval: &Interval) -> Vec<Self> {
         let devices = interval.topology.devices.iter().zip(&interval.devices);
-        devices.map(|(device, done)| Self::new(interval, device, done)).collect()
+        devices
+            .map(|(device, done)| Self::new(interval, device, done))
+            .collect()
     }
 
     fn new(interval: &Interval, device: &Device, done: &DeviceInterval) -> Self {

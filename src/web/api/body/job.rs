@@ -145,6 +145,9 @@ impl PhaseBody {
 
 impl From<Range> for SpanBody {
     fn from(range: Range) -> Self {
-        Self { from: range.from, until: range.to }
+        Self {
+            from: range.from,
+            until: range.to,
+        }
     }
 }

@@ -3,8 +3,8 @@
 mod alert;
 mod compare;
 mod device;
-mod job;
 mod figures;
+mod job;
 mod store;
 mod volume;
 
@@ -104,12 +104,23 @@ pub fn parts(present: &Present) -> Vec<PartBody> {
         last_ok_at,
     };
     let read = present.parts_in_order().map(|(part, state)| match state {
-        Some(state) => body(&variant_name(part), state.error.clone(), state.took_us, state.last_ok_at),
+        Some(state) => body(
+            &variant_name(part),
+            state.error.clone(),
+            state.took_us,
+            state.last_ok_at,
+        ),
         None => body(&variant_name(part), Some("not read yet".into()), 0, None),
     });
     let (store, dropped) = (&present.store, count_text(present.lost, "entry", "entries"));
     let lost = (present.lost > 0).then(|| format!("{dropped} dropped"));
-    read.chain([body("store", store.error.clone().or(lost), store.took_us, store.last_ok_at)]).collect()
+    read.chain([body(
+        "store",
+        store.error.clone().or(lost),
+        store.took_us,
+        store.last_ok_at,
+    )])
+    .collect()
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -75,7 +75,12 @@ impl StoreBody {
 impl From<&Gap> for GapBody {
     fn from(gap: &Gap) -> Self {
         let at = |ms| Timestamp::from_millisecond(ms).unwrap_or_default();
-        Self { from: at(gap.from_ms), to: at(gap.to_ms), ticks: gap.ticks, reason: gap.reason.clone() }
+        Self {
+            from: at(gap.from_ms),
+            to: at(gap.to_ms),
+            ticks: gap.ticks,
+            reason: gap.reason.clone(),
+        }
     }
 }
 

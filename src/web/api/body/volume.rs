@@ -97,8 +97,14 @@ impl CopyingBody {
 }
 
 fn layout(volume: &Volume) -> Vec<SegmentBody> {
-    let rows = volume.layout.iter().flat_map(|part| part.segments.iter().map(move |segment| (part, segment)));
-    let on = |(pv, extents): &(String, u64)| ExtentsBody { pv: pv.clone(), extents: *extents };
+    let rows = volume
+        .layout
+        .iter()
+        .flat_map(|part| part.segments.iter().map(move |segment| (part, segment)));
+    let on = |(pv, extents): &(String, u64)| ExtentsBody {
+        pv: pv.clone(),
+        extents: *extents,
+    };
     rows.map(|(part, segment)| SegmentBody {
         lv: part.lv.clone(),
         kind: segment.kind.clone(),
@@ -113,13 +119,19 @@ fn layout(volume: &Volume) -> Vec<SegmentBody> {
 
 impl VolumeBody {
     pub fn all(present: &Present) -> Vec<Self> {
-        present.interval.volumes().map(|(volume, state)| Self::new(present, volume, state)).collect()
+        present
+            .interval
+            .volumes()
+            .map(|(volume, state)| Self::new(present, volume, state))
+            .collect()
     }
 
     fn new(present: &Present, volume: &Volume, state: &VolumeState) -> Self {
         let interval = &present.interval;
         let job = present.job_of(volume);
-        let device = volume.device.map(|index| interval.topology.devices[index].name.to_string());
+        let device = volume
+            .device
+            .map(|index| interval.topology.devices[index].name.to_string());
         Self {
             vg: volume.vg.clone(),
             lv: volume.lv.clone(),
@@ -130,7 +142,10 @@ impl VolumeBody {
             pool: volume.pool.clone(),
             size_bytes: volume.size,
             // The bytes of a pool are unknown without its chunk size.
-            used_bytes: state.fill.filter(|fill| fill.unit > 0).map(Fill::used_bytes),
+            used_bytes: state
+                .fill
+                .filter(|fill| fill.unit > 0)
+                .map(Fill::used_bytes),
             fill_percent: state.fill.map(Fill::percent),
             metadata_percent: state.metadata.map(Fill::percent),
             state: state.state,

@@ -96,23 +96,35 @@ pub async fn acknowledge_alert(
     body: Result<Json<AcknowledgeAlert>, JsonRejection>,
 ) -> AlertResponse {
     let expected = "an acknowledgement as JSON, such as {\"note\": …}";
-    let Json(AcknowledgeAlert { note, until }) = body.map_err(|rejection| unread(expected, &rejection))?;
+    let Json(AcknowledgeAlert { note, until }) =
+        body.map_err(|rejection| unread(expected, &rejection))?;
     let (id, at) = (number(&id)?, clock::now());
     let refuse = |why| Problem::Bad(format!("cannot acknowledge alert {id}: {why}"));
     check_note(&note).map_err(refuse)?;
-    let until = until.map(|until| check_end(until, at)).transpose().map_err(refuse)?;
+    let until = until
+        .map(|until| check_end(until, at))
+        .transpose()
+        .map_err(refuse)?;
     let done = match until {
         Some(until) => format!("alert {id} is acknowledged until {}", shown(until)),
         None => format!("alert {id} is acknowledged"),
     };
-    send(&site, AlertCommand::Acknowledge(id, Some(Acknowledgement { at, until, note })), done).await
+    send(
+        &site,
+        AlertCommand::Acknowledge(id, Some(Acknowledgement { at, until, note })),
+        done,
+    )
+    .await
 }
 
 /// Withdraws the acknowledgement of an open alert.
 #[utoipa::path(delete, path = "/api/v1/alerts/{id}/acknowledgement", tag = "alerts",
     params(("id" = i64, Path, description = "The ID of the alert")),
     responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, description = "No open alert has this ID, or it is not acknowledged", body = ProblemBody), (status = 503, body = ProblemBody)))]
-pub async fn withdraw_acknowledgement(State(site): State<Site>, Path(id): Path<String>) -> AlertResponse {
+pub async fn withdraw_acknowledgement(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+) -> AlertResponse {
     let id = number(&id)?;
     let present = site.present()?;
     let open = present.alerts.iter().find(|alert| alert.id == id);
@@ -139,13 +151,20 @@ pub async fn put_silence(
     body: Result<Json<PutSilence>, JsonRejection>,
 ) -> AlertResponse {
     let expected = "a silence as JSON, such as {\"volumes\": \"vg0/*\", \"until\": …}";
-    let Json(PutSilence { volumes, until, note }) = body.map_err(|rejection| unread(expected, &rejection))?;
+    let Json(PutSilence {
+        volumes,
+        until,
+        note,
+    }) = body.map_err(|rejection| unread(expected, &rejection))?;
     let volumes = pattern(&volumes)?;
     let refuse = |why| Problem::Bad(format!("cannot silence {}: {why}", volumes.as_str()));
     check_note(&note).map_err(refuse)?;
     let until = check_end(until, clock::now()).map_err(refuse)?;
     let present = site.present()?;
-    let others = present.silences.iter().filter(|silence| silence.volumes != volumes);
+    let others = present
+        .silences
+        .iter()
+        .filter(|silence| silence.volumes != volumes);
     if others.count() >= MOST_SILENCES {
         return Err(Problem::Conflict(format!(
             "cannot silence {}: there are {MOST_SILENCES} silences, which is the limit: end one of them, or use a \
@@ -153,8 +172,21 @@ pub async fn put_silence(
             volumes.as_str()
         )));
     }
-    let done = format!("alerts of {} are not delivered until {}", volumes.as_str(), shown(until));
-    send(&site, AlertCommand::Silence(Silence { volumes, until, note }), done).await
+    let done = format!(
+        "alerts of {} are not delivered until {}",
+        volumes.as_str(),
+        shown(until)
+    );
+    send(
+        &site,
+        AlertCommand::Silence(Silence {
+            volumes,
+            until,
+            note,
+        }),
+        done,
+    )
+    .await
 }
 
 /// Ends the silence of these volumes.
@@ -166,14 +198,26 @@ pub async fn end_silence(
 ) -> AlertResponse {
     let volumes = pattern(&volumes)?;
     let present = site.present()?;
-    let Some(silence) = present.silences.iter().find(|silence| silence.volumes == volumes) else {
+    let Some(silence) = present
+        .silences
+        .iter()
+        .find(|silence| silence.volumes == volumes)
+    else {
         return Err(Problem::NotFound(format!(
             "{} is not silenced: `cowbell alert silences` lists all silences",
             volumes.as_str()
         )));
     };
     let done = format!("the silence of {} has ended", volumes.as_str());
-    send(&site, AlertCommand::Silence(Silence { until: clock::now(), ..silence.clone() }), done).await
+    send(
+        &site,
+        AlertCommand::Silence(Silence {
+            until: clock::now(),
+            ..silence.clone()
+        }),
+        done,
+    )
+    .await
 }
 
 /// Sends a test message to receivers; returns their answers.
@@ -187,10 +231,17 @@ pub async fn test_receivers(
     let is_wanted = |known: &&Receiver| receiver.as_ref().is_none_or(|name| known.name == *name);
     let receivers: Vec<&Receiver> = present.receivers.iter().filter(is_wanted).collect();
     if receivers.is_empty() {
-        let names: Vec<&str> = present.receivers.iter().map(|receiver| &*receiver.name).collect();
+        let names: Vec<&str> = present
+            .receivers
+            .iter()
+            .map(|receiver| &*receiver.name)
+            .collect();
         return Err(Problem::NotFound(match receiver {
             Some(name) if !names.is_empty() => {
-                format!("no receiver is named {name:?}: expected one of {}", names.join(", "))
+                format!(
+                    "no receiver is named {name:?}: expected one of {}",
+                    names.join(", ")
+                )
             }
             _ => "no receiver of alerts is configured: add [[notify]] to the configuration".into(),
         }));
@@ -202,7 +253,11 @@ pub async fn test_receivers(
         let result = notify::test(receiver, &present.host).await;
         let is_delivered = result.is_ok();
         let answer = result.unwrap_or_else(|why| why);
-        TestResult { receiver: receiver.name.clone(), is_delivered, answer }
+        TestResult {
+            receiver: receiver.name.clone(),
+            is_delivered,
+            answer,
+        }
     });
     Ok(Json(futures_util::future::join_all(tests).await))
 }
@@ -216,32 +271,57 @@ async fn send(site: &Site, command: AlertCommand, done: String) -> AlertResponse
     let until = Instant::now() + ANSWER_TIMEOUT;
     let (reply, outcome) = oneshot::channel();
     let request = AlertRequest { command, reply };
-    let outcome = async { site.alert_commands.send(request).await.ok().and(outcome.await.ok()) };
+    let outcome = async {
+        site.alert_commands
+            .send(request)
+            .await
+            .ok()
+            .and(outcome.await.ok())
+    };
     let busy = || Problem::Unavailable("the daemon is stopping or too busy; try again".into());
-    let stored = timeout_at(until, outcome).await.ok().flatten().ok_or_else(busy)?;
-    let unknown =
-        || Problem::NotFound(format!("alert {number} is not open: `cowbell alert list` lists all alerts"));
+    let stored = timeout_at(until, outcome)
+        .await
+        .ok()
+        .flatten()
+        .ok_or_else(busy)?;
+    let unknown = || {
+        Problem::NotFound(format!(
+            "alert {number} is not open: `cowbell alert list` lists all alerts"
+        ))
+    };
     let why_not = why_not_stored(site, stored.ok_or_else(unknown)?, until).await?;
-    let status = if why_not.is_some() { StatusCode::ACCEPTED } else { StatusCode::OK };
-    Ok((status, Json(AlertReply { done, message: why_not.map(held) })))
+    let status = if why_not.is_some() {
+        StatusCode::ACCEPTED
+    } else {
+        StatusCode::OK
+    };
+    Ok((
+        status,
+        Json(AlertReply {
+            done,
+            message: why_not.map(held),
+        }),
+    ))
 }
 
 fn number(id: &str) -> Result<i64, Problem> {
-    id.parse().map_err(|_| Problem::Bad(format!("expected the ID of an alert, but found `{id}`")))
+    id.parse()
+        .map_err(|_| Problem::Bad(format!("expected the ID of an alert, but found `{id}`")))
 }
 
 fn pattern(text: &str) -> Result<Pattern, Problem> {
     check_letters("the pattern `volumes`", text, LONGEST_PATTERN)?;
-    text.parse().map_err(|why| Problem::Bad(format!("`volumes`: {why}")))
+    text.parse()
+        .map_err(|why| Problem::Bad(format!("`volumes`: {why}")))
 }
 
 fn check_end(until: Timestamp, now: Timestamp) -> Result<Timestamp, String> {
     let days = LONGEST_SILENCE.as_hours() / 24;
     match until > now && until.duration_since(now) <= LONGEST_SILENCE {
         true => Ok(until),
-        false => {
-            Err(format!("expected `until` later than now ({now}) by at most {days} days, but found {until}"))
-        }
+        false => Err(format!(
+            "expected `until` later than now ({now}) by at most {days} days, but found {until}"
+        )),
     }
 }
 

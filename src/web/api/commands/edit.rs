@@ -55,8 +55,14 @@ pub async fn note_job(
     let now = crate::source::clock::now();
     check_letters("a note", &text, LONGEST_NOTE)?;
     check_time("at", at, now)?;
-    let note = Note { at: at.unwrap_or(now), text };
-    send_to(&site, &id, |key| JobCommand::Note(NoteCommand { key, note })).await
+    let note = Note {
+        at: at.unwrap_or(now),
+        text,
+    };
+    send_to(&site, &id, |key| {
+        JobCommand::Note(NoteCommand { key, note })
+    })
+    .await
 }
 
 /// Starts a phase of a running job and ends the previous one. Repeating the current phase changes nothing.
@@ -72,14 +78,20 @@ pub async fn phase_job(
         body.map_err(|rejection| unread("a phase as JSON, such as {\"name\": …}", &rejection))?;
     check_letters("a phase's name", &name, LONGEST_NAME)?;
     check_time("at", at, crate::source::clock::now())?;
-    send_to(&site, &id, |key| JobCommand::Phase(PhaseCommand { key, name, at })).await
+    send_to(&site, &id, |key| {
+        JobCommand::Phase(PhaseCommand { key, name, at })
+    })
+    .await
 }
 
 /// Accepts the result of a backup that leaves files out on purpose. Later runs of the same origin are compared with it.
 #[utoipa::path(post, path = "/api/v1/jobs/{id}/accept", tag = "jobs",
     params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, description = "Stored", body = JobReply), (status = 202, description = "Held in memory, not stored", body = JobReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "The job did not end as `unknown` or `incomplete`, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody)))]
-pub async fn accept_job(State(site): State<Site>, Path(id): Path<String>) -> Result<JobResponse, Problem> {
+pub async fn accept_job(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+) -> Result<JobResponse, Problem> {
     send_to(&site, &id, |key| JobCommand::Accept(AcceptCommand { key })).await
 }
 
@@ -96,21 +108,35 @@ pub async fn certify_job(
         body.map_err(|rejection| unread("the summary of a certificate as JSON", &rejection))?;
     check_letters("the path of an archive", &certificate.archive, LONGEST_PATH)?;
     check_letters("a checksum", &certificate.sha256, LONGEST_NAME)?;
-    check_letters("a finding", certificate.finding.as_deref().unwrap_or("-"), LONGEST_NOTE)?;
+    check_letters(
+        "a finding",
+        certificate.finding.as_deref().unwrap_or("-"),
+        LONGEST_NOTE,
+    )?;
     check_letters(
         "the path of a certificate",
         certificate.certificate.as_deref().unwrap_or("-"),
         LONGEST_PATH,
     )?;
-    check_time("checked_at", Some(certificate.checked_at), crate::source::clock::now())?;
-    send_to(&site, &id, |key| JobCommand::Certificate(CertificateCommand { key, certificate })).await
+    check_time(
+        "checked_at",
+        Some(certificate.checked_at),
+        crate::source::clock::now(),
+    )?;
+    send_to(&site, &id, |key| {
+        JobCommand::Certificate(CertificateCommand { key, certificate })
+    })
+    .await
 }
 
 /// Deletes an ended job. Its measurements remain as long as other ticks.
 #[utoipa::path(delete, path = "/api/v1/jobs/{id}", tag = "jobs",
     params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, description = "Deleted", body = JobReply), (status = 202, description = "Deleted in memory, not yet in the database", body = JobReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "The job is running, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody)))]
-pub async fn delete_job(State(site): State<Site>, Path(id): Path<String>) -> Result<JobResponse, Problem> {
+pub async fn delete_job(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+) -> Result<JobResponse, Problem> {
     send_to(&site, &id, |key| JobCommand::Remove(RemoveCommand { key })).await
 }
 
@@ -124,5 +150,7 @@ async fn send_to(
     let is_remembered = site.present()?.jobs.iter().any(|other| other.id == job.id);
     let key = job.key.clone();
     let stored: Option<Job> = (!is_remembered).then_some(job);
-    Ok(send(site, Command::OnJob(command(key)), stored).await?.into())
+    Ok(send(site, Command::OnJob(command(key)), stored)
+        .await?
+        .into())
 }

@@ -8,7 +8,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{CHOSEN, JobReply, JobResponse, check_letters, check_time, forgotten_or_room, send, unread};
+use super::{
+    CHOSEN, JobReply, JobResponse, check_letters, check_time, forgotten_or_room, send, unread,
+};
 use crate::commands::Command;
 use crate::job::OF_USER;
 use crate::source::{JobCommand, LONGEST_NAME, Label, Mark, MarkEnd, MarkKind};
@@ -50,8 +52,12 @@ pub async fn put_job(
     Path(key): Path<String>,
     body: Result<Json<PutJob>, JsonRejection>,
 ) -> Result<JobResponse, Problem> {
-    let Json(put) = body
-        .map_err(|rejection| unread("a job as JSON, such as {\"name\": …, \"started_at\": …}", &rejection))?;
+    let Json(put) = body.map_err(|rejection| {
+        unread(
+            "a job as JSON, such as {\"name\": …, \"started_at\": …}",
+            &rejection,
+        )
+    })?;
     check_letters("a job's key", &key, LONGEST_NAME)?;
     let key = match client {
         Peer::Process(process) if !process.is_operator => own_key(process, &key, &put)?,
@@ -59,7 +65,9 @@ pub async fn put_job(
     };
     let mark = mark(key, put, crate::source::clock::now())?;
     let stored = forgotten_or_room(&site, &mark.key, 0).await?;
-    Ok(send(&site, Command::OnJob(JobCommand::Mark(mark)), stored).await?.into())
+    Ok(send(&site, Command::OnJob(JobCommand::Mark(mark)), stored)
+        .await?
+        .into())
 }
 
 /// A key that names its user, so that no user reaches another's job. `cowbell run` has such jobs.
@@ -80,27 +88,37 @@ fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
     check_time("ended_at", put.ended_at, now)?;
     let label = label(put.set, put.variant, put.repeat)?;
     if put.status.is_some() && put.ended_at.is_none() {
-        return Err(Problem::Bad("expected `ended_at` together with `status`".into()));
+        return Err(Problem::Bad(
+            "expected `ended_at` together with `status`".into(),
+        ));
     }
     if let (Some(succeeded), Some(status)) = (put.succeeded, put.status)
         && succeeded != (status == 0)
     {
-        let sentence =
-            format!("expected `succeeded` to be {} with `status` {status}, since 0 is success", !succeeded);
+        let sentence = format!(
+            "expected `succeeded` to be {} with `status` {status}, since 0 is success",
+            !succeeded
+        );
         return Err(Problem::Bad(sentence));
     }
     let end = match (put.ended_at, put.succeeded) {
         (None, None) => None,
-        (Some(at), Some(succeeded)) if at >= put.started_at => {
-            Some(MarkEnd { at, succeeded, status: put.status.map(i32::from) })
-        }
+        (Some(at), Some(succeeded)) if at >= put.started_at => Some(MarkEnd {
+            at,
+            succeeded,
+            status: put.status.map(i32::from),
+        }),
         (Some(at), Some(_)) => {
             let began = put.started_at;
             return Err(Problem::Bad(format!(
                 "expected `ended_at` not before the start ({began}), but found {at}"
             )));
         }
-        _ => return Err(Problem::Bad("expected `ended_at` and `succeeded` together, or neither".into())),
+        _ => {
+            return Err(Problem::Bad(
+                "expected `ended_at` and `succeeded` together, or neither".into(),
+            ));
+        }
     };
     Ok(Mark {
         key,
@@ -121,7 +139,9 @@ fn label(
     let Some(set) = set else {
         return match (variant, repeat) {
             (None, None) => Ok(None),
-            _ => Err(Problem::Bad("expected `set` together with `variant` or `repeat`".into())),
+            _ => Err(Problem::Bad(
+                "expected `set` together with `variant` or `repeat`".into(),
+            )),
         };
     };
     check_letters("a set's name", &set, LONGEST_NAME)?;
@@ -131,7 +151,11 @@ fn label(
     if repeat == Some(0) {
         return Err(Problem::Bad("expected `repeat` from 1, but found 0".into()));
     }
-    Ok(Some(Label { set, variant, repeat }))
+    Ok(Some(Label {
+        set,
+        variant,
+        repeat,
+    }))
 }
 
 #[cfg(test)]
@@ -147,8 +171,20 @@ mod tests {
             (7, MarkKind::Mark, Some(7), false),
             (0, MarkKind::Command, Some(0), false),
         ] {
-            let put = PutJob { kind, process, ..PutJob::default() };
-            let key = own_key(Process { pid, user: 1000, is_operator: false }, "a", &put);
+            let put = PutJob {
+                kind,
+                process,
+                ..PutJob::default()
+            };
+            let key = own_key(
+                Process {
+                    pid,
+                    user: 1000,
+                    is_operator: false,
+                },
+                "a",
+                &put,
+            );
             assert_eq!(
                 key.ok().as_deref(),
                 is_allowed.then_some("user:1000:a"),

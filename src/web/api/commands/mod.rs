@@ -59,7 +59,13 @@ pub(super) struct Answer {
 
 impl From<Answer> for JobResponse {
     fn from(answer: Answer) -> Self {
-        (answer.status, Json(JobReply { id: answer.job.id, message: answer.message }))
+        (
+            answer.status,
+            Json(JobReply {
+                id: answer.job.id,
+                message: answer.message,
+            }),
+        )
     }
 }
 
@@ -69,16 +75,30 @@ pub fn chosen_key(job: &Job) -> Option<&str> {
 }
 
 /// Sends a command to the loop and waits until its result is stored.
-pub(super) async fn send(site: &Site, command: Command, stored: Option<Job>) -> Result<Answer, Problem> {
+pub(super) async fn send(
+    site: &Site,
+    command: Command,
+    stored: Option<Job>,
+) -> Result<Answer, Problem> {
     let Some(commands) = &site.commands else {
-        return Err(Problem::Conflict("cowbell plays a recording, whose jobs cannot be changed".into()));
+        return Err(Problem::Conflict(
+            "cowbell plays a recording, whose jobs cannot be changed".into(),
+        ));
     };
     let until = Instant::now() + ANSWER_TIMEOUT;
     let (reply, outcome) = oneshot::channel();
-    let request = Request { command, stored, reply };
+    let request = Request {
+        command,
+        stored,
+        reply,
+    };
     let outcome = async { commands.send(request).await.ok().and(outcome.await.ok()) };
     let busy = || Problem::Unavailable("the daemon is stopping or too busy; try again".into());
-    let Reply { change, stored } = timeout_at(until, outcome).await.ok().flatten().ok_or_else(busy)??;
+    let Reply { change, stored } = timeout_at(until, outcome)
+        .await
+        .ok()
+        .flatten()
+        .ok_or_else(busy)??;
     let why_not = match stored {
         None => None,
         Some(stored) => why_not_stored(site, stored, until).await?,
@@ -89,7 +109,11 @@ pub(super) async fn send(site: &Site, command: Command, stored: Option<Job>) -> 
         (None, _) => StatusCode::OK,
     };
     let message = why_not.map(held);
-    Ok(Answer { status, job: change.job, message })
+    Ok(Answer {
+        status,
+        job: change.job,
+        message,
+    })
 }
 
 fn held(why: String) -> String {
@@ -97,21 +121,39 @@ fn held(why: String) -> String {
 }
 
 /// Waits until it is stored; returns why it is not. Fails if the database refuses it.
-async fn why_not_stored(site: &Site, stored: Stored, until: Instant) -> Result<Option<String>, Problem> {
-    let failing = site.present.borrow().as_ref().and_then(|present| present.store.error.clone());
-    let until = if failing.is_some() { Instant::now() + FAILING_TIMEOUT } else { until };
+async fn why_not_stored(
+    site: &Site,
+    stored: Stored,
+    until: Instant,
+) -> Result<Option<String>, Problem> {
+    let failing = site
+        .present
+        .borrow()
+        .as_ref()
+        .and_then(|present| present.store.error.clone());
+    let until = if failing.is_some() {
+        Instant::now() + FAILING_TIMEOUT
+    } else {
+        until
+    };
     match timeout_at(until, stored).await {
         Ok(Ok(Ok(()))) => Ok(None),
         Ok(Ok(Err(WriteError::Held(why)))) => Ok(Some(why)),
-        Ok(Ok(Err(WriteError::Refused(why)))) => {
-            Err(Problem::NotStored(format!("the database refuses it, so it is not stored: {why}")))
-        }
-        Ok(Err(_)) | Err(_) => Ok(Some(failing.unwrap_or_else(|| "the database does not answer".into()))),
+        Ok(Ok(Err(WriteError::Refused(why)))) => Err(Problem::NotStored(format!(
+            "the database refuses it, so it is not stored: {why}"
+        ))),
+        Ok(Err(_)) | Err(_) => Ok(Some(
+            failing.unwrap_or_else(|| "the database does not answer".into()),
+        )),
     }
 }
 
 /// The stored job of this key, if it is not in memory. Fails if the job is new and there is no room for it and its file.
-pub(super) async fn forgotten_or_room(site: &Site, key: &str, bytes: usize) -> Result<Option<Job>, Problem> {
+pub(super) async fn forgotten_or_room(
+    site: &Site,
+    key: &str,
+    bytes: usize,
+) -> Result<Option<Job>, Problem> {
     if site.present()?.jobs.iter().any(|job| job.key == key) {
         return Ok(None);
     }
@@ -119,10 +161,15 @@ pub(super) async fn forgotten_or_room(site: &Site, key: &str, bytes: usize) -> R
     let stored = timeout(LOOKUP_TIMEOUT, site.store.job_of(key)).await;
     let stored = stored.ok().and_then(Result::ok).flatten();
     if stored.is_none() {
-        site.store.check_room(bytes as u64).map_err(Problem::NotStored)?;
+        site.store
+            .check_room(bytes as u64)
+            .map_err(Problem::NotStored)?;
         if let Some(user) = user(key) {
             let present = site.present()?;
-            let free = present.keep.bytes_for_jobs().saturating_sub(present.store.stock.jobs_bytes);
+            let free = present
+                .keep
+                .bytes_for_jobs()
+                .saturating_sub(present.store.stock.jobs_bytes);
             check_share(user, &present.jobs, free, present.keep.bytes_for_jobs() / 2)?;
         }
     }
@@ -153,10 +200,16 @@ fn unread(expected: &str, rejection: &JsonRejection) -> Problem {
             format!("but found more than {} KiB", LONGEST_BODY / 1024)
         }
         JsonRejection::BytesRejection(_) => {
-            format!("but it did not arrive within {} seconds", LONGEST_WAIT.as_secs())
+            format!(
+                "but it did not arrive within {} seconds",
+                LONGEST_WAIT.as_secs()
+            )
         }
         // The reason follows the library's general introduction.
-        _ => text.split_once(": ").map_or(&*text, |(_, why)| why).to_string(),
+        _ => text
+            .split_once(": ")
+            .map_or(&*text, |(_, why)| why)
+            .to_string(),
     };
     Problem::Bad(format!("expected {expected}: {found}"))
 }
@@ -168,7 +221,9 @@ fn check_letters(what: &str, text: &str, most: usize) -> Result<(), Problem> {
 fn check_time(what: &str, at: Option<Timestamp>, now: Timestamp) -> Result<(), Problem> {
     match at.filter(|at| *at < Timestamp::UNIX_EPOCH || *at - MOST_AHEAD > now) {
         None => Ok(()),
-        Some(at) => Err(Problem::Bad(format!("expected `{what}` from 1970 to now ({now}), but found {at}"))),
+        Some(at) => Err(Problem::Bad(format!(
+            "expected `{what}` from 1970 to now ({now}), but found {at}"
+        ))),
     }
 }
 
@@ -179,14 +234,29 @@ mod tests {
 
     #[test]
     fn a_user_displaces_no_jobs_of_operators() {
-        let job =
-            |key: String| Arc::new(Job::new(1, JobKind::Command, &key, "nightly", Timestamp::UNIX_EPOCH));
-        let mut jobs: Vec<_> = (1..MOST_RUNNING).map(|id| job(format!("user:1000:{id}"))).collect();
+        let job = |key: String| {
+            Arc::new(Job::new(
+                1,
+                JobKind::Command,
+                &key,
+                "nightly",
+                Timestamp::UNIX_EPOCH,
+            ))
+        };
+        let mut jobs: Vec<_> = (1..MOST_RUNNING)
+            .map(|id| job(format!("user:1000:{id}")))
+            .collect();
         jobs.extend((0..MOST_RUNNING).map(|id| job(format!("mark:{id}"))));
         assert!(check_share("1000", &jobs, 6, 5).is_ok());
-        assert!(matches!(check_share("1000", &jobs, 5, 5), Err(Problem::NotStored(_))));
+        assert!(matches!(
+            check_share("1000", &jobs, 5, 5),
+            Err(Problem::NotStored(_))
+        ));
         jobs.push(job("user:1000:0".into()));
-        assert!(matches!(check_share("1000", &jobs, 6, 5), Err(Problem::TooMany(_))));
+        assert!(matches!(
+            check_share("1000", &jobs, 6, 5),
+            Err(Problem::TooMany(_))
+        ));
         assert!(check_share("1001", &jobs, 6, 5).is_ok());
     }
 }

@@ -52,7 +52,10 @@ pub struct Window {
 
 impl From<Vec<Figure>> for Charts {
     fn from(figures: Vec<Figure>) -> Self {
-        Self { figures, ..Self::default() }
+        Self {
+            figures,
+            ..Self::default()
+        }
     }
 }
 
@@ -82,12 +85,18 @@ pub async fn draw(
     jobs: &[Job],
     sketches: Vec<Sketch>,
 ) -> Result<Charts, Problem> {
-    let sketches: Vec<Sketch> = sketches.into_iter().filter(|sketch| !sketch.traces.is_empty()).collect();
+    let sketches: Vec<Sketch> = sketches
+        .into_iter()
+        .filter(|sketch| !sketch.traces.is_empty())
+        .collect();
     let traces = sketches.iter().flat_map(|sketch| &sketch.traces);
     let mut wanted: Vec<SeriesKey> = traces.map(|trace| trace.wanted.clone()).collect();
     // Of the host, to see which devices are gone.
     let host = Quantity::Device(DeviceQuantity::ReadBytes);
-    wanted.push(SeriesKey { subject: Subject::Total, quantity: host });
+    wanted.push(SeriesKey {
+        subject: Subject::Total,
+        quantity: host,
+    });
     let stored = site.store.series(&wanted, range, view.points()).await;
     let in_memory = || site.store.series_in_memory(&wanted, range, view.points());
     let Partial { mut found, missing } =
@@ -103,21 +112,49 @@ pub async fn draw(
     };
     let mut series = found.into_iter();
     let is_live = range.contains(present.interval.at) || range.to == present.interval.at;
-    let paces = if is_live { present.paces.clone() } else { HashMap::new() };
+    let paces = if is_live {
+        present.paces.clone()
+    } else {
+        HashMap::new()
+    };
     let range = with_future(range, &sketches, &paces);
     let figures = sketches.into_iter().map(|sketch| {
-        let line = |(Trace { label, side, look, area, .. }, series): (Trace, Option<Series>)| Line {
+        let line = |(
+            Trace {
+                label,
+                side,
+                look,
+                area,
+                ..
+            },
+            series,
+        ): (Trace, Option<Series>)| Line {
             label,
             series: series.unwrap_or_default(),
             side,
             look,
             area,
         };
-        let keys: Vec<SeriesKey> = sketch.traces.iter().map(|trace| trace.wanted.clone()).collect();
-        let mut lines: Vec<Line> = sketch.traces.into_iter().zip(series.by_ref()).map(line).collect();
-        let sums = if sketch.stacked { label_shares(&mut lines) } else { Vec::new() };
-        let forecasts =
-            keys.iter().zip(&lines).filter_map(|(key, line)| forecast(pace(key, &paces)?.full?, line));
+        let keys: Vec<SeriesKey> = sketch
+            .traces
+            .iter()
+            .map(|trace| trace.wanted.clone())
+            .collect();
+        let mut lines: Vec<Line> = sketch
+            .traces
+            .into_iter()
+            .zip(series.by_ref())
+            .map(line)
+            .collect();
+        let sums = if sketch.stacked {
+            label_shares(&mut lines)
+        } else {
+            Vec::new()
+        };
+        let forecasts = keys
+            .iter()
+            .zip(&lines)
+            .filter_map(|(key, line)| forecast(pace(key, &paces)?.full?, line));
         let mut marks = gone(&host, lines.iter().map(|line| (&*line.label, &line.series)));
         marks.extend(common_marks.iter().cloned().chain(resumed(&host)));
         let chart = Chart {
@@ -125,29 +162,56 @@ pub async fn draw(
             title: sketch.title,
             range,
             time_labels: TimeLabels::Clock(zone::current()),
-            size: Size { width: view.width(), height: sketch.height },
+            size: Size {
+                width: view.width(),
+                height: sketch.height,
+            },
             left: sketch.left,
             right: sketch.right,
             lines,
-            bands: jobs.iter().map(|job| band(job, present.interval.at)).collect(),
+            bands: jobs
+                .iter()
+                .map(|job| band(job, present.interval.at))
+                .collect(),
             marks,
             stacked: sketch.stacked,
             thresholds: sketch.thresholds,
         };
         let Picture { svg, legend } = chart::draw(&chart);
-        Figure { legend, svg, title: chart.title, gaps: Vec::new(), sums }
+        Figure {
+            legend,
+            svg,
+            title: chart.title,
+            gaps: Vec::new(),
+            sums,
+        }
     });
     let mut figures: Vec<Figure> = figures.collect();
     if let Some(first) = figures.first_mut() {
         first.gaps = missing.into_iter().chain(gaps(present, range)).collect();
     }
-    let grafana = site.grafana.as_ref().map(|board| board.at(window.from, window.to));
-    Ok(Charts { figures, window: Some(window), nearest, grafana, relation: None })
+    let grafana = site
+        .grafana
+        .as_ref()
+        .map(|board| board.at(window.from, window.to));
+    Ok(Charts {
+        figures,
+        window: Some(window),
+        nearest,
+        grafana,
+        relation: None,
+    })
 }
 
 /// Appends its share to the label of each line, and returns the sum of each.
 fn label_shares(lines: &mut [Line]) -> Vec<f64> {
-    let sum = |line: &Line| line.series.points.iter().filter_map(|point| point.avg).sum::<f64>();
+    let sum = |line: &Line| {
+        line.series
+            .points
+            .iter()
+            .filter_map(|point| point.avg)
+            .sum::<f64>()
+    };
     let sums: Vec<f64> = lines.iter().map(sum).collect();
     let all: f64 = sums.iter().sum();
     for (line, sum) in lines.iter_mut().zip(&sums).filter(|_| all > 0.0) {
@@ -162,8 +226,10 @@ fn gaps(present: &Present, range: Range) -> Vec<String> {
     let shown = |gap: &&Gap| at(gap.from_ms) <= range.to && range.from <= at(gap.to_ms);
     let gaps = present.store.stock.gaps.iter().filter(shown);
     gaps.map(|gap| {
-        let (from, to) =
-            (moment(at(gap.from_ms), present.interval.at), zoned_moment(at(gap.to_ms), present.interval.at));
+        let (from, to) = (
+            moment(at(gap.from_ms), present.interval.at),
+            zoned_moment(at(gap.to_ms), present.interval.at),
+        );
         format!(
             "From {from} to {to}, {} could not be stored: {}.",
             count_text(gap.ticks, "tick", "ticks"),
@@ -176,22 +242,33 @@ fn gaps(present: &Present, range: Range) -> Vec<String> {
 /// How fast the volume of a fill's line fills.
 fn pace<'a>(key: &SeriesKey, paces: &'a HashMap<Arc<str>, Pace>) -> Option<&'a Pace> {
     match (&key.subject, key.quantity) {
-        (Subject::Volume(uuid), Quantity::Volume(VolumeQuantity::FillPercent)) => paces.get(&**uuid),
+        (Subject::Volume(uuid), Quantity::Volume(VolumeQuantity::FillPercent)) => {
+            paces.get(&**uuid)
+        }
         _ => None,
     }
 }
 
 /// The range, and what follows until the first volume of these charts is full, as far as that fits.
 fn with_future(range: Range, sketches: &[Sketch], paces: &HashMap<Arc<str>, Pace>) -> Range {
-    let keys = sketches.iter().flat_map(|sketch| &sketch.traces).map(|trace| &trace.wanted);
+    let keys = sketches
+        .iter()
+        .flat_map(|sketch| &sketch.traces)
+        .map(|trace| &trace.wanted);
     let etas = keys.filter_map(|key| pace(key, paces)?.full);
-    let Some(soonest_s) = etas.map(|eta| eta.likely_s.unwrap_or(eta.soonest_s)).reduce(f64::min) else {
+    let Some(soonest_s) = etas
+        .map(|eta| eta.likely_s.unwrap_or(eta.soonest_s))
+        .reduce(f64::min)
+    else {
         return range;
     };
     let seconds = range.seconds();
     // In steps, so that the axis does not move at each tick.
     let parts = (soonest_s * FUTURE_MARGIN / seconds / FUTURE_STEP).ceil() * FUTURE_STEP;
-    Range { to: later(range.to, seconds * parts.clamp(FUTURE_STEP, MOST_FUTURE)), ..range }
+    Range {
+        to: later(range.to, seconds * parts.clamp(FUTURE_STEP, MOST_FUTURE)),
+        ..range
+    }
 }
 
 fn forecast(eta: Eta, line: &Line) -> Option<Forecast> {

@@ -10,14 +10,22 @@ use crate::chart::{Axis, Look, Side, Threshold, Unit};
 use crate::config::Thresholds;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
-use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity};
+use crate::series::quantity::{
+    DeviceQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity,
+};
 use crate::store::{SeriesKey, Subject};
 use crate::topology::{Device, Volume, VolumeKind};
 pub use draw::{Charts, Figure, RelationView, draw};
 pub use view::{ChoiceLink, RangeTools, View};
 
-pub const BYTES: Axis = Axis { unit: Unit::BytesPerSecond, max: None };
-const PERCENT: Axis = Axis { unit: Unit::Percent, max: Some(100.0) };
+pub const BYTES: Axis = Axis {
+    unit: Unit::BytesPerSecond,
+    max: None,
+};
+const PERCENT: Axis = Axis {
+    unit: Unit::Percent,
+    max: Some(100.0),
+};
 
 /// A line before its series is read.
 pub struct Trace {
@@ -58,13 +66,32 @@ impl Sketch {
 }
 
 pub fn trace(label: impl Into<String>, subject: &Subject, quantity: Quantity, look: Look) -> Trace {
-    let wanted = SeriesKey { subject: subject.clone(), quantity };
-    Trace { label: label.into(), wanted, look, side: Side::Left, area: false }
+    let wanted = SeriesKey {
+        subject: subject.clone(),
+        quantity,
+    };
+    Trace {
+        label: label.into(),
+        wanted,
+        look,
+        side: Side::Left,
+        area: false,
+    }
 }
 
 pub fn throughput(title: &str, subject: &Subject) -> Sketch {
-    let read = trace("read", subject, Quantity::Device(DeviceQuantity::ReadBytes), Look::Read);
-    let written = trace("written", subject, Quantity::Device(DeviceQuantity::WrittenBytes), Look::Write);
+    let read = trace(
+        "read",
+        subject,
+        Quantity::Device(DeviceQuantity::ReadBytes),
+        Look::Read,
+    );
+    let written = trace(
+        "written",
+        subject,
+        Quantity::Device(DeviceQuantity::WrittenBytes),
+        Look::Write,
+    );
     Sketch::new(title, BYTES, vec![Trace { area: true, ..read }, written])
 }
 
@@ -72,10 +99,18 @@ pub fn throughput(title: &str, subject: &Subject) -> Sketch {
 pub fn by_pv(title: &str, pvs: &[&Device], quantity: DeviceQuantity) -> Sketch {
     let trace = |(pv, number): (&&Device, u8)| {
         let subject = Subject::Device(pv.identity.to_string());
-        trace(&*pv.name, &subject, Quantity::Device(quantity), Look::Other(number))
+        trace(
+            &*pv.name,
+            &subject,
+            Quantity::Device(quantity),
+            Look::Other(number),
+        )
     };
     let traces = pvs.iter().zip(0_u8..).map(trace).collect();
-    Sketch { stacked: true, ..Sketch::new(title, BYTES, traces) }
+    Sketch {
+        stacked: true,
+        ..Sketch::new(title, BYTES, traces)
+    }
 }
 
 /// Whether there is or was a thick snapshot, and so COW copying.
@@ -91,7 +126,12 @@ pub fn copying<'a>(pvs: impl Iterator<Item = &'a Device>) -> Sketch {
         let subject = Subject::Device(pv.identity.to_string());
         let looks = disk_looks(number);
         let trace = |what: &str, quantity, look| {
-            trace(format!("{} {what}", pv.name), &subject, Quantity::Share(quantity), look)
+            trace(
+                format!("{} {what}", pv.name),
+                &subject,
+                Quantity::Share(quantity),
+                look,
+            )
         };
         [
             trace("copied from", ShareQuantity::CopyReadBytes, looks[0]),
@@ -111,63 +151,166 @@ pub fn disk_looks(number: u8) -> [Look; 2] {
 
 pub fn latency(subject: &Subject) -> Sketch {
     let traces = vec![
-        trace("read", subject, Quantity::Device(DeviceQuantity::ReadAwaitMs), Look::Read),
-        trace("written", subject, Quantity::Device(DeviceQuantity::WriteAwaitMs), Look::Write),
+        trace(
+            "read",
+            subject,
+            Quantity::Device(DeviceQuantity::ReadAwaitMs),
+            Look::Read,
+        ),
+        trace(
+            "written",
+            subject,
+            Quantity::Device(DeviceQuantity::WriteAwaitMs),
+            Look::Write,
+        ),
     ];
-    Sketch::new("Latency (await)", Axis { unit: Unit::Milliseconds, max: None }, traces)
+    Sketch::new(
+        "Latency (await)",
+        Axis {
+            unit: Unit::Milliseconds,
+            max: None,
+        },
+        traces,
+    )
 }
 
 pub fn utilisation(subject: &Subject) -> Sketch {
-    let busy = trace("busy", subject, Quantity::Device(DeviceQuantity::Utilisation), Look::Other(0));
-    let queue = trace("queue depth", subject, Quantity::Device(DeviceQuantity::QueueDepth), Look::Other(1));
-    let traces = vec![Trace { area: true, ..busy }, Trace { side: Side::Right, ..queue }];
-    let right = Some(Axis { unit: Unit::Count, max: None });
+    let busy = trace(
+        "busy",
+        subject,
+        Quantity::Device(DeviceQuantity::Utilisation),
+        Look::Other(0),
+    );
+    let queue = trace(
+        "queue depth",
+        subject,
+        Quantity::Device(DeviceQuantity::QueueDepth),
+        Look::Other(1),
+    );
+    let traces = vec![
+        Trace { area: true, ..busy },
+        Trace {
+            side: Side::Right,
+            ..queue
+        },
+    ];
+    let right = Some(Axis {
+        unit: Unit::Count,
+        max: None,
+    });
     Sketch {
         right,
-        ..Sketch::new("Busy and queue depth", Axis { unit: Unit::Share, max: Some(1.0) }, traces)
+        ..Sketch::new(
+            "Busy and queue depth",
+            Axis {
+                unit: Unit::Share,
+                max: Some(1.0),
+            },
+            traces,
+        )
     }
 }
 
 /// `vmstat`'s bi and bo.
 pub fn paging() -> Sketch {
     let traces = vec![
-        trace("bi", &Subject::Host, Quantity::Host(HostQuantity::BiKibPerS), Look::Read),
-        trace("bo", &Subject::Host, Quantity::Host(HostQuantity::BoKibPerS), Look::Write),
+        trace(
+            "bi",
+            &Subject::Host,
+            Quantity::Host(HostQuantity::BiKibPerS),
+            Look::Read,
+        ),
+        trace(
+            "bo",
+            &Subject::Host,
+            Quantity::Host(HostQuantity::BoKibPerS),
+            Look::Write,
+        ),
     ];
-    let left = Axis { unit: Unit::KibPerSecond, max: None };
+    let left = Axis {
+        unit: Unit::KibPerSecond,
+        max: None,
+    };
     Sketch::new("Paged in and out (vmstat's bi and bo)", left, traces)
 }
 
 /// Fills with alert thresholds.
 pub fn fills(traces: Vec<Trace>, thresholds: Option<Thresholds>) -> Sketch {
-    Sketch { thresholds: threshold_lines(thresholds, Side::Left), ..Sketch::new("Fill", PERCENT, traces) }
+    Sketch {
+        thresholds: threshold_lines(thresholds, Side::Left),
+        ..Sketch::new("Fill", PERCENT, traces)
+    }
 }
 
 /// Fill and read speed of a snapshot: the chart that cowbell was made for.
 pub fn fill_and_read_speed(subject: &Subject, thresholds: Option<Thresholds>) -> Sketch {
-    let read = trace("read speed", subject, Quantity::Device(DeviceQuantity::ReadBytes), Look::Read);
-    let fill = trace("fill", subject, Quantity::Volume(VolumeQuantity::FillPercent), Look::Fill);
-    let traces = vec![Trace { area: true, ..read }, Trace { side: Side::Right, ..fill }];
+    let read = trace(
+        "read speed",
+        subject,
+        Quantity::Device(DeviceQuantity::ReadBytes),
+        Look::Read,
+    );
+    let fill = trace(
+        "fill",
+        subject,
+        Quantity::Volume(VolumeQuantity::FillPercent),
+        Look::Fill,
+    );
+    let traces = vec![
+        Trace { area: true, ..read },
+        Trace {
+            side: Side::Right,
+            ..fill
+        },
+    ];
     let thresholds = threshold_lines(thresholds, Side::Right);
-    Sketch { right: Some(PERCENT), thresholds, ..Sketch::new("Fill and read speed", BYTES, traces) }
+    Sketch {
+        right: Some(PERCENT),
+        thresholds,
+        ..Sketch::new("Fill and read speed", BYTES, traces)
+    }
 }
 
 /// Fill of a volume, and of its metadata if any.
 pub fn fill_traces(name: &str, subject: &Subject, has_metadata: bool, number: u8) -> Vec<Trace> {
-    let look = if number == 0 { Look::Fill } else { Look::Other(number - 1) };
-    let mut traces = vec![trace(name, subject, Quantity::Volume(VolumeQuantity::FillPercent), look)];
+    let look = if number == 0 {
+        Look::Fill
+    } else {
+        Look::Other(number - 1)
+    };
+    let mut traces = vec![trace(
+        name,
+        subject,
+        Quantity::Volume(VolumeQuantity::FillPercent),
+        look,
+    )];
     if has_metadata {
         let quantity = Quantity::Volume(VolumeQuantity::MetadataPercent);
-        traces.push(trace(format!("{name} metadata"), subject, quantity, Look::Other(number + 2)));
+        traces.push(trace(
+            format!("{name} metadata"),
+            subject,
+            quantity,
+            Look::Other(number + 2),
+        ));
     }
     traces
 }
 
 fn threshold_lines(thresholds: Option<Thresholds>, side: Side) -> Vec<Threshold> {
-    let Some(thresholds) = thresholds else { return Vec::new() };
+    let Some(thresholds) = thresholds else {
+        return Vec::new();
+    };
     let line = |value: f64, severity: Severity| {
         let label = format!("{} {value} %", severity.text());
-        Threshold { value, side, label, severity }
+        Threshold {
+            value,
+            side,
+            label,
+            severity,
+        }
     };
-    vec![line(thresholds.warning, Severity::Warning), line(thresholds.critical, Severity::Critical)]
+    vec![
+        line(thresholds.warning, Severity::Warning),
+        line(thresholds.critical, Severity::Critical),
+    ]
 }

@@ -54,39 +54,70 @@ impl View {
             Some(zone) if end.parse::<DateTime>().is_ok() => format!("{end}[{zone}]"),
             _ => end.into(),
         };
-        TimeQuery { from: self.from.as_deref().map(zoned), to: self.to.as_deref().map(zoned) }
+        TimeQuery {
+            from: self.from.as_deref().map(zoned),
+            to: self.to.as_deref().map(zoned),
+        }
     }
 
     pub fn range(&self, present: &Present) -> Result<Range, Problem> {
         let range = self.span().range(present.interval.at, DEFAULT_SPAN)?;
         match self.from {
             Some(_) => Ok(range),
-            None => Ok(Range { from: range.from.max(first(present)), ..range }),
+            None => Ok(Range {
+                from: range.from.max(first(present)),
+                ..range
+            }),
         }
     }
 
     /// Sets a default for `from`.
     pub fn or_from(&self, default: &str) -> Self {
-        Self { from: self.from.clone().or_else(|| Some(default.into())), ..self.clone() }
+        Self {
+            from: self.from.clone().or_else(|| Some(default.into())),
+            ..self.clone()
+        }
     }
 
     /// The query as text, without the width.
     pub fn query(&self) -> String {
-        let pairs = [("from", &self.from), ("to", &self.to), ("zone", &self.zone), ("before", &self.before)];
-        let pairs = pairs.iter().filter_map(|(key, value)| Some((*key, value.as_deref()?)));
-        pairs.map(|(key, value)| format!("{key}={}", escaped(value))).collect::<Vec<_>>().join("&")
+        let pairs = [
+            ("from", &self.from),
+            ("to", &self.to),
+            ("zone", &self.zone),
+            ("before", &self.before),
+        ];
+        let pairs = pairs
+            .iter()
+            .filter_map(|(key, value)| Some((*key, value.as_deref()?)));
+        pairs
+            .map(|(key, value)| format!("{key}={}", escaped(value)))
+            .collect::<Vec<_>>()
+            .join("&")
     }
 
     pub fn refresh(&self, path: &str, range: Range) -> Option<Refresh> {
         let url = fragment_url(path, &self.query());
-        Some(if is_moving(&self.span()) { Refresh::of_range(url, range) } else { Refresh::once(url) })
+        Some(if is_moving(&self.span()) {
+            Refresh::of_range(url, range)
+        } else {
+            Refresh::once(url)
+        })
     }
 
     /// The presets, and with a running job, from its start to now.
     pub fn ranges(&self, range: Range, jobs: &[Job]) -> RangeTools {
-        let running = jobs.iter().find(|job| job.is_running()).map(|job| self.since(job, "running job"));
-        let presets = SPANS.into_iter().map(|(name, from)| self.choice(name, from));
-        RangeTools { running, ..RangeTools::new(presets.collect(), range) }
+        let running = jobs
+            .iter()
+            .find(|job| job.is_running())
+            .map(|job| self.since(job, "running job"));
+        let presets = SPANS
+            .into_iter()
+            .map(|(name, from)| self.choice(name, from));
+        RangeTools {
+            running,
+            ..RangeTools::new(presets.collect(), range)
+        }
     }
 
     /// The ranges of a job's page.
@@ -105,12 +136,22 @@ impl View {
 
     fn choice(&self, name: &'static str, from: &str) -> ChoiceLink {
         let current = self.from.as_deref().unwrap_or(DEFAULT_SPAN);
-        ChoiceLink { name, href: format!("?from={from}"), is_current: self.to.is_none() && from == current }
+        ChoiceLink {
+            name,
+            href: format!("?from={from}"),
+            is_current: self.to.is_none() && from == current,
+        }
     }
 
     pub fn width(&self) -> u32 {
-        let usual = if zone::is_on_telephone() { TELEPHONE_WIDTH } else { WIDTH };
-        self.width.unwrap_or(usual).clamp(*chart::WIDTHS.start(), *chart::WIDTHS.end())
+        let usual = if zone::is_on_telephone() {
+            TELEPHONE_WIDTH
+        } else {
+            WIDTH
+        };
+        self.width
+            .unwrap_or(usual)
+            .clamp(*chart::WIDTHS.start(), *chart::WIDTHS.end())
     }
 
     pub(super) fn points(&self) -> usize {
@@ -135,15 +176,31 @@ pub struct RangeTools {
 impl RangeTools {
     /// Adds the page's usual range, first.
     pub fn with(mut self, name: &'static str, is_current: bool) -> Self {
-        self.choices.iter_mut().for_each(|choice| choice.is_current &= !is_current);
-        self.choices.insert(0, ChoiceLink { name, href: "?".into(), is_current });
+        self.choices
+            .iter_mut()
+            .for_each(|choice| choice.is_current &= !is_current);
+        self.choices.insert(
+            0,
+            ChoiceLink {
+                name,
+                href: "?".into(),
+                is_current,
+            },
+        );
         self
     }
 
     fn new(choices: Vec<ChoiceLink>, range: Range) -> Self {
         let field = |at: Timestamp| zone::local(at).strftime("%FT%T").to_string();
         let [from, to] = [range.from, range.to].map(field);
-        Self { choices, running: None, span: span_text(range), from, to, zone: zone::name() }
+        Self {
+            choices,
+            running: None,
+            span: span_text(range),
+            from,
+            to,
+            zone: zone::name(),
+        }
     }
 }
 
@@ -158,6 +215,14 @@ pub struct ChoiceLink {
 fn first(present: &Present) -> Timestamp {
     let stored = present.store.stock.since[Level::Ticks as usize];
     let first = stored.map_or(present.started_at, |stored| stored.min(present.started_at));
-    let length_s = Range { from: first, to: present.interval.at }.seconds().max(LEAST_S);
-    later(present.interval.at, -(length_s / GROWTH_S).ceil() * GROWTH_S)
+    let length_s = Range {
+        from: first,
+        to: present.interval.at,
+    }
+    .seconds()
+    .max(LEAST_S);
+    later(
+        present.interval.at,
+        -(length_s / GROWTH_S).ceil() * GROWTH_S,
+    )
 }

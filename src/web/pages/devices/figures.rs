@@ -49,7 +49,9 @@ impl Figures {
     /// All cells after the first. A total has no `busy`, since shares of time do not add up.
     pub fn cells(&self, query: &Query, is_total: bool) -> Vec<Cell> {
         let cell = |(column, _, _, class): (Column, &str, &str, &str)| {
-            let value = self.value(column).filter(|_| !is_total || column != Column::Busy);
+            let value = self
+                .value(column)
+                .filter(|_| !is_total || column != Column::Busy);
             let text = match column {
                 Column::Request => text::amount(value),
                 Column::Read | Column::Written | Column::Total if query.show == Show::Sum => {
@@ -59,8 +61,15 @@ impl Figures {
                 Column::Busy => text::share(value),
                 _ => text::count(value),
             };
-            let zero = if value.is_none_or(|value| value == 0.0) { " zero" } else { "" };
-            Cell { class: format!("{class}{zero}"), text }
+            let zero = if value.is_none_or(|value| value == 0.0) {
+                " zero"
+            } else {
+                ""
+            };
+            Cell {
+                class: format!("{class}{zero}"),
+                text,
+            }
         };
         Column::ALL.into_iter().skip(1).map(cell).collect()
     }
@@ -70,7 +79,8 @@ fn mean(column: Column, work: Work, elapsed_us: u64) -> Option<f64> {
     let quantity = match column {
         Column::Total => return per_second(bytes(work), elapsed_us),
         Column::Request => {
-            return Observation::ratio(bytes(work), work.reads + work.writes, 1.0).map(Observation::value);
+            return Observation::ratio(bytes(work), work.reads + work.writes, 1.0)
+                .map(Observation::value);
         }
         Column::Device => return None,
         Column::Read => DeviceQuantity::ReadBytes,

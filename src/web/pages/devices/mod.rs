@@ -58,7 +58,10 @@ pub async fn page(State(site): State<Site>, ParsedQuery(query): ParsedQuery<Quer
     Ok(Content {
         title: "Devices".into(),
         place: "/devices",
-        refresh: Some(Refresh::each_second(super::fragment_url("/devices/table", &query.with(&[])))),
+        refresh: Some(Refresh::each_second(super::fragment_url(
+            "/devices/table",
+            &query.with(&[]),
+        ))),
         tools: shown(&tools(&query))?,
         now: shown(&table(&*site.present()?, &query))?,
     })
@@ -67,22 +70,38 @@ pub async fn page(State(site): State<Site>, ParsedQuery(query): ParsedQuery<Quer
 fn table(present: &Present, query: &Query) -> Table {
     let interval = &present.interval;
     let devices = interval.topology.devices.iter().zip(&interval.devices);
-    let wanted: Vec<_> = devices.filter(|(device, _)| matches(device, &query.filter)).collect();
-    let is_idle =
-        |counters: Option<crate::sample::diskstats::Counters>| counters.is_some_and(|c| c.is_untouched());
-    let shown = wanted.iter().filter(|(_, done)| query.idle == Idle::Show || !is_idle(done.counters));
+    let wanted: Vec<_> = devices
+        .filter(|(device, _)| matches(device, &query.filter))
+        .collect();
+    let is_idle = |counters: Option<crate::sample::diskstats::Counters>| {
+        counters.is_some_and(|c| c.is_untouched())
+    };
+    let shown = wanted
+        .iter()
+        .filter(|(_, done)| query.idle == Idle::Show || !is_idle(done.counters));
     let mut rows: Vec<(&Device, Figures)> = shown
         .map(|(device, done)| {
             let tally = present.tallies.device(&device.identity);
-            (*device, Figures::of(query.show, done.work, interval.elapsed_us, tally))
+            (
+                *device,
+                Figures::of(query.show, done.work, interval.elapsed_us, tally),
+            )
         })
         .collect();
     let hidden = wanted.len() - rows.len();
     sort(&mut rows, query);
-    let total = Figures::of(query.show, interval.total(), interval.elapsed_us, Some(present.tallies.total()));
+    let total = Figures::of(
+        query.show,
+        interval.total(),
+        interval.elapsed_us,
+        Some(present.tallies.total()),
+    );
     Table {
         heads: heads(query),
-        rows: rows.iter().map(|(device, figures)| row(device, figures, query)).collect(),
+        rows: rows
+            .iter()
+            .map(|(device, figures)| row(device, figures, query))
+            .collect(),
         total: total.cells(query, true),
         hidden,
     }
@@ -103,11 +122,13 @@ fn sort(rows: &mut [(&Device, Figures)], query: &Query) {
     match (query.sort, query.order) {
         (Column::Device, Order::Down) => {}
         (Column::Device, Order::Up) => rows.reverse(),
-        (column, order) => rows.sort_by(|(_, a), (_, b)| match (a.value(column), b.value(column)) {
-            (Some(a), Some(b)) if order == Order::Down => b.total_cmp(&a),
-            (Some(a), Some(b)) => a.total_cmp(&b),
-            (a, b) => b.is_some().cmp(&a.is_some()),
-        }),
+        (column, order) => {
+            rows.sort_by(|(_, a), (_, b)| match (a.value(column), b.value(column)) {
+                (Some(a), Some(b)) if order == Order::Down => b.total_cmp(&a),
+                (Some(a), Some(b)) => a.total_cmp(&b),
+                (a, b) => b.is_some().cmp(&a.is_some()),
+            })
+        }
     }
 }
 
@@ -115,7 +136,10 @@ fn row(device: &Device, figures: &Figures, query: &Query) -> Row {
     let is_named = device.label.starts_with(&*device.name);
     Row {
         label: device.label.clone(),
-        detail: text::joined([(!is_named).then(|| device.name.to_string()), device.model.clone()]),
+        detail: text::joined([
+            (!is_named).then(|| device.name.to_string()),
+            device.model.clone(),
+        ]),
         href: device_href(device),
         cells: figures.cells(query, false),
     }
@@ -123,14 +147,22 @@ fn row(device: &Device, figures: &Figures, query: &Query) -> Row {
 
 /// The address of a device's page: the name of its volume, or the kernel's.
 pub fn device_href(device: &Device) -> String {
-    let name = if device.kind == DeviceKind::Dm { &*device.label } else { &*device.name };
+    let name = if device.kind == DeviceKind::Dm {
+        &*device.label
+    } else {
+        &*device.name
+    };
     format!("/devices/{}", crate::web::escaped(name))
 }
 
 fn heads(query: &Query) -> Vec<Head> {
     let head = |(column, key, name, class): (Column, &str, &'static str, &'static str)| {
         let is_current = column == query.sort;
-        let turned = if is_current && query.order == Order::Down { "up" } else { "down" };
+        let turned = if is_current && query.order == Order::Down {
+            "up"
+        } else {
+            "down"
+        };
         Head {
             name,
             class,
@@ -151,13 +183,19 @@ fn tools(query: &Query) -> Tools {
     let pairs = query.pairs();
     // The first choice is the default.
     let switch = |name, key: &str, choices: &[(&'static str, &'static str)]| {
-        let current = pairs.get(key).and_then(|value| value.as_str()).unwrap_or(choices[0].0);
+        let current = pairs
+            .get(key)
+            .and_then(|value| value.as_str())
+            .unwrap_or(choices[0].0);
         let choice = |(value, name): &(&str, &'static str)| ChoiceLink {
             name,
             href: format!("?{}", query.with(&[(key, value)])),
             is_current: *value == current,
         };
-        Switch { name, choices: choices.iter().map(choice).collect() }
+        Switch {
+            name,
+            choices: choices.iter().map(choice).collect(),
+        }
     };
     let shows = [
         ("rate", "current rate"),
@@ -173,7 +211,11 @@ fn tools(query: &Query) -> Tools {
             .collect(),
         switches: vec![
             switch("Show", "show", &shows),
-            switch("Never used", "idle", &[("hide", "hidden"), ("show", "shown")]),
+            switch(
+                "Never used",
+                "idle",
+                &[("hide", "hidden"), ("show", "shown")],
+            ),
         ],
     }
 }

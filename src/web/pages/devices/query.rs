@@ -84,15 +84,25 @@ impl Query {
             _ => Map::new(),
         };
         let default = pairs(&Self::default());
-        pairs(self).into_iter().filter(|(key, value)| default.get(key) != Some(value)).collect()
+        pairs(self)
+            .into_iter()
+            .filter(|(key, value)| default.get(key) != Some(value))
+            .collect()
     }
 
     /// The query with some values replaced.
     pub fn with(&self, changes: &[(&str, &str)]) -> String {
         let mut pairs = self.pairs();
-        pairs.extend(changes.iter().map(|(key, value)| ((*key).into(), (*value).into())));
+        pairs.extend(
+            changes
+                .iter()
+                .map(|(key, value)| ((*key).into(), (*value).into())),
+        );
         let pair = |(key, value): (&String, &Value)| {
-            format!("{key}={}", crate::web::escaped(value.as_str().unwrap_or_default()))
+            format!(
+                "{key}={}",
+                crate::web::escaped(value.as_str().unwrap_or_default())
+            )
         };
         pairs.iter().map(pair).collect::<Vec<_>>().join("&")
     }
