@@ -5,6 +5,9 @@
 /// Sectors, bytes and fills: arithmetic and formatting.
 pub mod units;
 
+/// What people are told, as parts: text, command, time, volume.
+pub mod sentence;
+
 /// A table as plain text, Markdown, CSV or HTML.
 pub mod table;
 
