@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use cowbell::config;
 use cowbell::pipeline::Observer;
-use cowbell::remote_write::{ExternalLabels, Version, encoded};
+use cowbell::remote_write::{ExternalLabels, encoded};
 use cowbell::source::own::own_cost;
 use cowbell::source::recording::{Player, Speed};
 use cowbell::store::{self, Position, SeriesSamples, Span, StoreReader, TickOrigin};
@@ -230,7 +230,7 @@ impl Load {
             instance: format!("db{host}.example"),
             machine_id: format!("{host:032x}"),
         };
-        let body = encoded(Version::One, &batch, &labels).expect("a body");
+        let body = encoded(&batch, &labels).expect("a body");
         self.counts.bytes.fetch_add(body.len() as u64, Relaxed);
         let request = self
             .client

@@ -31,7 +31,7 @@ pub use lvm::{Lvm, LvmSource};
 pub use paths::{Changes, Hooks, Proxy};
 pub use pattern::Pattern;
 pub use receiver::{
-    Channel, Email, Heartbeat, QuietHours, Receiver, RemoteWrite, Severity, Webhook,
+    Channel, Email, Heartbeat, QuietHours, Receiver, RemoteWriteSettings, Severity, Webhook,
 };
 pub use rule::{Measure, Rule, Thresholds};
 pub use store::{Age, Size, Store};
@@ -56,7 +56,7 @@ pub struct Config {
     pub alerts: Alerts,
     pub notify: Vec<Receiver>,
     pub heartbeat: Heartbeat,
-    pub remote_write: RemoteWrite,
+    pub remote_write: RemoteWriteSettings,
     pub hooks: Hooks,
     pub changes: Changes,
     pub proxy: Proxy,
@@ -74,7 +74,7 @@ impl Default for Config {
             alerts: Alerts::default(),
             notify: Vec::new(),
             heartbeat: Heartbeat::default(),
-            remote_write: RemoteWrite::default(),
+            remote_write: RemoteWriteSettings::default(),
             hooks: Hooks::default(),
             changes: Changes::default(),
             proxy: Proxy::default(),
@@ -369,7 +369,7 @@ mod tests {
         config.alerts.overrides.clear();
         config.grafana = None;
         config.heartbeat = Heartbeat::default();
-        config.remote_write = RemoteWrite::default();
+        config.remote_write = RemoteWriteSettings::default();
         config.hooks = Hooks::default();
         config.changes = Changes::default();
         config.proxy = Proxy::default();

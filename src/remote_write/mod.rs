@@ -1,30 +1,29 @@
-//! Sends stored ticks to a receiver of Prometheus remote write, such as VictoriaMetrics, Mimir or Prometheus: 2.0 if it knows
-//! that, and 1.0 otherwise.
+//! Sends stored ticks to a receiver of Prometheus remote write, such as VictoriaMetrics, Mimir or Prometheus.
 //!
 //! Ticks are read from the store at every look, so nothing is kept for a receiver that is down. What was missed in an outage
 //! follows in order, beside the newest ticks. The task never waits for the loop, nor the loop for it; what was sent goes
 //! back to the loop, which stores it.
 
-mod backoff;
 mod encoding;
+mod endpoint;
 mod plan;
-mod receiver;
-mod state;
 mod task;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
+use utoipa::ToSchema;
 
 use crate::config::{self, ConfigError};
 use crate::store::{Progress, StoreReader};
-pub use encoding::{ExternalLabels, Version, encoded};
-use receiver::Receiver;
-pub use state::RemoteWriteState;
-use task::Task;
+use crate::units::{count_text, duration_text};
+pub use encoding::{ExternalLabels, encoded};
+use endpoint::Endpoint;
+use task::RemoteWriteTask;
 
 /// What was sent is stored at most this often. After a kill, what was sent since is sent again. Live requests are rarer, so
 /// each of them is stored.
@@ -43,7 +42,7 @@ pub struct RemoteWrite {
 impl RemoteWrite {
     /// Starts on `runtime`; `None` if no receiver is configured.
     pub fn start(
-        settings: &config::RemoteWrite,
+        settings: &config::RemoteWriteSettings,
         labels: ExternalLabels,
         store: StoreReader,
         runtime: &Handle,
@@ -53,13 +52,13 @@ impl RemoteWrite {
         };
         let (progresses, progress) = watch::channel(None);
         let (states, state) = watch::channel(RemoteWriteState::default());
-        let receiver = {
+        let endpoint = {
             let _entered = runtime.enter();
-            Receiver::new(url, settings)?
+            Endpoint::new(url, settings)?
         };
         let mut tasks = JoinSet::new();
         tasks.spawn_on(
-            Task::new(receiver, labels, store, progresses, states).serve(),
+            RemoteWriteTask::new(endpoint, labels, store, progresses, states).serve(),
             runtime,
         );
         Ok(Some(Self {
@@ -100,13 +99,75 @@ impl RemoteWrite {
     }
 }
 
+/// What pages, API and metrics show of remote write, since the start of cowbell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RemoteWriteState {
+    pub sent_samples: u64,
+    /// Samples in refused requests.
+    pub dropped_samples: u64,
+    /// Requests that the receiver refused for good.
+    pub refused_requests: u64,
+    /// Requests that failed and were or will be sent again.
+    pub failed_requests: u64,
+    /// The time between the last tick before the first unsent one and the newest tick; `null` before the first tick.
+    pub behind_ms: Option<i64>,
+    /// The time between the newest tick that was sent and the newest one.
+    pub newest_behind_ms: Option<i64>,
+    /// Why the last request failed, if it did.
+    pub failure: Option<String>,
+}
+
+impl RemoteWriteState {
+    /// Such as "12 s behind, 3 requests refused".
+    pub fn text(&self) -> String {
+        let (figure, remark) = self.texts();
+        if remark.is_empty() {
+            figure
+        } else {
+            format!("{figure}, {remark}")
+        }
+    }
+
+    /// How far it is behind, and what is wrong.
+    pub fn texts(&self) -> (String, String) {
+        let behind = |ms: i64| format!("{} behind", duration_text(ms as f64 / 1000.0));
+        let figure = self.behind_ms.map_or_else(|| "not begun".into(), behind);
+        let refused = format!(
+            "{} refused",
+            count_text(self.refused_requests, "request", "requests")
+        );
+        let refused = (self.refused_requests > 0).then_some(refused);
+        let remark: Vec<String> = refused.into_iter().chain(self.failure.clone()).collect();
+        (figure, remark.join("; "))
+    }
+}
+
 /// Fails if nothing could be sent with these settings.
-pub fn check(settings: &config::RemoteWrite) -> Result<(), ConfigError> {
+pub fn check(settings: &config::RemoteWriteSettings) -> Result<(), ConfigError> {
     let Some(url) = settings.url() else {
         return Ok(());
     };
-    let receiver = Receiver::new(url, settings);
-    receiver
+    Endpoint::new(url, settings)
         .map(drop)
         .map_err(|why| ConfigError::option("[remote_write]", &why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_far_behind_it_is_and_why() {
+        let mut state = RemoteWriteState::default();
+        assert_eq!(state.text(), "not begun");
+        state.behind_ms = Some(12_000);
+        assert_eq!(state.text(), "12 s behind");
+        state.refused_requests = 3;
+        assert_eq!(state.text(), "12 s behind, 3 requests refused");
+        state.failure = Some("it answers 503".into());
+        assert_eq!(
+            state.text(),
+            "12 s behind, 3 requests refused; it answers 503"
+        );
+    }
 }

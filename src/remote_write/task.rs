@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use reqwest::StatusCode;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-use super::backoff::Backoff;
-use super::encoding::{ExternalLabels, Version, encoded};
+use super::RemoteWriteState;
+use super::encoding::{ExternalLabels, encoded};
+use super::endpoint::{Backoff, Endpoint, SendFailure};
 use super::plan::{self, LIVE_EVERY_MS};
-use super::receiver::{Answer, Failure, Receiver};
-use super::state::RemoteWriteState;
 use crate::store::{
     Position, Progress, SampleBatch, SegmentSamples, Span, StoreReader, in_words, on_a_thread,
 };
@@ -26,20 +26,20 @@ const LOG_AGAIN: Duration = Duration::from_secs(3600);
 /// After the store could not be read.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
-pub struct Task {
+pub struct RemoteWriteTask {
     sending: Arc<Sending>,
     progress: Option<Progress>,
     state: RemoteWriteState,
     backoff: Backoff,
     /// When each status, or that there was none, was logged.
-    logged: HashMap<Option<u16>, Instant>,
+    logged: HashMap<Option<StatusCode>, Instant>,
     progresses: watch::Sender<Option<Progress>>,
     states: watch::Sender<RemoteWriteState>,
 }
 
 /// What a request needs.
 struct Sending {
-    receiver: Receiver,
+    endpoint: Endpoint,
     labels: ExternalLabels,
     store: StoreReader,
 }
@@ -47,7 +47,7 @@ struct Sending {
 /// One request at a time.
 #[derive(Default)]
 struct Lane {
-    request: JoinSet<Outcome>,
+    request: JoinSet<RequestEnd>,
     /// The segment of the last request, since the next one is likely to be of it too.
     segment: Option<SegmentSamples>,
     /// Since the store could not be read.
@@ -55,29 +55,28 @@ struct Lane {
 }
 
 /// The end of a request.
-struct Outcome {
+struct RequestEnd {
     segment: Option<SegmentSamples>,
     result: Result<Sent, String>,
 }
 
-/// Ticks that were sent, with how many samples, and how many of them were written.
+/// Ticks that were sent, with how many samples, and whether the receiver took them.
 struct Sent {
     span: Span,
     samples: u64,
-    written: Result<u64, Failure>,
+    result: Result<(), SendFailure>,
 }
 
 /// The first ticks of a span as the body of a request.
 struct Encoded {
     segment: SegmentSamples,
     batch: SampleBatch,
-    version: Version,
     body: Vec<u8>,
 }
 
-impl Task {
+impl RemoteWriteTask {
     pub fn new(
-        receiver: Receiver,
+        endpoint: Endpoint,
         labels: ExternalLabels,
         store: StoreReader,
         progresses: watch::Sender<Option<Progress>>,
@@ -85,7 +84,7 @@ impl Task {
     ) -> Self {
         Self {
             sending: Arc::new(Sending {
-                receiver,
+                endpoint,
                 labels,
                 store,
             }),
@@ -166,17 +165,13 @@ impl Task {
     }
 
     /// Takes the end of a request; `None` if it panicked.
-    fn settle(&mut self, outcome: Option<Outcome>, lane: &mut Lane) {
-        let (Some(outcome), Some(progress)) = (outcome, &mut self.progress) else {
+    fn settle(&mut self, outcome: Option<RequestEnd>, lane: &mut Lane) {
+        let Some(outcome) = outcome else {
             lane.paused_until = Some(Instant::now() + STORE_PAUSE);
             return;
         };
         lane.segment = outcome.segment;
-        let Sent {
-            span,
-            samples,
-            written,
-        } = match outcome.result {
+        let sent = match outcome.result {
             Ok(sent) => sent,
             Err(sentence) => {
                 lane.paused_until = Some(Instant::now() + STORE_PAUSE);
@@ -184,47 +179,46 @@ impl Task {
                 return;
             }
         };
-        match written {
-            Err(failure) if !failure.is_final() => {
-                self.state.failed_requests += 1;
-                self.backoff.fail(Instant::now(), failure.pause);
-                self.fail(&failure);
+        if let Err(failure) = &sent.result {
+            self.fail(failure, sent.samples);
+            if !failure.is_final() {
+                return;
             }
-            Err(failure) => {
-                plan::settle(progress, span);
-                self.state.refused_requests += 1;
-                self.state.dropped_samples += samples;
-                self.backoff.succeed();
-                self.fail(&failure);
-            }
-            Ok(written) => {
-                plan::settle(progress, span);
-                self.state.sent_samples += written;
-                self.state.dropped_samples += samples - written;
-                self.state.failure = None;
-                self.backoff.succeed();
-            }
+        } else {
+            self.state.sent_samples += sent.samples;
+            self.state.failure = None;
         }
+        if let Some(progress) = &mut self.progress {
+            plan::settle(progress, sent.span);
+        }
+        self.backoff.succeed();
     }
 
-    /// Shows a failure, and logs each kind once an hour: a receiver that is down fails every few seconds.
-    fn fail(&mut self, failure: &Failure) {
-        self.state.failure = Some(failure.sentence.clone());
-        let (now, sentence) = (Instant::now(), &failure.sentence);
+    /// Counts and shows a failure, and logs each kind once an hour: a receiver that is down fails every few seconds.
+    fn fail(&mut self, failure: &SendFailure, samples: u64) {
+        let now = Instant::now();
+        if failure.is_final() {
+            self.state.refused_requests += 1;
+            self.state.dropped_samples += samples;
+        } else {
+            self.state.failed_requests += 1;
+            self.backoff.fail(now, failure.pause);
+        }
+        let sentence = &failure.sentence;
+        self.state.failure = Some(sentence.clone());
         let before = self.logged.get(&failure.status);
         if before.is_some_and(|before| now.duration_since(*before) < LOG_AGAIN) {
             return;
         }
         self.logged.insert(failure.status, now);
-        match failure.is_final() {
-            true => {
-                tracing::error!(
-                    "the receiver of [remote_write] refuses ticks, which are dropped: {sentence}"
-                )
-            }
-            false => tracing::warn!(
+        if failure.is_final() {
+            tracing::error!(
+                "the receiver of [remote_write] refuses ticks, which are dropped: {sentence}"
+            );
+        } else {
+            tracing::warn!(
                 "cannot send ticks to the receiver of [remote_write], trying again: {sentence}"
-            ),
+            );
         }
     }
 
@@ -264,7 +258,7 @@ impl Lane {
                 .send(span, &mut segment)
                 .await
                 .map_err(|error| in_words(&error));
-            Outcome { segment, result }
+            RequestEnd { segment, result }
         });
     }
 }
@@ -272,54 +266,34 @@ impl Lane {
 impl Sending {
     /// Sends the first ticks of a span. `segment` is used if it continues there, and replaced otherwise.
     async fn send(&self, span: Span, segment: &mut Option<SegmentSamples>) -> anyhow::Result<Sent> {
-        loop {
-            let held = segment.take().filter(|held| held.continues(span.after));
-            let mut encoded = self.encoded(span, held).await?;
-            if encoded.is_none() {
-                encoded = self
-                    .encoded(span, self.store.samples_after(span.after).await?)
-                    .await?;
-            }
-            let Some(Encoded {
-                segment: held,
-                batch,
-                version,
-                body,
-            }) = encoded
-            else {
-                // Ticks that retention has deleted, or none at all.
-                return Ok(Sent {
-                    span,
-                    samples: 0,
-                    written: Ok(0),
-                });
-            };
-            *segment = Some(held);
-            let (span, samples) = (
-                Span {
-                    after: span.after,
-                    to: batch.to,
-                },
-                batch.samples as u64,
-            );
-            if samples == 0 {
-                return Ok(Sent {
-                    span,
-                    samples,
-                    written: Ok(0),
-                });
-            }
-            let written = match self.receiver.send(version, body).await {
-                Answer::Taken(written) => Ok(written.unwrap_or(samples).min(samples)),
-                Answer::Failed(failure) => Err(failure),
-                Answer::WrongVersion => continue,
-            };
+        let held = segment.take().filter(|held| held.continues(span.after));
+        let mut encoded = self.encoded(span, held).await?;
+        if encoded.is_none() {
+            let next = self.store.samples_after(span.after).await?;
+            encoded = self.encoded(span, next).await?;
+        }
+        let Some(encoded) = encoded else {
+            // Ticks that retention has deleted, or none at all.
             return Ok(Sent {
                 span,
-                samples,
-                written,
+                samples: 0,
+                result: Ok(()),
             });
-        }
+        };
+        *segment = Some(encoded.segment);
+        let samples = encoded.batch.samples as u64;
+        let result = match samples {
+            0 => Ok(()),
+            _ => self.endpoint.send(encoded.body).await,
+        };
+        Ok(Sent {
+            span: Span {
+                after: span.after,
+                to: encoded.batch.to,
+            },
+            samples,
+            result,
+        })
     }
 
     /// `None` if the segment has no tick of the span.
@@ -331,16 +305,15 @@ impl Sending {
         let Some(segment) = segment else {
             return Ok(None);
         };
-        let (labels, version) = (self.labels.clone(), self.receiver.version());
+        let labels = self.labels.clone();
         let work = on_a_thread(move || {
             let Some(batch) = segment.batch(span, MOST_SAMPLES) else {
                 return Ok(None);
             };
-            let body = encoded(version, &batch.series, &labels)?;
+            let body = encoded(&batch.series, &labels)?;
             Ok(Some(Encoded {
                 segment,
                 batch,
-                version,
                 body,
             }))
         });

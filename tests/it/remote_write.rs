@@ -45,41 +45,12 @@ struct Sample {
     timestamp: i64,
 }
 
-/// As `io/prometheus/write/v2/types.proto` has it.
-#[derive(Clone, PartialEq, Message)]
-struct Request2 {
-    #[prost(string, repeated, tag = "4")]
-    symbols: Vec<String>,
-    #[prost(message, repeated, tag = "5")]
-    timeseries: Vec<TimeSeries2>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct TimeSeries2 {
-    #[prost(uint32, repeated, tag = "1")]
-    labels_refs: Vec<u32>,
-    #[prost(message, repeated, tag = "2")]
-    samples: Vec<Sample>,
-    #[prost(message, optional, tag = "5")]
-    metadata: Option<Metadata>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Metadata {
-    #[prost(int32, tag = "1")]
-    kind: i32,
-    #[prost(uint32, tag = "4")]
-    unit_ref: u32,
-}
-
 /// A series without `instance` and `machine_id`, as OpenMetrics writes it, and a time.
 type Key = (String, i64);
 
 struct Request {
     at: Instant,
     taken: bool,
-    /// Whether the receiver understood it.
-    is_known: bool,
     head: String,
     body: WriteRequest,
 }
@@ -95,18 +66,6 @@ enum Answer {
     Silence,
 }
 
-/// What a receiver knows of remote write.
-#[derive(Clone, Copy, PartialEq)]
-enum Knows {
-    /// Only 1.0: it finds no samples in 2.0, and says nothing of it.
-    One,
-    /// Only 1.0, and it says so.
-    OneOnly,
-    Two,
-    /// 2.0, but it writes only one sample of each request.
-    TwoPartly,
-}
-
 struct Receiver {
     address: String,
     requests: Arc<Mutex<Vec<Request>>>,
@@ -115,43 +74,28 @@ struct Receiver {
 impl Receiver {
     /// `answer` gets the number of the request.
     fn start(answer: impl Fn(usize) -> Answer + Send + 'static) -> Self {
-        Self::knowing(Knows::One, answer)
-    }
-
-    fn knowing(knows: Knows, answer: impl Fn(usize) -> Answer + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let requests = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&requests);
         std::thread::spawn(move || {
-            let (mut held, mut number) = (Vec::new(), 0);
-            for stream in listener.incoming().map_while(Result::ok) {
-                let Some((head, body)) = receive(&stream) else {
-                    continue;
-                };
-                let is_known =
-                    matches!(knows, Knows::Two | Knows::TwoPartly) || !head.contains("write.v2");
-                let answer = match knows {
-                    _ if is_known => answer(number),
-                    Knows::OneOnly => Answer::Status(415, ""),
-                    _ => Answer::Take,
-                };
-                number += usize::from(is_known);
-                let written = match knows {
-                    Knows::Two => Some(samples(&body)),
-                    Knows::TwoPartly => Some(1),
-                    _ => None,
-                };
+            let mut held = Vec::new();
+            for (number, stream) in listener
+                .incoming()
+                .map_while(Result::ok)
+                .filter_map(|stream| receive(&stream).map(|request| (stream, request)))
+                .enumerate()
+            {
+                let (stream, (head, body)) = stream;
+                let answer = answer(number);
                 let quoted = head.replace("\r\n", " ");
-                let taken = matches!(answer, Answer::Take) && is_known;
                 seen.lock().unwrap().push(Request {
                     at: Instant::now(),
-                    taken,
-                    is_known,
+                    taken: matches!(answer, Answer::Take),
                     head,
                     body,
                 });
-                held.extend(respond(stream, answer, &quoted, written));
+                held.extend(respond(stream, answer, &quoted));
             }
         });
         Self { address, requests }
@@ -164,14 +108,8 @@ impl Receiver {
         )
     }
 
-    /// Requests that the receiver understood.
     fn count(&self) -> usize {
-        self.requests
-            .lock()
-            .unwrap()
-            .iter()
-            .filter(|request| request.is_known)
-            .count()
+        self.requests.lock().unwrap().len()
     }
 
     /// How often each sample was taken, with its value; a mark of staleness is none.
@@ -241,38 +179,7 @@ fn receive(stream: &TcpStream) -> Option<(String, WriteRequest)> {
     let mut body = vec![0; length];
     lines.read_exact(&mut body).ok()?;
     let plain = snap::raw::Decoder::new().decompress_vec(&body).unwrap();
-    let request = match head.contains("write.v2") {
-        true => as_version_1(Request2::decode(&*plain).unwrap()),
-        false => WriteRequest::decode(&*plain).unwrap(),
-    };
-    Some((head, request))
-}
-
-/// All series are gauges, whose unit ends their name.
-fn as_version_1(request: Request2) -> WriteRequest {
-    let text = |place: u32| request.symbols[usize::try_from(place).unwrap()].clone();
-    assert_eq!(request.symbols[0], "");
-    let timeseries = request.timeseries.into_iter().map(|series| {
-        let pairs = series.labels_refs.chunks(2);
-        let labels: Vec<_> = pairs
-            .map(|pair| Label {
-                name: text(pair[0]),
-                value: text(pair[1]),
-            })
-            .collect();
-        let Metadata { kind, unit_ref } = series.metadata.unwrap();
-        assert!(
-            kind == 2 && labels[0].value.ends_with(&format!("_{}", text(unit_ref))),
-            "{labels:?}"
-        );
-        TimeSeries {
-            labels,
-            samples: series.samples,
-        }
-    });
-    WriteRequest {
-        timeseries: timeseries.collect(),
-    }
+    Some((head, WriteRequest::decode(&*plain).unwrap()))
 }
 
 fn samples(request: &WriteRequest) -> usize {
@@ -283,16 +190,8 @@ fn samples(request: &WriteRequest) -> usize {
         .sum()
 }
 
-/// The connection, if it is to stay open without an answer. A receiver of 2.0 says how many samples it has written.
-fn respond(
-    mut stream: TcpStream,
-    answer: Answer,
-    head: &str,
-    written: Option<usize>,
-) -> Option<TcpStream> {
-    let written = written.map_or_else(String::new, |count| {
-        format!("X-Prometheus-Remote-Write-Samples-Written: {count}\r\n")
-    });
+/// The connection, if it is to stay open without an answer.
+fn respond(mut stream: TcpStream, answer: Answer, head: &str) -> Option<TcpStream> {
     let text = match answer {
         Answer::Silence => return Some(stream),
         Answer::Quote => {
@@ -301,9 +200,7 @@ fn respond(
         }
         Answer::Junk => "\0\u{1}SSH-2.0 who are you?\r\n\r\n".to_string(),
         Answer::Take => {
-            format!(
-                "HTTP/1.1 200 OK\r\n{written}Content-Length: 3\r\nConnection: close\r\n\r\n\0{{]"
-            )
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\n\0{]".into()
         }
         Answer::Status(status, headers) => {
             format!(
@@ -429,12 +326,7 @@ fn every_stored_sample_is_sent_once_across_an_outage() {
     assert!(stored.len() > 10_000, "{}", stored.len());
     check_complete(&receiver, &stored);
     let requests = receiver.requests.lock().unwrap();
-    assert_eq!(
-        requests.iter().filter(|request| !request.is_known).count(),
-        1,
-        "2.0 is offered once"
-    );
-    for request in requests.iter().filter(|request| request.is_known) {
+    for request in requests.iter() {
         assert!(
             samples(&request.body) <= 5_000,
             "{}",
@@ -467,65 +359,6 @@ fn every_stored_sample_is_sent_once_across_an_outage() {
     // The log names a kind of failure once.
     let log = daemon.log();
     assert_eq!(log.matches("it answers 503").count(), 1, "{log}");
-}
-
-#[test]
-fn a_receiver_of_2_0_is_sent_2_0() {
-    let receiver = Receiver::knowing(Knows::Two, |number| match number {
-        2 => Answer::Status(503, ""),
-        _ => Answer::Take,
-    });
-    let daemon = Start::playing(&tape(300), "50")
-        .config(&receiver.config())
-        .start();
-    has_caught_up(&daemon, 300);
-    check_complete(&receiver, &exported(&daemon));
-    for request in &*receiver.requests.lock().unwrap() {
-        let head = request.head.to_ascii_lowercase();
-        for header in [
-            "content-type: application/x-protobuf;proto=io.prometheus.write.v2.request\r\n",
-            "content-encoding: snappy",
-            "x-prometheus-remote-write-version: 2.0.0",
-        ] {
-            assert!(head.contains(header), "{header} in {head}");
-        }
-    }
-}
-
-#[test]
-fn a_receiver_that_refuses_2_0_is_sent_1_0() {
-    let receiver = Receiver::knowing(Knows::OneOnly, |_| Answer::Take);
-    let daemon = Start::playing(&tape(300), "50")
-        .config(&receiver.config())
-        .start();
-    has_caught_up(&daemon, 300);
-    check_complete(&receiver, &exported(&daemon));
-    let state = state(&daemon);
-    assert_eq!(
-        (&state["refused_requests"], &state["dropped_samples"]),
-        (&0.into(), &0.into()),
-        "{state}"
-    );
-}
-
-#[test]
-fn samples_that_a_receiver_says_it_has_not_written_are_counted() {
-    let (receiver, machine) = (
-        Receiver::knowing(Knows::TwoPartly, |_| Answer::Take),
-        Machine::new(),
-    );
-    let daemon = Start::watching(&machine).config(&receiver.config()).start();
-    let status = wait_for("two requests", || {
-        Some(state(&daemon)).filter(|state| state["sent_samples"].as_u64() >= Some(2))
-    });
-    let count = |key: &str| usize::try_from(status[key].as_u64().unwrap()).unwrap();
-    let written = count("sent_samples");
-    let requests = receiver.requests.lock().unwrap();
-    let sent: usize = requests[..written]
-        .iter()
-        .map(|request| samples(&request.body))
-        .sum();
-    assert_eq!(count("dropped_samples"), sent - written, "{status}");
 }
 
 #[test]
@@ -591,16 +424,8 @@ fn the_pause_that_a_receiver_wants_is_kept() {
         (receiver.count() > 2).then_some(())
     });
     let requests = receiver.requests.lock().unwrap();
-    let at: Vec<_> = requests
-        .iter()
-        .filter(|request| request.is_known)
-        .map(|request| request.at)
-        .collect();
-    assert!(
-        at[2] - at[1] >= Duration::from_secs(4),
-        "{:?}",
-        at[2] - at[1]
-    );
+    let pause = requests[2].at - requests[1].at;
+    assert!(pause >= Duration::from_secs(4), "{pause:?}");
     drop(requests);
     has_caught_up(&daemon, 300);
     check_complete(&receiver, &exported(&daemon));

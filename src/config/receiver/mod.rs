@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 use super::{ConfigError, Pattern};
 pub use heartbeat::Heartbeat;
-pub use remote_write::RemoteWrite;
+pub use remote_write::RemoteWriteSettings;
 pub use times::QuietHours;
 use value::{HIDDEN, hide, hide_header};
 

@@ -14,7 +14,7 @@ const LONGEST_INSTANCE: usize = 255;
 /// Settings of remote write. URL and headers may be secrets.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(try_from = "Entry")]
-pub struct RemoteWrite {
+pub struct RemoteWriteSettings {
     url: Option<Address>,
     pub headers: BTreeMap<String, String>,
     /// The label `instance`; the host's name if `None`.
@@ -30,7 +30,7 @@ struct Entry {
     instance: Option<String>,
 }
 
-impl TryFrom<Entry> for RemoteWrite {
+impl TryFrom<Entry> for RemoteWriteSettings {
     type Error = String;
 
     fn try_from(entry: Entry) -> Result<Self, String> {
@@ -66,7 +66,7 @@ impl TryFrom<Entry> for RemoteWrite {
     }
 }
 
-impl RemoteWrite {
+impl RemoteWriteSettings {
     /// `None` if nothing is sent.
     pub fn url(&self) -> Option<&str> {
         self.url.as_ref().map(|url| &*url.0)
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        let found = match toml::from_str::<RemoteWrite>(text) {
+        let found = match toml::from_str::<RemoteWriteSettings>(text) {
             Ok(settings) => format!("{:?}", settings.without_secrets()),
             Err(error) => error.message().to_string(),
         };

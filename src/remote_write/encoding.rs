@@ -1,11 +1,6 @@
-//! Samples as the body of a request: protobuf, compressed by snappy.
+//! Samples as the body of a request of remote write 1.0: protobuf, compressed by snappy.
 //!
-//! A request of remote write 1.0 repeats each text, one of 2.0 has it once. Both have the same labels and samples.
-
-mod version_1;
-mod version_2;
-
-use std::borrow::Cow;
+//! The messages are those of `remote.proto` and `types.proto` of Prometheus.
 
 use prost::Message;
 
@@ -13,13 +8,6 @@ use crate::store::SeriesSamples;
 
 /// Ends a series at a time: Prometheus shows a gap from there on, and not the last value for five minutes.
 const STALE: u64 = 0x7ff0_0000_0000_0002;
-
-/// A version of remote write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    One,
-    Two,
-}
 
 /// The labels of all series of this host.
 #[derive(Clone, Debug)]
@@ -29,9 +17,30 @@ pub struct ExternalLabels {
     pub machine_id: String,
 }
 
-/// A sample of either version.
 #[derive(Clone, PartialEq, Message)]
-struct Sample {
+struct WriteRequest {
+    #[prost(message, repeated, tag = "1")]
+    timeseries: Vec<TimeSeries>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TimeSeries {
+    #[prost(message, repeated, tag = "1")]
+    labels: Vec<SeriesLabel>,
+    #[prost(message, repeated, tag = "2")]
+    samples: Vec<TimedValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct SeriesLabel {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TimedValue {
     #[prost(double, tag = "1")]
     value: f64,
     #[prost(int64, tag = "2")]
@@ -40,44 +49,45 @@ struct Sample {
 
 /// The body of a request. It fails only for more bytes than any request has.
 pub fn encoded(
-    version: Version,
     series: &[SeriesSamples],
     external: &ExternalLabels,
 ) -> Result<Vec<u8>, snap::Error> {
-    let request = match version {
-        Version::One => version_1::request(series, external).encode_to_vec(),
-        Version::Two => version_2::request(series, external).encode_to_vec(),
+    let request = WriteRequest {
+        timeseries: series
+            .iter()
+            .map(|series| TimeSeries {
+                labels: labels(series, external),
+                samples: samples(series),
+            })
+            .collect(),
     };
-    snap::raw::Encoder::new().compress_vec(&request)
+    snap::raw::Encoder::new().compress_vec(&request.encode_to_vec())
 }
 
-/// Labels are sorted, and an empty one is left out, as the specifications have it.
-fn labels<'a>(
-    series: &'a SeriesSamples,
-    external: &'a ExternalLabels,
-) -> Vec<(&'static str, Cow<'a, str>)> {
-    let own = series
-        .labels
-        .iter()
-        .map(|(name, value)| (*name, Cow::from(value)));
+/// Labels are sorted, and an empty one is left out, as the specification has it.
+fn labels(series: &SeriesSamples, external: &ExternalLabels) -> Vec<SeriesLabel> {
     let common = [
         ("__name__", &series.name),
         ("instance", &external.instance),
         ("machine_id", &external.machine_id),
     ];
-    let common = common.map(|(name, value)| (name, Cow::from(value)));
+    let own = series.labels.iter().map(|(name, value)| (*name, value));
     let mut labels: Vec<_> = own
         .chain(common)
         .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| SeriesLabel {
+            name: name.into(),
+            value: value.clone(),
+        })
         .collect();
-    labels.sort_unstable();
+    labels.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     labels
 }
 
-fn samples(series: &SeriesSamples) -> Vec<Sample> {
+fn samples(series: &SeriesSamples) -> Vec<TimedValue> {
     let samples = series.samples.iter();
     samples
-        .map(|(at_ms, value)| Sample {
+        .map(|(at_ms, value)| TimedValue {
             value: value.unwrap_or(f64::from_bits(STALE)),
             timestamp: *at_ms,
         })
@@ -86,8 +96,6 @@ fn samples(series: &SeriesSamples) -> Vec<Sample> {
 
 #[cfg(test)]
 mod tests {
-    use super::version_1::{Label, TimeSeries, WriteRequest};
-    use super::version_2::{GAUGE, Metadata, Request};
     use super::*;
 
     fn decoded(body: &[u8]) -> WriteRequest {
@@ -125,14 +133,8 @@ mod tests {
             ("uuid", "x".into()),
             ("name", String::new()),
         ];
-        let request = decoded(
-            &encoded(
-                Version::One,
-                &[series(labels, vec![(1, Some(0.5))])],
-                &external(),
-            )
-            .unwrap(),
-        );
+        let request =
+            decoded(&encoded(&[series(labels, vec![(1, Some(0.5))])], &external()).unwrap());
         let found: Vec<(&str, &str)> = request.timeseries[0]
             .labels
             .iter()
@@ -156,14 +158,8 @@ mod tests {
             .zip(samples.map(Some))
             .chain([(i64::MAX, None), (-1, Some(7.0))])
             .collect();
-        let request = decoded(
-            &encoded(
-                Version::One,
-                &[series(Vec::new(), samples.clone())],
-                &external(),
-            )
-            .unwrap(),
-        );
+        let request =
+            decoded(&encoded(&[series(Vec::new(), samples.clone())], &external()).unwrap());
         let found = request.timeseries[0]
             .samples
             .iter()
@@ -181,11 +177,11 @@ mod tests {
     fn the_encoding_is_that_of_the_specification() {
         let one = WriteRequest {
             timeseries: vec![TimeSeries {
-                labels: vec![Label {
+                labels: vec![SeriesLabel {
                     name: "__name__".into(),
                     value: "up".into(),
                 }],
-                samples: vec![Sample {
+                samples: vec![TimedValue {
                     value: 1.0,
                     timestamp: 1000,
                 }],
@@ -193,66 +189,5 @@ mod tests {
         };
         let expected = b"\x0a\x1e\x0a\x0e\x0a\x08__name__\x12\x02up\x12\x0c\x09\x00\x00\x00\x00\x00\x00\xf0\x3f\x10\xe8\x07";
         assert_eq!(one.encode_to_vec(), expected);
-    }
-
-    /// Two series of a volume: their labels, with the same texts, and samples.
-    #[test]
-    fn version_2_has_each_text_once_and_the_same_labels_and_samples() {
-        let labels = || {
-            vec![
-                ("vg", "db1".to_string()),
-                ("lv", "data\n\u{1F514}".into()),
-                ("uuid", String::new()),
-            ]
-        };
-        let both = [
-            series(labels(), vec![(1, Some(0.5)), (2, None)]),
-            series(labels(), vec![(1, Some(2.0))]),
-        ];
-        let plain = |version| {
-            let body = encoded(version, &both, &external()).unwrap();
-            snap::raw::Decoder::new().decompress_vec(&body).unwrap()
-        };
-        let request = Request::decode(&*plain(Version::Two)).unwrap();
-        let expected = [
-            "",
-            "__name__",
-            "cowbell_volume_fill_ratio",
-            "instance",
-            "db1",
-            "lv",
-            "data\n\u{1F514}",
-            "machine_id",
-            "00ff",
-            "vg",
-            "ratio",
-        ];
-        assert_eq!(request.symbols, expected);
-        let first = WriteRequest::decode(&*plain(Version::One)).unwrap();
-        for (series, expected) in request.timeseries.iter().zip(&first.timeseries) {
-            let text = |place: &u32| request.symbols[*place as usize].clone();
-            let labels: Vec<Label> = series
-                .label_places
-                .chunks(2)
-                .map(|pair| Label {
-                    name: text(&pair[0]),
-                    value: text(&pair[1]),
-                })
-                .collect();
-            assert_eq!(labels, expected.labels);
-            let bits = |samples: &[Sample]| {
-                samples
-                    .iter()
-                    .map(|sample| (sample.timestamp, sample.value.to_bits()))
-                    .collect::<Vec<_>>()
-            };
-            assert_eq!(bits(&series.samples), bits(&expected.samples));
-            let metadata = Metadata {
-                metric_type: GAUGE,
-                unit_place: 10,
-            };
-            assert_eq!(series.metadata, Some(metadata));
-        }
-        assert_eq!(request.timeseries.len(), 2);
     }
 }
