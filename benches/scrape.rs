@@ -60,10 +60,7 @@ fn time(present: &Arc<Present>, format: Format) -> Duration {
 }
 
 fn present() -> Present {
-    let growing = || {
-        (0..VOLUMES)
-            .filter(|index| matches!(kind(*index), VolumeKind::Snapshot | VolumeKind::ThinPool))
-    };
+    let growing = || (0..VOLUMES).filter(|index| kind(*index).can_overflow());
     let eta = Eta {
         likely_s: Some(812.25),
         soonest_s: 701.5,
@@ -127,11 +124,11 @@ fn interval() -> Interval {
     Interval {
         at: Timestamp::UNIX_EPOCH,
         elapsed_us: 1_000_000,
-        topology: Arc::new(Topology {
-            devices: (0..DEVICES).map(device).collect(),
-            groups: Vec::new(),
-            volumes: (0..VOLUMES).map(volume).collect(),
-        }),
+        topology: Arc::new(Topology::new(
+            (0..DEVICES).map(device).collect(),
+            Vec::new(),
+            (0..VOLUMES).map(volume).collect(),
+        )),
         devices: vec![
             DeviceInterval {
                 work: None,

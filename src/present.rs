@@ -24,7 +24,7 @@ use crate::source::dm::usage_unknown;
 use crate::source::{Part, variant_name};
 use crate::store::Health;
 use crate::tally::Tallies;
-use crate::topology::{Extensible, State, Volume, VolumeKind, VolumeState};
+use crate::topology::{Extensible, State, Volume, VolumeState};
 
 /// The minimum time for which a tick counts as fresh; otherwise three intervals.
 const MIN_FRESHNESS: Duration = Duration::from_secs(3);
@@ -227,10 +227,10 @@ fn room(job: &Job, interval: &Interval, volume: &Volume, state: &VolumeState) ->
     let origin = job
         .setup
         .origin_bytes
-        .filter(|_| volume.kind == VolumeKind::Snapshot);
+        .filter(|_| volume.kind.is_thick_snapshot());
     let most = origin.map(|origin| never_overflows(origin, job.setup.chunk_bytes));
     Some(Room {
-        is_pool: volume.kind == VolumeKind::ThinPool,
+        is_pool: volume.kind.is_thin_pool(),
         free_bytes: fill.total_bytes().saturating_sub(fill.used_bytes()),
         most_bytes: most.map(|most| most.saturating_sub(fill.used_bytes())),
         volume: Extensible::new(volume, interval.topology.group(&volume.vg), "-L"),

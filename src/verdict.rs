@@ -16,7 +16,7 @@ use crate::present::Present;
 use crate::report::account::{Account, AccountStyle};
 use crate::source::dm::usage_unknown;
 use crate::source::{Part, variant_name};
-use crate::topology::{State, Volume, VolumeKind, VolumeState};
+use crate::topology::{State, Volume, VolumeState};
 use crate::units::{capital, duration_text, percent_text};
 
 /// From best to worst.
@@ -214,7 +214,7 @@ pub fn filled_by<'a>(present: &'a Present, job: &Job) -> Option<(&'a Volume, &'a
 
 /// The grade of a volume, without a sentence.
 pub fn grade_of(present: &Present, volume: &Volume, state: &VolumeState) -> Grade {
-    let is_filled = matches!(volume.kind, VolumeKind::Snapshot | VolumeKind::ThinPool);
+    let is_filled = volume.kind.can_overflow();
     match (worst_of(present, volume), state.state) {
         (Some(alert), _) => alert.severity.into(),
         (None, state) if state.is_bad() => Grade::Critical,
@@ -266,7 +266,7 @@ fn ahead(present: &Present, volume: &Volume, outlook: &Outlook) -> String {
             format!(", at the speed of the last {},", duration_text(full.seen_s))
         }
     };
-    let is_snapshot = volume.kind == VolumeKind::Snapshot;
+    let is_snapshot = volume.kind.is_thick_snapshot();
     let then = match outlook.risk {
         Risk::Low => meanwhile(outlook, is_snapshot),
         // An alert says so when it is surer.
@@ -316,7 +316,7 @@ fn all_well(present: &Present) -> String {
     let fullest = present
         .interval
         .volumes()
-        .filter(|(volume, _)| matches!(volume.kind, VolumeKind::Snapshot | VolumeKind::ThinPool))
+        .filter(|(volume, _)| volume.kind.can_overflow())
         .filter_map(|(volume, state)| Some((volume, state.fill?.percent())))
         .max_by(|a, b| a.1.total_cmp(&b.1));
     match fullest {

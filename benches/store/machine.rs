@@ -248,11 +248,7 @@ pub fn name(index: usize) -> String {
 fn topology(size: Size) -> Topology {
     let devices = (0..size.devices()).map(|index| device(index, index < size.busy.div_ceil(3)));
     let volumes = (0..size.volumes).map(|index| volume(index, size.devices()));
-    Topology {
-        devices: devices.collect(),
-        groups: Vec::new(),
-        volumes: volumes.collect(),
-    }
+    Topology::new(devices.collect(), Vec::new(), volumes.collect())
 }
 
 fn device(index: usize, counts: bool) -> topology::Device {

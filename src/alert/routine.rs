@@ -13,7 +13,7 @@ use crate::job::backup_run::BackupRun;
 use crate::job::earlier::past_runs;
 use crate::job::{Job, JobKind, MOST_EARLIER_RUNS};
 use crate::sizing::{Planned, Question, Risk, next_snapshot};
-use crate::topology::{Volume, VolumeKind};
+use crate::topology::Volume;
 use crate::units::{duration_text, size_text};
 
 /// Fewer earlier runs do not show what is usual.
@@ -337,28 +337,20 @@ impl Rules {
                 all[index].good.push(job);
             }
         }
-        let volumes = &now.interval.topology.volumes;
+        let topology = &now.interval.topology;
         all.retain(|backups| {
             backups.vg.is_empty()
-                || volumes
-                    .iter()
-                    .any(|volume| volume.vg == backups.vg && volume.lv == backups.lv)
+                || topology
+                    .volume(&format!("{}/{}", backups.vg, backups.lv))
+                    .is_some()
         });
-        let is_data = |kind: VolumeKind| {
-            !matches!(
-                kind,
-                VolumeKind::Snapshot
-                    | VolumeKind::ThinSnapshot
-                    | VolumeKind::ThinPool
-                    | VolumeKind::VdoPool
-            )
-        };
         let must = |settings: &RuleSettings| {
             settings
                 .of(Rule::BackupMissing)
                 .is_some_and(|thresholds| thresholds.critical.is_finite())
         };
-        for (volume, special) in volumes
+        for (volume, special) in topology
+            .volumes
             .iter()
             .zip(self.known.iter().flat_map(|known| &known.1))
         {
@@ -366,7 +358,10 @@ impl Rules {
                 all.iter()
                     .any(|backups| (&backups.vg, &backups.lv) == (&volume.vg, &volume.lv))
             };
-            if special.as_deref().is_some_and(must) && is_data(volume.kind) && !is_known() {
+            if special.as_deref().is_some_and(must)
+                && volume.kind.can_have_snapshots()
+                && !is_known()
+            {
                 all.push(Backups {
                     vg: volume.vg.clone(),
                     lv: volume.lv.clone(),

@@ -43,24 +43,12 @@ impl Rule {
     pub(super) fn concerns(self, kind: VolumeKind) -> bool {
         match self {
             Self::SnapshotFill | Self::SnapshotInvalid | Self::SnapshotAge => {
-                kind == VolumeKind::Snapshot
+                kind.is_thick_snapshot()
             }
-            Self::PoolData | Self::PoolMetadata | Self::AutoextendBlocked => {
-                kind == VolumeKind::ThinPool
-            }
-            Self::TimeUntilFull | Self::FullBeforeDone => {
-                matches!(kind, VolumeKind::Snapshot | VolumeKind::ThinPool)
-            }
-            Self::SnapshotLeftOver => {
-                matches!(kind, VolumeKind::Snapshot | VolumeKind::ThinSnapshot)
-            }
-            Self::PoolState => matches!(
-                kind,
-                VolumeKind::ThinPool
-                    | VolumeKind::VdoPool
-                    | VolumeKind::Cache
-                    | VolumeKind::Writecache
-            ),
+            Self::PoolData | Self::PoolMetadata | Self::AutoextendBlocked => kind.is_thin_pool(),
+            Self::TimeUntilFull | Self::FullBeforeDone => kind.can_overflow(),
+            Self::SnapshotLeftOver => kind.is_snapshot(),
+            Self::PoolState => kind.has_health(),
             // The origin has the state of a snapshot that is merged into it.
             Self::MergeFailed => true,
             _ => false,

@@ -186,7 +186,7 @@ impl Sentences<'_> {
         let Some(fill) = self.case.fill() else {
             return String::new();
         };
-        let is_snapshot = matches!(volume.kind, crate::topology::VolumeKind::Snapshot);
+        let is_snapshot = volume.kind.is_thick_snapshot();
         let (name, percent) = (volume.full_name(), format!("{:.2}", fill.percent()));
         let head = wording::full(
             subject(self.case),

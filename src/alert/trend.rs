@@ -110,8 +110,7 @@ struct Known {
 impl Trends {
     /// Forgets volumes that are gone.
     pub fn retain(&mut self, topology: &Topology) {
-        self.0
-            .retain(|uuid, _| topology.volumes.iter().any(|volume| volume.uuid == *uuid));
+        self.0.retain(|uuid, _| topology.volume(uuid).is_some());
     }
 
     /// Forgets a volume that fills no more: what was foreseen of it has come or never will.

@@ -112,8 +112,8 @@ impl Rules {
     /// Clears alerts whose volume is gone or changed its kind.
     pub(super) fn clear_gone(&mut self, interval: &Interval) -> Vec<Alert> {
         let is_there = |rule: Rule, uuid: &str| {
-            let mut volumes = interval.topology.volumes.iter();
-            volumes.any(|volume| *volume.uuid == *uuid && rule.concerns(volume.kind))
+            let volume = interval.topology.volume(uuid);
+            volume.is_some_and(|volume| rule.concerns(volume.kind))
         };
         let is_of_volume = |rule: Rule| Rule::OF_VOLUMES.contains(&rule);
         self.retain_holds(|rule, uuid| {

@@ -18,13 +18,9 @@ pub const EXTEND: &str = "Extend it with `lvextend`.";
 
 /// What the sentences of a rule are about.
 pub fn subject(rule: Rule, kind: VolumeKind) -> &'static str {
-    match (rule, kind) {
-        (Rule::PoolMetadata, _) => "Metadata of thin pool",
-        (_, VolumeKind::ThinPool) => "Thin pool",
-        (_, VolumeKind::VdoPool) => "VDO pool",
-        (_, VolumeKind::Cache | VolumeKind::Writecache) => "Cached volume",
-        (_, VolumeKind::Snapshot | VolumeKind::ThinSnapshot) => "Snapshot",
-        _ => "Volume",
+    match rule {
+        Rule::PoolMetadata => "Metadata of thin pool",
+        _ => kind.noun(),
     }
 }
 
@@ -59,7 +55,7 @@ pub fn full(
 
 /// What happens to a full volume.
 pub fn end(kind: VolumeKind) -> &'static str {
-    if kind == VolumeKind::Snapshot {
+    if kind.is_thick_snapshot() {
         "will overflow"
     } else {
         "will be full"

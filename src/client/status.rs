@@ -12,7 +12,7 @@ use crate::alert::{Alert, alike};
 use crate::forecast::Outlook;
 use crate::job::JobKind;
 use crate::series::Range;
-use crate::topology::{State, VolumeKind};
+use crate::topology::State;
 use crate::units::{duration_text, percent_text, size_text};
 use crate::verdict::{Grade, Verdict};
 use crate::web::{JobBody, StatusBody, VolumeBody};
@@ -129,7 +129,7 @@ fn text(answers: &Answers) -> String {
 
 /// Snapshots and pools, which can overflow.
 fn is_watched(volume: &VolumeBody) -> bool {
-    matches!(volume.kind, VolumeKind::Snapshot | VolumeKind::ThinPool)
+    volume.kind.can_overflow()
 }
 
 fn performance(filled: &[&VolumeBody], running: usize, open: usize) -> String {
@@ -166,7 +166,7 @@ fn volume_line(volume: &VolumeBody) -> String {
         "{} used, {used} of {total}",
         percent(volume.fill_percent)
     );
-    if volume.kind == VolumeKind::ThinPool {
+    if volume.kind.is_thin_pool() {
         let _ = write!(line, ", metadata {}", percent(volume.metadata_percent));
     }
     if volume.state != State::Ok {

@@ -183,13 +183,8 @@ fn present() -> Present {
         verdict: OutlookVerdict::Open,
         risk: Risk::Race,
     };
-    let reads_pool =
-        |kind: &VolumeKind| matches!(kind, VolumeKind::Snapshot | VolumeKind::ThinPool);
-    let topology = Topology {
-        devices: vec![device()],
-        groups: Vec::new(),
-        volumes: KINDS.map(volume).into(),
-    };
+    let reads_pool = |kind: &VolumeKind| kind.can_overflow();
+    let topology = Topology::new(vec![device()], Vec::new(), KINDS.map(volume).into());
     Present {
         host: "db1".into(),
         started_at: Timestamp::UNIX_EPOCH,

@@ -10,7 +10,7 @@ use crate::alert::{Pace, Race};
 use crate::forecast::{Eta, EtaBasis, OutlookVerdict, Risk};
 use crate::present::Present;
 use crate::source::variant_name;
-use crate::topology::{Group, State, Volume, VolumeKind, VolumeState};
+use crate::topology::{Group, State, Volume, VolumeState};
 use crate::units::Fill;
 
 pub const FILL: Family = Family {
@@ -183,9 +183,7 @@ fn until_full(
     volume: &Volume,
     state: &VolumeState,
 ) -> Option<Eta> {
-    let fill = state
-        .fill
-        .filter(|_| matches!(volume.kind, VolumeKind::Snapshot | VolumeKind::ThinPool))?;
+    let fill = state.fill.filter(|_| volume.kind.can_overflow())?;
     if fill.used >= fill.total {
         let (likely_s, latest_s) = (Some(0.0), Some(0.0));
         return Some(Eta {
@@ -204,7 +202,7 @@ fn encode_states(present: &Present, labels: &[Labels], families: &mut Families) 
     let names = State::ALL.map(|state| (state, variant_name(state)));
     let states: Vec<Vec<&str>> = volumes()
         .map(|(volume, now)| {
-            let is_possible = |state: State| state == now.state || is_possible(volume.kind, state);
+            let is_possible = |state: State| state == now.state || volume.kind.can_be(state);
             names
                 .iter()
                 .filter(|(state, _)| is_possible(*state))
@@ -241,29 +239,6 @@ fn risk(race: &Race) -> &'static str {
     }
 }
 
-/// Whether such a volume can be in a state. The others would only be more series.
-fn is_possible(kind: VolumeKind, state: State) -> bool {
-    use VolumeKind as Kind;
-    match state {
-        State::Ok | State::Inactive | State::Suspended | State::Unknown => true,
-        State::Invalid => kind == Kind::Snapshot,
-        State::Merging | State::MergeFailed => {
-            matches!(
-                kind,
-                Kind::Snapshot | Kind::Linear | Kind::Striped | Kind::Mirror | Kind::Raid
-            )
-        }
-        State::OutOfData => kind == Kind::ThinPool,
-        State::NeedsCheck => matches!(kind, Kind::ThinPool | Kind::Cache),
-        State::ReadOnly => matches!(kind, Kind::ThinPool | Kind::VdoPool | Kind::Cache),
-        State::Failed => !matches!(
-            kind,
-            Kind::Linear | Kind::Striped | Kind::Mirror | Kind::Raid
-        ),
-        State::Degraded => matches!(kind, Kind::Mirror | Kind::Raid),
-    }
-}
-
 fn encode_groups(groups: &[Group], families: &mut Families) -> fmt::Result {
     let labels: Vec<Labels> = groups
         .iter()
@@ -277,9 +252,7 @@ fn encode_groups(groups: &[Group], families: &mut Families) -> fmt::Result {
 
 /// Only of pools: the metadata of a cache does not fill up.
 fn metadata(volume: &Volume, state: &VolumeState) -> Option<Fill> {
-    state
-        .metadata
-        .filter(|_| matches!(volume.kind, VolumeKind::ThinPool | VolumeKind::VdoPool))
+    state.metadata.filter(|_| volume.kind.is_pool())
 }
 
 /// The bytes of a pool are unknown without its chunk size.

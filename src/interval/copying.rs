@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Interval;
-use crate::topology::{Device, State, Volume, VolumeKind};
+use crate::topology::{Device, State, Volume};
 
 /// The cost of one origin's thick snapshots in an interval, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,9 +72,8 @@ impl Interval {
 
     /// Whether this PV's group has a thick snapshot.
     pub fn may_copy(&self, pv: &Device) -> bool {
-        let is_one = |volume: &Volume| {
-            volume.kind == VolumeKind::Snapshot && Some(&volume.vg) == pv.vg.as_ref()
-        };
+        let is_one =
+            |volume: &Volume| volume.kind.is_thick_snapshot() && Some(&volume.vg) == pv.vg.as_ref();
         self.topology.volumes.iter().any(is_one)
     }
 
@@ -118,13 +117,14 @@ impl Interval {
     /// The origin that a volume is or that it is a thick snapshot of. Excludes origins of a merge, whose reads are the
     /// merge's.
     pub(super) fn copied_origin<'a>(&'a self, volume: &'a Volume) -> Option<&'a Volume> {
-        let origin = match volume.kind {
-            VolumeKind::Snapshot => self.topology.origin_of(volume)?,
-            _ => volume,
+        let origin = if volume.kind.is_thick_snapshot() {
+            self.topology.origin_of(volume)?
+        } else {
+            volume
         };
-        let mut volumes = self.volumes();
-        let is_merging = volumes
-            .any(|(other, state)| other.uuid == origin.uuid && state.state == State::Merging);
+        let is_merging = self
+            .volume(&origin.uuid)
+            .is_some_and(|(_, state)| state.state == State::Merging);
         let has_snapshots = self.topology.thick_snapshots(origin).next().is_some();
         (origin.real.is_some() && has_snapshots && !is_merging).then_some(origin)
     }

@@ -179,11 +179,15 @@ impl Interval {
 
     /// What a device did.
     pub fn work_of(&self, device: &Device) -> Option<Work> {
-        let mut devices = self.topology.devices.iter().zip(&self.devices);
-        devices
-            .find(|(other, _)| other.identity == device.identity)?
-            .1
+        self.devices
+            .get(self.topology.device_index(&device.identity)?)?
             .work
+    }
+
+    /// Finds a volume by `vg/lv` or UUID.
+    pub fn volume(&self, name: &str) -> Option<(&Volume, &VolumeState)> {
+        let index = self.topology.volume_index(name)?;
+        Some((&self.topology.volumes[index], self.volumes.get(index)?))
     }
 
     /// Volumes and their states.

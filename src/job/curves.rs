@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::{Job, JobKind};
 use crate::forecast::{Curve, Point};
 use crate::interval::Interval;
-use crate::topology::{Volume, VolumeKind, VolumeState};
+use crate::topology::{Volume, VolumeState};
 
 /// Maximum number of snapshots, the latest first: each takes up to 20 KiB.
 const MOST_SNAPSHOTS: usize = 100;
@@ -40,9 +40,7 @@ impl Curves {
 
 /// The point at the end of an interval; `None` if it is not known what was read in it.
 fn next_point(interval: &Interval, uuid: &str, last: Option<Point>) -> Option<Point> {
-    let (volume, _) = interval
-        .volumes()
-        .find(|(volume, _)| *volume.uuid == *uuid)?;
+    let (volume, _) = interval.volume(uuid)?;
     let fill = overflows(interval, volume)
         .and_then(|(_, state)| state.fill)
         .filter(|fill| fill.unit > 0);
@@ -68,11 +66,10 @@ pub fn overflows<'a>(
     interval: &'a Interval,
     snapshot: &'a Volume,
 ) -> Option<(&'a Volume, &'a VolumeState)> {
-    let full = match snapshot.kind {
-        VolumeKind::ThinSnapshot => interval.topology.pool_of(snapshot)?,
-        _ => snapshot,
+    let full = if snapshot.kind.is_thin() {
+        interval.topology.pool_of(snapshot)?
+    } else {
+        snapshot
     };
-    interval
-        .volumes()
-        .find(|(volume, _)| volume.uuid == full.uuid)
+    interval.volume(&full.uuid)
 }

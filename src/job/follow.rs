@@ -90,10 +90,7 @@ fn silent_end(run: &BackupRun, now: Timestamp) -> Option<Timestamp> {
 
 /// Updates a snapshot's job; returns whether its snapshot exists.
 fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
-    let Some((volume, state)) = interval
-        .volumes()
-        .find(|(volume, _)| *volume.uuid == job.key)
-    else {
+    let Some((volume, state)) = interval.volume(&job.key) else {
         return false;
     };
     // A snapshot can be renamed.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::topology::{Device, Topology, Volume, VolumeKind};
+use crate::topology::{Device, Topology, Volume};
 use crate::units::{Prefix, bytes_text};
 
 /// Maximum depth of layers; a recording may contain a cycle.
@@ -31,14 +31,13 @@ pub struct Disk {
 impl Layout {
     /// For a thin volume, the layout of its pool's data. `None` without LVM's report.
     pub fn of(volume: &Volume, topology: &Topology) -> Option<Self> {
-        let part = match volume.kind {
-            VolumeKind::Thin | VolumeKind::ThinSnapshot => {
-                let pool = topology.pool_of(volume)?;
-                pool.layout
-                    .iter()
-                    .find(|part| part.lv == format!("{}_tdata", pool.lv))?
-            }
-            _ => volume.layout.first()?,
+        let part = if volume.kind.is_thin() {
+            let pool = topology.pool_of(volume)?;
+            pool.layout
+                .iter()
+                .find(|part| part.lv == format!("{}_tdata", pool.lv))?
+        } else {
+            volume.layout.first()?
         };
         let segment = part.segments.first()?;
         Some(Self {

@@ -61,7 +61,7 @@ impl Setup {
         let topology = &*interval.topology;
         self.kind = SnapshotKind::of(snapshot.kind).or(self.kind);
         self.chunk_bytes = chunk_bytes(topology, snapshot).or(self.chunk_bytes);
-        if snapshot.kind == VolumeKind::Snapshot {
+        if snapshot.kind.is_thick_snapshot() {
             self.cow_bytes = snapshot.size.or(self.cow_bytes);
             self.made_bytes = self.made_bytes.or(snapshot.size);
             self.peak_bytes = self
@@ -126,9 +126,10 @@ impl SnapshotKind {
 
 /// The chunk size of a thick snapshot, or of a thin one's pool.
 fn chunk_bytes(topology: &Topology, snapshot: &Volume) -> Option<u64> {
-    let copier = match snapshot.kind {
-        VolumeKind::Snapshot => snapshot,
-        _ => topology.pool_of(snapshot)?,
+    let copier = if snapshot.kind.is_thick_snapshot() {
+        snapshot
+    } else {
+        topology.pool_of(snapshot)?
     };
     copier
         .layout

@@ -228,11 +228,10 @@ impl Tracked {
 
 /// The volume that a region is on, and the index of its device.
 fn volume_of<'a>(region: &Region, interval: &'a Interval) -> Option<(&'a Volume, usize)> {
-    let devices = &interval.topology.devices;
-    interval.topology.volumes.iter().find_map(|volume| {
-        let device = volume.device?;
-        (*devices.get(device)?.identity == *region.dm_uuid).then_some((volume, device))
-    })
+    let device = interval.topology.device_index(&region.dm_uuid)?;
+    let mut volumes = interval.topology.volumes.iter();
+    let volume = volumes.find(|volume| volume.device == Some(device))?;
+    Some((volume, device))
 }
 
 impl Measured {

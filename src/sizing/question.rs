@@ -76,9 +76,7 @@ fn configured_bytes(volume: &Volume, interval: &Interval) -> Option<u64> {
 
 fn free_in_pool(volume: &Volume, interval: &Interval) -> Option<u64> {
     let pool = interval.topology.pool_of(volume)?;
-    let (_, state) = interval
-        .volumes()
-        .find(|(other, _)| other.uuid == pool.uuid)?;
+    let (_, state) = interval.volume(&pool.uuid)?;
     let fill = state.fill.filter(|fill| fill.unit > 0)?;
     Some(fill.total_bytes().saturating_sub(fill.used_bytes()))
 }

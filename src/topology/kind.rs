@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::State;
 use crate::sample::lvm;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -27,12 +28,76 @@ pub enum VolumeKind {
 }
 
 impl VolumeKind {
+    pub fn is_thick_snapshot(self) -> bool {
+        self == Self::Snapshot
+    }
+
+    pub fn is_snapshot(self) -> bool {
+        matches!(self, Self::Snapshot | Self::ThinSnapshot)
+    }
+
+    /// Whether it lies in a thin pool.
+    pub fn is_thin(self) -> bool {
+        matches!(self, Self::Thin | Self::ThinSnapshot)
+    }
+
+    pub fn is_thin_pool(self) -> bool {
+        self == Self::ThinPool
+    }
+
+    /// Whether other volumes lie in it, so that it contains no file system of its own.
+    pub fn is_pool(self) -> bool {
+        matches!(self, Self::ThinPool | Self::VdoPool)
+    }
+
+    /// Whether data is lost when it is full: a thick snapshot becomes invalid, a thin pool refuses writes.
+    pub fn can_overflow(self) -> bool {
+        matches!(self, Self::Snapshot | Self::ThinPool)
+    }
+
+    /// Whether it is production data, of which snapshots and backups are made.
+    pub fn can_have_snapshots(self) -> bool {
+        !self.is_snapshot() && !self.is_pool()
+    }
+
     /// Whether the kernel reports usage for an active volume of this kind.
     pub fn fills(self) -> bool {
-        matches!(
+        self.can_overflow() || self.is_thin()
+    }
+
+    /// Whether the kernel reports a state of its metadata, such as `needs check`.
+    pub fn has_health(self) -> bool {
+        self.is_pool() || matches!(self, Self::Cache | Self::Writecache)
+    }
+
+    /// Whether such a volume can be in a state.
+    pub fn can_be(self, state: State) -> bool {
+        let is_plain = matches!(
             self,
-            Self::Snapshot | Self::ThinPool | Self::Thin | Self::ThinSnapshot
-        )
+            Self::Linear | Self::Striped | Self::Mirror | Self::Raid
+        );
+        match state {
+            State::Ok | State::Inactive | State::Suspended | State::Unknown => true,
+            State::Invalid => self.is_thick_snapshot(),
+            // The origin has the state of a snapshot that is merged into it.
+            State::Merging | State::MergeFailed => is_plain || self.is_thick_snapshot(),
+            State::OutOfData => self.is_thin_pool(),
+            State::NeedsCheck => matches!(self, Self::ThinPool | Self::Cache),
+            State::ReadOnly => matches!(self, Self::ThinPool | Self::VdoPool | Self::Cache),
+            State::Failed => !is_plain,
+            State::Degraded => matches!(self, Self::Mirror | Self::Raid),
+        }
+    }
+
+    /// At the start of a sentence.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::ThinPool => "Thin pool",
+            Self::VdoPool => "VDO pool",
+            Self::Cache | Self::Writecache => "Cached volume",
+            Self::Snapshot | Self::ThinSnapshot => "Snapshot",
+            _ => "Volume",
+        }
     }
 
     /// The kind of a volume by the name of its segment type or kernel target.

@@ -9,6 +9,7 @@ mod lvm_name;
 mod states;
 mod volumes;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -30,6 +31,8 @@ pub struct Topology {
     pub groups: Vec<Group>,
     /// The volumes that `lvs` shows without `-a`, sorted by group and name.
     pub volumes: Vec<Volume>,
+    devices_by_name: HashMap<Arc<str>, usize>,
+    volumes_by_name: HashMap<Arc<str>, usize>,
 }
 
 /// A row of `/proc/diskstats`.
@@ -149,12 +152,12 @@ impl Volume {
 
     /// Whether it is a volume of which snapshots are made.
     pub fn may_have_snapshots(&self) -> bool {
-        !self.is_snapshot() && !matches!(self.kind, VolumeKind::ThinPool | VolumeKind::VdoPool)
+        self.kind.can_have_snapshots()
     }
 
     /// Whether it is a thick or thin snapshot.
     pub fn is_snapshot(&self) -> bool {
-        self.kind == VolumeKind::Snapshot || self.kind == VolumeKind::ThinSnapshot
+        self.kind.is_snapshot()
     }
 }
 
@@ -262,7 +265,13 @@ impl Topology {
         let lvm = volumes::LvmInputs::new(&devices, sample);
         let (groups, volumes) = (lvm.groups(), lvm.volumes());
         devices::label_by_lvm(&mut devices, &groups, &volumes);
+        Self::new(devices, groups, volumes)
+    }
+
+    pub fn new(devices: Vec<Device>, groups: Vec<Group>, volumes: Vec<Volume>) -> Self {
         Self {
+            devices_by_name: devices_by_name(&devices),
+            volumes_by_name: volumes_by_name(&volumes),
             devices,
             groups,
             volumes,
@@ -282,13 +291,13 @@ impl Topology {
         self.groups.iter().find(|group| group.name == name)
     }
 
-    /// Finds a device by kernel name, identity or label.
+    /// Finds a device by identity, kernel name or label, in this order.
     pub fn device(&self, name: &str) -> Option<&Device> {
-        let is_named = |device: &&Device| *device.name == *name || *device.identity == *name;
-        self.devices
-            .iter()
-            .find(is_named)
-            .or_else(|| self.devices.iter().find(|device| device.label == name))
+        Some(&self.devices[self.device_index(name)?])
+    }
+
+    pub fn device_index(&self, name: &str) -> Option<usize> {
+        self.devices_by_name.get(name).copied()
     }
 
     /// The pool of a thin volume.
@@ -303,7 +312,7 @@ impl Topology {
 
     pub fn thick_snapshots<'a>(&'a self, origin: &'a Volume) -> impl Iterator<Item = &'a Volume> {
         self.volumes.iter().filter(|other| {
-            other.kind == VolumeKind::Snapshot
+            other.kind.is_thick_snapshot()
                 && other.vg == origin.vg
                 && other.origin.as_ref() == Some(&origin.lv)
         })
@@ -311,19 +320,42 @@ impl Topology {
 
     /// Another volume of the same group.
     fn neighbour(&self, volume: &Volume, lv: &str) -> Option<&Volume> {
-        self.volumes
-            .iter()
-            .find(|other| other.vg == volume.vg && other.lv == lv)
+        self.volume(&format!("{}/{lv}", volume.vg))
     }
 
     /// Finds a volume by `vg/lv` or UUID.
     pub fn volume(&self, name: &str) -> Option<&Volume> {
-        let full_name = name.split_once('/');
-        let is_named = |volume: &&Volume| full_name == Some((&*volume.vg, &*volume.lv));
-        self.volumes
-            .iter()
-            .find(|volume| *volume.uuid == *name || is_named(volume))
+        Some(&self.volumes[self.volume_index(name)?])
     }
+
+    pub fn volume_index(&self, name: &str) -> Option<usize> {
+        self.volumes_by_name.get(name).copied()
+    }
+}
+
+/// If several devices share a name, an identity goes before a kernel name, that before a label, and the first device
+/// before others.
+fn devices_by_name(devices: &[Device]) -> HashMap<Arc<str>, usize> {
+    let mut by_name = HashMap::new();
+    for (index, device) in devices.iter().enumerate() {
+        by_name.entry(Arc::clone(&device.identity)).or_insert(index);
+    }
+    for (index, device) in devices.iter().enumerate() {
+        by_name.entry(Arc::clone(&device.name)).or_insert(index);
+    }
+    for (index, device) in devices.iter().enumerate() {
+        by_name.entry(device.label.as_str().into()).or_insert(index);
+    }
+    by_name
+}
+
+fn volumes_by_name(volumes: &[Volume]) -> HashMap<Arc<str>, usize> {
+    let mut by_name = HashMap::new();
+    for (index, volume) in volumes.iter().enumerate() {
+        by_name.entry(Arc::clone(&volume.uuid)).or_insert(index);
+        by_name.entry(volume.full_name().into()).or_insert(index);
+    }
+    by_name
 }
 
 fn device_names(sample: &Sample) -> impl Iterator<Item = (Number, &String)> {

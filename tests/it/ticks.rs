@@ -87,12 +87,7 @@ pub fn disks(names: &[&str]) -> Arc<Topology> {
         read_ahead_kib: None,
         counts: true,
     });
-    Topology {
-        devices: devices.collect(),
-        groups: Vec::new(),
-        volumes: Vec::new(),
-    }
-    .into()
+    Topology::new(devices.collect(), Vec::new(), Vec::new()).into()
 }
 
 pub async fn open(db: &Path) -> (StoreWriter, StoreReader) {

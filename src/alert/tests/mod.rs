@@ -88,11 +88,7 @@ impl Machine {
             ..Group::default()
         };
         let volumes = vec![self.volume.clone()];
-        self.topology = Arc::new(Topology {
-            groups: vec![group],
-            volumes,
-            ..Topology::default()
-        });
+        self.topology = Arc::new(Topology::new(Vec::new(), vec![group], volumes));
     }
 
     fn interval(&self, states: Vec<VolumeState>) -> Interval {

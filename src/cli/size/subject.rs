@@ -55,11 +55,8 @@ pub async fn find(name: &str, root: &Root) -> anyhow::Result<Found> {
     };
     let sample = Sampler::default().sample(&reading(root).await?);
     let topology = Topology::of(&sample);
-    let is_it = |volume: &Volume| volume.vg == vg && volume.lv == lv;
     let index = topology
-        .volumes
-        .iter()
-        .position(is_it)
+        .volume_index(&format!("{vg}/{lv}"))
         .ok_or_else(|| unknown(&topology, vg, lv))?;
     describe(&topology, &sample, index)
 }
@@ -168,10 +165,10 @@ impl Subject {
     pub fn refuse_unless_eligible(&self) -> anyhow::Result<()> {
         let name = &self.name;
         match self.kind {
-            VolumeKind::ThinPool | VolumeKind::VdoPool => {
+            kind if kind.is_pool() => {
                 bail!("cannot watch {name}: it is a pool; choose a volume in it")
             }
-            VolumeKind::Snapshot | VolumeKind::ThinSnapshot => {
+            kind if kind.is_snapshot() => {
                 bail!("cannot watch {name}: it is a snapshot; choose its origin")
             }
             VolumeKind::Thin if self.pool_chunk.is_none_or(|chunk| chunk == 0) => {

@@ -260,7 +260,7 @@ impl Case<'_> {
     }
 
     fn then(&self) -> &'static str {
-        if self.kind == VolumeKind::Snapshot {
+        if self.kind.is_thick_snapshot() {
             ""
         } else {
             wording::THEN_WRITES_FAIL

@@ -83,12 +83,7 @@ pub async fn size(
     ParsedQuery(query): ParsedQuery<SizeQuery>,
 ) -> Result<Json<SizeAdvice>, Problem> {
     let present = site.present()?;
-    let volume = present
-        .interval
-        .topology
-        .volumes
-        .iter()
-        .find(|volume| volume.vg == vg && volume.lv == lv);
+    let volume = present.interval.topology.volume(&format!("{vg}/{lv}"));
     let volume = volume.ok_or_else(|| {
         Problem::NotFound(format!(
             "there is no volume {vg}/{lv}; `lvs` lists all volumes"

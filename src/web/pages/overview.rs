@@ -17,7 +17,7 @@ use crate::series::quantity::{DeviceQuantity, Quantity};
 use crate::source::Part;
 use crate::store::Subject;
 use crate::table::Table;
-use crate::topology::{Device, VolumeKind};
+use crate::topology::Device;
 use crate::units::{Fill, count_text, duration_text, percent_text, rough_text};
 use crate::verdict::Verdict;
 use crate::web::Site;
@@ -278,14 +278,14 @@ fn fills(present: &Present, jobs: &[Job]) -> Sketch {
     let mut volumes: Vec<_> = present
         .interval
         .volumes()
-        .filter(|(volume, _)| matches!(volume.kind, VolumeKind::Snapshot | VolumeKind::ThinPool))
+        .filter(|(volume, _)| volume.kind.can_overflow())
         .map(|(volume, state)| {
             let percent = state.fill.map_or(0.0, Fill::percent);
             (
                 percent,
                 volume.full_name(),
                 volume.uuid.to_string(),
-                volume.kind == VolumeKind::ThinPool,
+                volume.kind.is_thin_pool(),
             )
         })
         .collect();

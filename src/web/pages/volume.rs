@@ -39,10 +39,7 @@ pub async fn page(
 ) -> Answer {
     let present = site.present()?;
     let name = format!("{vg}/{lv}");
-    let found = present
-        .interval
-        .volumes()
-        .find(|(volume, _)| volume.vg == vg && volume.lv == lv);
+    let found = present.interval.volume(&name);
     let subject =
         Subject::Volume(found.map_or(name.clone(), |(volume, _)| volume.uuid.to_string()));
     if found.is_none() && !site.store.knows(&subject) {
@@ -59,7 +56,7 @@ pub async fn page(
     jobs.found.retain(|job| {
         job.vg.as_ref() == Some(&vg) && [&job.lv, &job.origin].contains(&&Some(lv.clone()))
     });
-    let is_pool = found.is_some_and(|(volume, _)| volume.kind == VolumeKind::ThinPool);
+    let is_pool = found.is_some_and(|(volume, _)| volume.kind.is_thin_pool());
     let rule = if is_pool {
         Rule::PoolData
     } else {
@@ -148,11 +145,8 @@ fn copying(present: &Present, volume: Option<&Volume>, last: Option<&Job>) -> Op
         (None, None) => return None,
     };
     let topology = &present.interval.topology;
-    let origin = topology
-        .volumes
-        .iter()
-        .find(|other| other.vg == *vg && other.lv == *origin)?;
-    if volume.is_some_and(|volume| volume.kind != VolumeKind::Snapshot) || origin.pool.is_some() {
+    let origin = topology.volume(&format!("{vg}/{origin}"))?;
+    if volume.is_some_and(|volume| !volume.kind.is_thick_snapshot()) || origin.pool.is_some() {
         return None;
     }
     let devices = topology.devices.iter();
@@ -277,7 +271,7 @@ fn growth(volume: &Volume, policies: Option<Policies>) -> Option<String> {
 /// The volumes of a pool, and the layout.
 fn tables(present: &Present, volume: &Volume) -> Vec<Table> {
     let mut tables = vec![layout(volume)];
-    if volume.kind == VolumeKind::ThinPool {
+    if volume.kind.is_thin_pool() {
         tables.insert(0, by_use(present, volume));
     }
     tables.retain(|table| !table.is_empty());
@@ -435,7 +429,7 @@ fn key_figures(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<K
         rows::used_of_size(state.metadata, None),
     ));
     figures.extend(
-        (volume.kind == VolumeKind::ThinPool)
+        (volume.kind.is_thin_pool())
             .then(|| overcommitment(present, volume))
             .flatten(),
     );

@@ -80,11 +80,8 @@ pub fn space(group: &Group) -> String {
 
 /// The group's PVs, as far as they are present.
 pub fn pvs<'a>(present: &'a Present, group: &'a Group) -> impl Iterator<Item = &'a Device> {
-    let devices = &present.interval.topology.devices;
-    group
-        .pvs
-        .iter()
-        .filter_map(|name| devices.iter().find(|device| *device.name == **name))
+    let topology = &present.interval.topology;
+    group.pvs.iter().filter_map(|name| topology.device(name))
 }
 
 pub fn volumes(present: &Present, group: &str, title: &'static str) -> Table {

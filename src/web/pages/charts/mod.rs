@@ -14,7 +14,7 @@ use crate::series::quantity::{
     DeviceQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity,
 };
 use crate::store::{SeriesKey, Subject};
-use crate::topology::{Device, Volume, VolumeKind};
+use crate::topology::{Device, Volume};
 pub use draw::{Charts, Figure, RelationView, draw};
 pub use view::{ChoiceLink, RangeTools, View};
 
@@ -115,7 +115,7 @@ pub fn by_pv(title: &str, pvs: &[&Device], quantity: DeviceQuantity) -> Sketch {
 
 /// Whether there is or was a thick snapshot, and so COW copying.
 pub fn may_copy(present: &Present, jobs: &[Job]) -> bool {
-    let is_snapshot = |volume: &Volume| volume.kind == VolumeKind::Snapshot;
+    let is_snapshot = |volume: &Volume| volume.kind.is_thick_snapshot();
     present.interval.topology.volumes.iter().any(is_snapshot)
         || jobs.iter().any(|job| job.kind == JobKind::Snapshot)
 }
