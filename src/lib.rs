@@ -3,7 +3,7 @@
 //! Modules are listed in the order of the data flow. Each uses only modules above it; `tests/it/order.rs` enforces this.
 
 /// Sectors, bytes and fills: arithmetic and formatting.
-pub mod units;
+pub use cowbell_units as units;
 
 /// What people are told, as parts: text, command, time, volume.
 pub mod sentence;
@@ -85,9 +85,6 @@ pub mod web;
 
 /// The commands that talk to a running daemon: `run`, `status`, `job`.
 pub mod client;
-
-/// `cowbell verify-archive`: whether the archive of a backup is whole.
-pub mod archive;
 
 /// `cowbell check`: what cowbell can see here, and how to fix the rest.
 pub mod check;

@@ -129,10 +129,10 @@ current='what the tests need'
 trap 'code=$?; ((code == 0)) || echo "FAILED: $current" >&2' EXIT
 
 step 'what the tests need' install_what_is_missing
-step 'formatting' cargo fmt --check
-step 'clippy' cargo clippy --locked --all-targets -- -D warnings
-RUSTDOCFLAGS=-Dwarnings step 'documentation' cargo doc --locked --no-deps
-step 'unit and integration tests' cargo test --locked
+step 'formatting' cargo fmt --all --check
+step 'clippy' cargo clippy --locked --workspace --all-targets -- -D warnings
+RUSTDOCFLAGS=-Dwarnings step 'documentation' cargo doc --locked --workspace --no-deps
+step 'unit and integration tests' cargo test --locked --workspace
 step 'release build' cargo build --locked --release
 step 'systemd unit' verify_unit
 step 'browser tests' browser_tests

@@ -5,15 +5,15 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use cowbell_archive::certificate::Certificate;
+use cowbell_archive::{ArchiveVerdict, compression};
 
 use super::log;
 use super::printing::print;
 use super::progress::Progress;
-use crate::archive::certificate::Certificate;
-use crate::archive::compression;
 use crate::client::commands::{certify, id_of};
 use crate::client::{Daemon, complain};
-use crate::source::{ArchiveSummary, ArchiveVerdict, clock, recording};
+use crate::source::{ArchiveSummary, clock, recording};
 use crate::store::in_words;
 use crate::units::{count_text, grouped, size_text, took_text};
 

@@ -1,27 +1,9 @@
 //! What is known of the archive of a backup after it was read through. `cowbell verify-archive` reports it to the daemon.
 
+pub use cowbell_archive::ArchiveVerdict;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ArchiveVerdict {
-    Sound,
-    Damaged,
-    /// It may be damaged: only a restore shows.
-    Unknown,
-}
-
-impl ArchiveVerdict {
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Sound => "sound",
-            Self::Damaged => "damaged",
-            Self::Unknown => "unknown",
-        }
-    }
-}
 
 /// The summary of a certificate, which is a file beside the archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

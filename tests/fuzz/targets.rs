@@ -9,7 +9,6 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use cowbell::archive;
 use cowbell::interval::Interval;
 use cowbell::job::figures::Figures;
 use cowbell::pipeline::Observer;
@@ -25,6 +24,7 @@ use cowbell::source::recording::Header;
 use cowbell::source::{Part, PartReading, ReadResult, Reading, reader};
 use cowbell::table::Style;
 use cowbell::units::Prefix;
+use cowbell_archive as archive;
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
 

@@ -10,7 +10,12 @@ fn header(name: &[u8], kind: u8, size: &[u8]) -> Vec<u8> {
     block[..name.len()].copy_from_slice(name);
     block[124..124 + size.len()].copy_from_slice(size);
     block[156] = kind;
-    block[257..265].copy_from_slice(b"ustar  \0");
+    let magic = if kind == b'x' {
+        b"ustar\x0000"
+    } else {
+        b"ustar  \0"
+    };
+    block[257..265].copy_from_slice(magic);
     sealed(block)
 }
 
@@ -54,16 +59,24 @@ fn hostile_names_are_shown_without_control_characters() {
 
 #[test]
 fn impossible_sizes_are_errors() {
-    for size in [
-        &b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"[..],
-        b"\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff",
-        b"9",
-        b"-1",
+    for (size, expected) in [
+        (
+            &b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"[..],
+            "negative binary number where unsigned expected",
+        ),
+        (
+            b"\x80\0\0\x01\xff\xff\xff\xff\xff\xff\xff\xff",
+            "numeric field overflow",
+        ),
+        (b"9", "invalid octal numeric field"),
+        (b"-1", "invalid octal numeric field"),
     ] {
         let text = finding(&archive(&[header(b"data", b'0', size)]));
         assert_eq!(
             text,
-            "The tar archive is damaged at byte 0: expected the header of a member, but found an invalid size."
+            format!(
+                "The tar archive is damaged at byte 0, where the header of a member begins: {expected}."
+            )
         );
     }
     // As large as possible, and not there.
@@ -83,7 +96,7 @@ fn an_endless_name_is_not_held_in_memory() {
     for kind in [b'L', b'x'] {
         let text = finding(&archive(&[header(b"long", kind, b"77777777777\0")]));
         assert!(
-            text.ends_with("but found a name that is too long."),
+            text.ends_with("tar metadata exceeds 1 MiB limit."),
             "{text}"
         );
     }
@@ -104,7 +117,7 @@ fn records_of_a_pax_header_must_have_their_length() {
         block.resize(512, 0);
         let found = finding(&archive(&[header(b"pax", b'x', size.as_bytes()), block]));
         assert!(
-            found.ends_with("but found an invalid extended header."),
+            found.starts_with("The tar archive is damaged at byte 0, where"),
             "{text:?}: {found}"
         );
     }
@@ -135,7 +148,7 @@ fn holes_have_a_limit() {
     ));
     assert_eq!(
         (huge.figures.bytes, huge.findings.list.len()),
-        (512, 0),
+        (0, 0),
         "{huge:?}"
     );
     for (offset, length) in [
@@ -145,7 +158,7 @@ fn holes_have_a_limit() {
     ] {
         let text = finding(&sparse(offset, length, b"00000010000"));
         assert!(
-            text.ends_with("but found an invalid sparse file."),
+            text.contains("damaged at byte 0") && text.contains("sparse"),
             "{text}"
         );
     }
@@ -183,14 +196,24 @@ fn a_lone_block_of_zeros_is_no_end_of_an_archive() {
     let text = finding(&archive(&[member(), vec![0; 512], member()]));
     assert_eq!(
         text,
-        "The tar archive is damaged at byte 512: expected the header of a member, but found a block of zeros that is not \
-         the archive's end."
+        "The tar archive is damaged at byte 512, where the header of a member begins: tar zero block was not followed by a \
+         second zero block."
     );
     assert!(
         found(&[member(), vec![0; 512]].concat())
             .findings
             .is_empty(),
         "an old tar writes one"
+    );
+}
+
+#[test]
+fn zeros_of_a_file_are_no_end_of_an_archive() {
+    let member = [header(b"data", b'0', b"00000001000\0"), vec![0; 512]].concat();
+    assert_eq!(
+        finding(&member),
+        "The tar archive ends after 1024 bytes without the blocks of zeros at its end: tar was probably killed, and files \
+         are missing."
     );
 }
 

@@ -4,12 +4,12 @@
 //! descriptors say which pages are in use. Of a working database, even such pages can be zero: new ones that are not
 //! written yet, and freed ones that never were. Then the redo log has the change.
 
-use super::page::{self, Checksum, Format, HEAD, LARGEST, SMALLEST, State};
-use super::zeros;
+use super::page::{self, HEAD, LARGEST, PageChecksum, PageFormat, PageState, SMALLEST};
+use super::{is_zero, used_length};
 
 /// Pages in use that are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostPages {
     pub pages: u64,
     pub bytes: u64,
     /// The byte in the file where the first begins.
@@ -20,7 +20,7 @@ pub struct Lost {
 
 /// What was found in a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct TablespaceReport {
     pub pages: u64,
     pub checked: u64,
     /// Pages with a wrong number or checksum, and the byte at which the first begins.
@@ -33,9 +33,9 @@ pub struct Report {
     pub is_unknown: bool,
     /// Bytes that are missing at its end.
     pub missing: u64,
-    /// Lost pages in the zeros at its end, and elsewhere.
-    pub lost_at_end: Option<Lost>,
-    pub lost_within: Option<Lost>,
+    /// LostPages pages in the zeros at its end, and elsewhere.
+    pub lost_at_end: Option<LostPages>,
+    pub lost_within: Option<LostPages>,
     /// The byte from which on the file is zero, in the middle of a page whose start is there.
     pub cut_at: Option<u64>,
 }
@@ -43,7 +43,7 @@ pub struct Report {
 pub struct Tablespace {
     is_system: bool,
     size: u64,
-    format: Option<Format>,
+    format: Option<PageFormat>,
     /// The start of the next page.
     buffer: Vec<u8>,
     next: u64,
@@ -56,7 +56,7 @@ pub struct Tablespace {
     doublewrite: Option<[u64; 2]>,
     /// Where the zeros begin if the last page is broken and ends with zeros.
     cut_at: Option<u64>,
-    report: Report,
+    report: TablespaceReport,
 }
 
 impl Tablespace {
@@ -74,7 +74,7 @@ impl Tablespace {
             descriptors: None,
             doublewrite: None,
             cut_at: None,
-            report: Report::default(),
+            report: TablespaceReport::default(),
         }
     }
 
@@ -100,7 +100,7 @@ impl Tablespace {
         }
     }
 
-    pub fn finish(mut self) -> Report {
+    pub fn finish(mut self) -> TablespaceReport {
         let pages = self
             .format
             .map_or(0, |format| self.file_pages * format.page as u64);
@@ -114,10 +114,10 @@ impl Tablespace {
 
     /// Reads the format from the start of the first page.
     fn begin(&mut self) {
-        if zeros::is_zero(&self.buffer[..HEAD]) {
+        if is_zero(&self.buffer[..HEAD]) {
             self.report.has_no_head = true;
         } else {
-            self.format = Format::of(&self.buffer);
+            self.format = PageFormat::of(&self.buffer);
         }
         self.report.is_unknown = self.format.is_none();
         if self.format.is_some_and(|format| format.page <= SMALLEST) {
@@ -127,10 +127,10 @@ impl Tablespace {
         }
     }
 
-    fn page(&mut self, format: Format, page: &[u8]) {
+    fn page(&mut self, format: PageFormat, page: &[u8]) {
         let number = self.next;
         self.next += 1;
-        if zeros::is_zero(page) {
+        if is_zero(page) {
             self.zero_page(format, number);
             return;
         }
@@ -143,16 +143,16 @@ impl Tablespace {
             return;
         }
         match format.state(page, number) {
-            State::Broken => self.broken_page(format, page, number),
-            State::Valid => {
+            PageState::Broken => self.broken_page(format, page, number),
+            PageState::Valid => {
                 self.report.checked += 1;
                 self.learn(format, page, number);
             }
-            State::NotCompared => self.learn(format, page, number),
+            PageState::NotCompared => self.learn(format, page, number),
         }
     }
 
-    fn broken_page(&mut self, format: Format, page: &[u8], number: u64) {
+    fn broken_page(&mut self, format: PageFormat, page: &[u8], number: u64) {
         let start = number * format.page as u64;
         if self.report.broken == 0 {
             self.report.first_broken = start;
@@ -163,14 +163,14 @@ impl Tablespace {
             self.descriptors = None;
         }
         // A page that is not compressed has its checksum or its log sequence number at its end.
-        let used = zeros::used_length(page);
+        let used = used_length(page);
         let is_cut =
-            used + 8 <= page.len() && format.checksum != Checksum::Zip && !format.punches_holes;
+            used + 8 <= page.len() && format.checksum != PageChecksum::Zip && !format.punches_holes;
         self.cut_at = is_cut.then_some(start + used as u64);
     }
 
     /// Notes which other pages are in use.
-    fn learn(&mut self, format: Format, page: &[u8], number: u64) {
+    fn learn(&mut self, format: PageFormat, page: &[u8], number: u64) {
         let lsn = page::lsn(page);
         if number == 0 {
             self.file_pages = page::file_pages(page);
@@ -185,7 +185,7 @@ impl Tablespace {
         }
     }
 
-    fn zero_page(&mut self, format: Format, number: u64) {
+    fn zero_page(&mut self, format: PageFormat, number: u64) {
         self.report.zero_bytes += format.page as u64;
         let has_descriptors = format.has_descriptors(number);
         if has_descriptors {
@@ -202,7 +202,7 @@ impl Tablespace {
         };
         if let Some(since) = used {
             let bytes = format.page as u64;
-            let lost = Lost {
+            let lost = LostPages {
                 pages: 1,
                 bytes,
                 from: number * bytes,
@@ -213,7 +213,7 @@ impl Tablespace {
     }
 
     /// Whether a page belongs to the doublewrite buffer.
-    fn is_copy(&self, format: Format, number: u64) -> bool {
+    fn is_copy(&self, format: PageFormat, number: u64) -> bool {
         let blocks = self.doublewrite.into_iter().flatten();
         blocks
             .into_iter()
@@ -221,7 +221,7 @@ impl Tablespace {
     }
 
     /// The system tablespace has pages before its doublewrite buffer that are in use and never written.
-    fn is_below_doublewrite(&self, format: Format, number: u64) -> bool {
+    fn is_below_doublewrite(&self, format: PageFormat, number: u64) -> bool {
         self.doublewrite
             .into_iter()
             .flatten()
@@ -229,9 +229,9 @@ impl Tablespace {
     }
 }
 
-fn joined(before: Option<Lost>, lost: Lost) -> Lost {
+fn joined(before: Option<LostPages>, lost: LostPages) -> LostPages {
     let Some(before) = before else { return lost };
-    Lost {
+    LostPages {
         pages: before.pages + lost.pages,
         bytes: before.bytes + lost.bytes,
         from: before.from.min(lost.from),

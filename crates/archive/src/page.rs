@@ -33,18 +33,18 @@ pub fn lsn(page: &[u8]) -> u64 {
 
 /// The format of a tablespace, from the flags in its first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Format {
+pub struct PageFormat {
     /// Bytes of a page in the file.
     pub page: usize,
     /// Pages of an extent.
     pub extent: u64,
-    pub checksum: Checksum,
+    pub checksum: PageChecksum,
     /// Whether pages are compressed one by one, and freed ones become zero (`PAGE_COMPRESSED`).
     pub punches_holes: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checksum {
+pub enum PageChecksum {
     /// MariaDB's `full_crc32`
     Full,
     /// `crc32`, `innodb` or `none`
@@ -54,14 +54,14 @@ pub enum Checksum {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum PageState {
     Valid,
     Broken,
     /// Its checksum is of an unknown kind.
     NotCompared,
 }
 
-impl Format {
+impl PageFormat {
     /// `None` if the flags are not those of a tablespace's first page.
     pub fn of(head: &[u8]) -> Option<Self> {
         let is_first =
@@ -93,9 +93,9 @@ impl Format {
             flags & 0x1_0000 != 0
         };
         let checksum = match (is_full, compressed) {
-            (true, _) => Checksum::Full,
-            (false, 0) => Checksum::Header,
-            (false, _) => Checksum::Zip,
+            (true, _) => PageChecksum::Full,
+            (false, 0) => PageChecksum::Header,
+            (false, _) => PageChecksum::Zip,
         };
         let extent = ((1 << 20) / logical as u64).max(64);
         let is_known =
@@ -109,17 +109,18 @@ impl Format {
     }
 
     /// Compares a page's number and checksum.
-    pub fn state(self, page: &[u8], number: u64) -> State {
+    pub fn state(self, page: &[u8], number: u64) -> PageState {
         let is_valid = match self.checksum {
-            Checksum::Full => has_full_checksum(page),
-            Checksum::Header => has_checksum(page),
-            Checksum::Zip => has_zip_checksum(page),
+            PageChecksum::Full => has_full_checksum(page),
+            PageChecksum::Header => has_checksum(page),
+            PageChecksum::Zip => has_zip_checksum(page),
         };
-        match u64::from(be32(page, 4)) == number && is_valid {
-            true => State::Valid,
-            false if self.checksum == Checksum::Full => State::Broken,
-            false if is_encrypted(page, number) => State::NotCompared,
-            false => State::Broken,
+        if u64::from(be32(page, 4)) == number && is_valid {
+            PageState::Valid
+        } else if self.checksum != PageChecksum::Full && is_encrypted(page, number) {
+            PageState::NotCompared
+        } else {
+            PageState::Broken
         }
     }
 

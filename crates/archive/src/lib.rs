@@ -1,28 +1,42 @@
 //! Reads the archive of a backup through and judges it: whether it is whole, and whether its database files are.
 //!
 //! A snapshot that overflows returns read errors. `tar` then fills up the file with zeros, and the compressor behind it
-//! hides that it failed. Here bytes go in and findings come out. Only `compression` and `certificate` use files, and
-//! nothing is extracted.
+//! hides that it failed. So an archive that looks whole may contain zeros in place of tables, and only its content shows it:
+//!
+//! ```text
+//! file → compression → tar → tablespace (pages) ┐
+//!                          → redo (log)          ┴→ innodb → findings, doubts, notes → certificate
+//! ```
+//!
+//! - [`compression`] opens the file, whatever compressed it, and computes its checksum on the way.
+//! - `tar` shows the members, and tells where the stream breaks off.
+//! - `tablespace` compares the checksums of InnoDB's pages (`page`), and notes which pages are zero although they are in use.
+//! - `redo` reads up to where all changes are in the data files, and which files may have later ones.
+//! - `innodb` puts both together: zeros are damage only if the redo log cannot have the content. That is known only at
+//!   the end, since the log can stand anywhere in the archive.
+//! - [`certificate`] is the file beside the archive that says what was found.
+//!
+//! Bytes go in and findings come out: only `compression` and `certificate` use files, and nothing is extracted. A sound
+//! archive of 100 GB needs a few MB of memory, a hostile one not more: each list has a limit.
 
 pub mod certificate;
 pub mod compression;
-mod header;
 mod innodb;
 mod page;
 mod redo;
 mod tablespace;
 mod tar;
-mod zeros;
 
-use std::io::Read;
+use std::io::{self, ErrorKind, Read};
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use innodb::InnoDb;
 use redo::Redo;
 use tablespace::Tablespace;
 pub use tar::TarError;
-use tar::{Member, Walk};
+use tar::{Content, TarMember};
 
 /// Maximum findings that are listed; the others are counted.
 const MOST_FINDINGS: usize = 24;
@@ -33,14 +47,14 @@ const WITH_HEAD: [&str; 9] = [
     "frm", "MYI", "MAI", "sdi", "opt", "TRG", "TRN", "par", "cnf",
 ];
 
-/// Sentences, and how many more there would be.
+/// SentenceList, and how many more there would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sentences {
+pub struct SentenceList {
     pub list: Vec<String>,
     pub more: u64,
 }
 
-impl Sentences {
+impl SentenceList {
     pub fn add(&mut self, sentence: String) {
         if self.list.len() < MOST_FINDINGS {
             self.list.push(sentence);
@@ -55,7 +69,7 @@ impl Sentences {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct ArchiveFigures {
     /// Files, folders and others.
     pub members: u64,
     pub files: u64,
@@ -74,13 +88,13 @@ pub struct Figures {
 /// What was found in an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Examination {
-    pub figures: Figures,
+    pub figures: ArchiveFigures,
     /// Damage.
-    pub findings: Sentences,
+    pub findings: SentenceList,
     /// What may be damage.
-    pub doubts: Sentences,
+    pub doubts: SentenceList,
     /// What is no damage, or not for certain.
-    pub notes: Sentences,
+    pub notes: SentenceList,
 }
 
 /// How a file's content is judged.
@@ -92,38 +106,63 @@ enum Judge {
     None,
 }
 
+/// Whether an archive can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ArchiveVerdict {
+    Sound,
+    Damaged,
+    /// It may be damaged: only a restore shows.
+    Unknown,
+}
+
+impl ArchiveVerdict {
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Sound => "sound",
+            Self::Damaged => "damaged",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Examination {
+    pub fn verdict(&self) -> ArchiveVerdict {
+        if !self.findings.is_empty() {
+            ArchiveVerdict::Damaged
+        } else if !self.doubts.is_empty() {
+            ArchiveVerdict::Unknown
+        } else {
+            ArchiveVerdict::Sound
+        }
+    }
+}
+
 /// Reads a tar stream to its end. An error means that it could not be judged.
-pub fn examine(input: impl Read) -> Result<Examination, TarError> {
-    let mut walk = Walk::of(input);
+pub fn examine(mut input: impl Read) -> Result<Examination, TarError> {
     let mut found = Examination::default();
     let mut innodb = InnoDb::default();
     let mut has_data = false;
-    let end = loop {
-        match walk.next() {
-            Ok(Some(member)) => {
-                let read = judge_member(&mut walk, &member, &mut found, &mut innodb);
-                has_data |= member.is_file && !is_position(&member.name);
-                if let Err(error) = read {
-                    break Err(error);
-                }
-            }
-            Ok(None) => break Ok(()),
-            Err(TarError::NotTar) => return Err(TarError::NotTar),
-            Err(error) => break Err(error),
-        }
-    };
+    let end = tar::walk(&mut input, |member, content| {
+        has_data |= member.is_file && !is_position(&member.name);
+        judge_member(member, content, &mut found, &mut innodb)
+    });
     match end {
-        Ok(()) if walk.rest()? => found.findings.add(
-            "There are other bytes behind the end of the tar archive: tar reads no files from there on."
-                .into(),
-        ),
-        Ok(()) => {}
+        Ok(()) => {
+            if has_rest(&mut input).map_err(TarError::Read)? {
+                found.findings.add(
+                    "There are other bytes behind the end of the tar archive: tar reads no files from there on."
+                        .into(),
+                );
+            }
+        }
+        Err(TarError::NotTar) => return Err(TarError::NotTar),
         // The caller knows why the stream broke.
         Err(TarError::Read(_)) => {}
         Err(error) => {
             found.findings.add(format!("{error}."));
             // The checksum of the compressed stream is at its end. If that fails, the caller knows.
-            let _ = walk.rest();
+            let _ = has_rest(&mut input);
         }
     }
     if found.findings.is_empty() && !has_data {
@@ -133,7 +172,21 @@ pub fn examine(input: impl Read) -> Result<Examination, TarError> {
     Ok(found)
 }
 
-fn no_data(figures: &Figures) -> String {
+/// Reads what is behind the archive's end; returns whether there is anything other than zeros.
+fn has_rest(input: &mut impl Read) -> io::Result<bool> {
+    let mut chunk = vec![0; PART];
+    let mut is_used = false;
+    loop {
+        match input.read(&mut chunk) {
+            Ok(0) => return Ok(is_used),
+            Ok(read) => is_used |= !is_zero(&chunk[..read]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn no_data(figures: &ArchiveFigures) -> String {
     match figures.files {
         0 => "The archive has no files.".into(),
         _ => "The archive has only mylvmbackup's own files and none of the database: is its `relpath` right?"
@@ -153,20 +206,25 @@ fn is_position(name: &[u8]) -> bool {
 }
 
 fn judge_member(
-    walk: &mut Walk<impl Read>,
-    member: &Member,
+    member: &TarMember,
+    content: &mut Content,
     found: &mut Examination,
     innodb: &mut InnoDb,
 ) -> Result<(), TarError> {
     found.figures.members += 1;
-    found.figures.files += u64::from(member.is_file);
     let mut judge = judge_of(member);
     let mut bytes = 0;
-    let read = walk.content(member, |part| {
-        bytes += part.len() as u64;
-        judge.push(part);
-    });
-    found.figures.bytes += if member.is_file { bytes } else { 0 };
+    let mut read = Ok(());
+    if !member.is_skipped {
+        read = content.each(member, |part| {
+            bytes += part.len() as u64;
+            judge.push(part);
+        });
+    }
+    if member.is_file {
+        found.figures.files += 1;
+        found.figures.bytes += bytes;
+    }
     read?;
     match judge {
         Judge::Tablespace(tablespace) => innodb.take(member, &tablespace.finish(), found),
@@ -182,7 +240,7 @@ fn judge_member(
     Ok(())
 }
 
-fn judge_of(member: &Member) -> Judge {
+fn judge_of(member: &TarMember) -> Judge {
     let base = String::from_utf8_lossy(base(&member.name));
     let ending = base.rsplit_once('.').map_or("", |(_, ending)| ending);
     let is_undo = base
@@ -196,7 +254,7 @@ fn judge_of(member: &Member) -> Judge {
         _ if !member.is_file || member.size == 0 => Judge::None,
         // Also one that cannot be understood is a redo log.
         "" if is_redo => Judge::Redo(Box::new(Redo::new(member.size))),
-        _ if member.is_packed => Judge::None,
+        _ if member.is_skipped => Judge::None,
         "ibd" | "ibu" => Judge::Tablespace(Box::new(Tablespace::new(false, member.size))),
         "" if base.starts_with("ibdata") || is_undo => {
             Judge::Tablespace(Box::new(Tablespace::new(true, member.size)))
@@ -211,7 +269,7 @@ impl Judge {
         match self {
             Self::Tablespace(tablespace) => tablespace.push(part),
             Self::Redo(redo) => redo.push(part),
-            Self::Head(is_used) => *is_used = *is_used || !zeros::is_zero(part),
+            Self::Head(is_used) => *is_used = *is_used || !is_zero(part),
             Self::None => {}
         }
     }
@@ -241,6 +299,23 @@ pub fn shown(name: &[u8]) -> String {
         Some((end, _)) => format!("{}…", &letters[..end]),
         None => letters,
     }
+}
+
+/// Zeros that are compared at once.
+const PART: usize = 64 * 1024;
+static ZEROS: [u8; PART] = [0; PART];
+
+fn is_zero(bytes: &[u8]) -> bool {
+    // Almost always the first bytes answer it.
+    bytes.chunks(PART).all(|part| *part == ZEROS[..part.len()])
+}
+
+/// The number of bytes up to the last that is not zero.
+fn used_length(bytes: &[u8]) -> usize {
+    bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |at| at + 1)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use flate2::bufread::GzDecoder;
 use sha2::{Digest, Sha256};
 
-use super::{Examination, TarError, examine, zeros};
+use super::{Examination, TarError, examine, is_zero};
 
 /// Bytes that are read at once.
 const BUFFER: usize = 256 * 1024;
@@ -19,28 +19,28 @@ const LONGEST_MESSAGE: u64 = 4096;
 const XZ_MEMORY: &str = "-M512MiB";
 
 /// Programs that decompress, each with the first bytes of its files and its package.
-const PROGRAMS: [Program; 5] = [
-    Program {
+const DECOMPRESSORS: [Decompressor; 5] = [
+    Decompressor {
         magic: b"\x28\xb5\x2f\xfd",
         command: &["zstd", "-dcq"],
         package: "zstd",
     },
-    Program {
+    Decompressor {
         magic: b"\xfd7zXZ\0",
         command: &["xz", "-dcq", XZ_MEMORY],
         package: "xz-utils",
     },
-    Program {
+    Decompressor {
         magic: b"BZh",
         command: &["bzip2", "-dcq"],
         package: "bzip2",
     },
-    Program {
+    Decompressor {
         magic: b"\x04\x22\x4d\x18",
         command: &["lz4", "-dcq"],
         package: "lz4",
     },
-    Program {
+    Decompressor {
         magic: b"\x89LZO\0",
         command: &["lzop", "-dcq"],
         package: "lzop",
@@ -48,7 +48,7 @@ const PROGRAMS: [Program; 5] = [
 ];
 const GZIP: &[u8] = b"\x1f\x8b";
 
-struct Program {
+struct Decompressor {
     magic: &'static [u8],
     command: &'static [&'static str],
     package: &'static str,
@@ -75,7 +75,7 @@ pub fn verify(path: &Path, progress: impl FnMut(f64) + Send) -> anyhow::Result<V
         );
     }
     let file = File::open(path).with_context(named)?;
-    let mut input = BufReader::with_capacity(BUFFER, Hashed::new(file, before.len(), progress));
+    let mut input = BufReader::with_capacity(BUFFER, HashedFile::new(file, before.len(), progress));
     let (compression, examination) = decompressed(&mut input);
     // The checksum is that of the whole file, also if its start cannot be read.
     let rest = io::copy(&mut input, &mut io::sink());
@@ -123,7 +123,7 @@ fn decompressed(input: &mut (impl BufRead + Send)) -> (&'static str, anyhow::Res
     if head.starts_with(GZIP) {
         return ("gzip", gunzipped(input));
     }
-    match PROGRAMS
+    match DECOMPRESSORS
         .iter()
         .find(|program| head.starts_with(program.magic))
     {
@@ -133,8 +133,8 @@ fn decompressed(input: &mut (impl BufRead + Send)) -> (&'static str, anyhow::Res
 }
 
 fn gunzipped(input: &mut impl BufRead) -> anyhow::Result<Examination> {
-    let mut input = Watched {
-        input: Members {
+    let mut input = ErrorMemory {
+        input: GzipMembers {
             decoder: Some(GzDecoder::new(input)),
             has_rest: false,
         },
@@ -170,7 +170,7 @@ fn with_broken_stream(
     Ok(examination)
 }
 
-impl Program {
+impl Decompressor {
     fn decompress(&self, input: &mut (impl Read + Send)) -> anyhow::Result<Examination> {
         let [name, arguments @ ..] = self.command else {
             bail!("a program has no name")
@@ -246,7 +246,7 @@ fn message(mut stderr: impl Read) -> String {
 }
 
 /// Computes the checksum of what is read.
-struct Hashed<F> {
+struct HashedFile<F> {
     input: File,
     hash: Sha256,
     read: u64,
@@ -255,7 +255,7 @@ struct Hashed<F> {
     failure: Option<String>,
 }
 
-impl<F: FnMut(f64)> Hashed<F> {
+impl<F: FnMut(f64)> HashedFile<F> {
     fn new(input: File, size: u64, progress: F) -> Self {
         Self {
             input,
@@ -268,7 +268,7 @@ impl<F: FnMut(f64)> Hashed<F> {
     }
 }
 
-impl<F: FnMut(f64)> Read for Hashed<F> {
+impl<F: FnMut(f64)> Read for HashedFile<F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self
             .input
@@ -282,14 +282,14 @@ impl<F: FnMut(f64)> Read for Hashed<F> {
 }
 
 /// The members of a gzip file, one after the other. Zeros may follow, as padding of a tape or disk.
-struct Members<R> {
+struct GzipMembers<R> {
     /// `None` behind the last one.
     decoder: Option<GzDecoder<R>>,
     /// Whether anything but zeros follows.
     has_rest: bool,
 }
 
-impl<R: BufRead> Read for Members<R> {
+impl<R: BufRead> Read for GzipMembers<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while let Some(decoder) = &mut self.decoder {
             let read = decoder.read(buffer)?;
@@ -302,7 +302,7 @@ impl<R: BufRead> Read for Members<R> {
     }
 }
 
-impl<R: BufRead> Members<R> {
+impl<R: BufRead> GzipMembers<R> {
     /// Begins the next member, or reads what follows the last one.
     fn begin_next(&mut self) -> io::Result<()> {
         let Some(mut input) = self.decoder.take().map(GzDecoder::into_inner) else {
@@ -315,7 +315,7 @@ impl<R: BufRead> Members<R> {
         while let rest = input.fill_buf()?
             && !rest.is_empty()
         {
-            self.has_rest |= !zeros::is_zero(rest);
+            self.has_rest |= !is_zero(rest);
             let length = rest.len();
             input.consume(length);
         }
@@ -324,12 +324,12 @@ impl<R: BufRead> Members<R> {
 }
 
 /// Remembers an error.
-struct Watched<R> {
+struct ErrorMemory<R> {
     input: R,
     failure: Option<io::Error>,
 }
 
-impl<R: Read> Read for Watched<R> {
+impl<R: Read> Read for ErrorMemory<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.failure.is_some() {
             return Ok(0);

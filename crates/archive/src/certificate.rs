@@ -11,8 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::compression::Verified;
-use super::{Figures, Sentences};
-use crate::source::ArchiveVerdict;
+use super::{ArchiveFigures, ArchiveVerdict, SentenceList};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -33,12 +32,12 @@ pub struct Certificate {
     /// The job's ID on `host`.
     pub job: Option<i64>,
     pub host: Option<String>,
-    pub figures: Figures,
-    pub findings: Sentences,
+    pub figures: ArchiveFigures,
+    pub findings: SentenceList,
     /// Certificates of earlier versions have none.
     #[serde(default)]
-    pub doubts: Sentences,
-    pub notes: Sentences,
+    pub doubts: SentenceList,
+    pub notes: SentenceList,
 }
 
 impl Certificate {
@@ -49,17 +48,9 @@ impl Certificate {
             compression,
             examination,
         } = verified;
-        let verdict = match (
-            examination.findings.is_empty(),
-            examination.doubts.is_empty(),
-        ) {
-            (false, _) => ArchiveVerdict::Damaged,
-            (true, false) => ArchiveVerdict::Unknown,
-            (true, true) => ArchiveVerdict::Sound,
-        };
         Self {
             cowbell_certificate: VERSION,
-            verdict,
+            verdict: examination.verdict(),
             archive: archive.into(),
             size,
             sha256,

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::page::{be32, be64};
-use super::zeros;
+use super::{is_zero, used_length};
 
 /// MariaDB 10.8 and newer. The highest bit is set if the log is encrypted.
 const PHYSICAL: u32 = 0x5068_7973;
@@ -38,7 +38,7 @@ pub struct Redo {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct RedoReport {
     pub size: u64,
     /// Older changes than this log sequence number are in the data files.
     pub checkpoint: Option<u64>,
@@ -67,31 +67,31 @@ impl Redo {
         let missing = START + LONGEST_NAME - self.head.len();
         self.head
             .extend_from_slice(&bytes[..bytes.len().min(missing)]);
-        if !zeros::is_zero(bytes) {
-            self.used = self.read + zeros::used_length(bytes) as u64;
+        if !is_zero(bytes) {
+            self.used = self.read + used_length(bytes) as u64;
             self.find_names(bytes);
         }
         self.read += bytes.len() as u64;
     }
 
-    pub fn finish(mut self) -> Report {
+    pub fn finish(mut self) -> RedoReport {
         // The log is a ring: a name can begin at the file's end.
         let first = self.head.get(START..).unwrap_or_default().to_vec();
         self.find_names(&first);
         self.head.resize(START, 0);
         let head = &self.head;
-        let report = Report {
+        let report = RedoReport {
             size: self.size,
-            has_no_head: zeros::is_zero(&head[..512]),
+            has_no_head: is_zero(&head[..512]),
             is_of_mysql: head[16..48].starts_with(b"MySQL"),
-            ..Report::default()
+            ..RedoReport::default()
         };
         if be32(head, 0) & !(1 << 31) != PHYSICAL {
             let blocks = OLD_CHECKPOINTS.map(|at| &head[at..at + 512]);
             let valid = blocks
                 .into_iter()
                 .filter(|block| crc32c::crc32c(&block[..508]) == be32(block, 508));
-            return Report {
+            return RedoReport {
                 checkpoint: valid.map(|block| be64(block, 8)).max(),
                 ..report
             };
@@ -109,7 +109,7 @@ impl Redo {
             Some(START as u64 + be64(block, 8).checked_sub(be64(head, 8))? % length)
         });
         let has_names = be32(head, 0) == PHYSICAL && self.names.len() < MOST_NAMES;
-        Report {
+        RedoReport {
             checkpoint: last.map(|block| be64(block, 0)),
             lost_end: end.filter(|end| self.used <= *end),
             changed: has_names.then_some(self.names),

@@ -2,10 +2,10 @@
 //! that can stand anywhere in the archive.
 
 use super::redo;
-use super::tablespace::{Lost, Report};
-use super::tar::Member;
+use super::tablespace::{LostPages, TablespaceReport};
+use super::tar::TarMember;
 use super::{Examination, base, shown};
-use crate::units::{count_text, size_text};
+use cowbell_units::{count_text, size_text};
 
 /// A snapshot can be taken while pages are being written. InnoDB repairs those from its doublewrite buffer. They are few,
 /// since LVM lets the file system finish its writes first.
@@ -24,31 +24,31 @@ const MOST_PENDING: usize = 1_000;
 /// The database's files so far.
 #[derive(Default)]
 pub struct InnoDb {
-    pending: Vec<Pending>,
+    pending: Vec<PendingFile>,
     /// More of them.
     unjudged: u64,
-    redo: Vec<redo::Report>,
+    redo: Vec<redo::RedoReport>,
     /// Whether there are more.
     has_more_redo: bool,
-    /// Sentences about broken pages. How many there are decides what they mean.
+    /// SentenceList about broken pages. How many there are decides what they mean.
     broken: Vec<String>,
     broken_pages: u64,
 }
 
 /// A file with zeros that may be lost data.
-struct Pending {
+struct PendingFile {
     name: String,
     key: u64,
     /// Whether the redo log names the file if it has changes.
     is_named: bool,
     is_ibdata: bool,
     has_no_head: bool,
-    lost: [Option<Lost>; 2],
+    lost: [Option<LostPages>; 2],
     size: u64,
 }
 
 impl InnoDb {
-    pub fn take(&mut self, member: &Member, report: &Report, found: &mut Examination) {
+    pub fn take(&mut self, member: &TarMember, report: &TablespaceReport, found: &mut Examination) {
         let name = shown(&member.name);
         let figures = &mut found.figures;
         figures.innodb_files += 1;
@@ -86,7 +86,12 @@ impl InnoDb {
         }
     }
 
-    pub fn take_redo(&mut self, member: &Member, report: redo::Report, found: &mut Examination) {
+    pub fn take_redo(
+        &mut self,
+        member: &TarMember,
+        report: redo::RedoReport,
+        found: &mut Examination,
+    ) {
         let name = shown(&member.name);
         if report.has_no_head && base(&member.name) == b"ib_logfile0" {
             found.findings.add(format!(
@@ -98,9 +103,10 @@ impl InnoDb {
                 "{name}, the redo log, is zero before its end at byte {end}: tar could not read it."
             ));
         }
-        match self.redo.len() < MOST_LOGS {
-            true => self.redo.push(report),
-            false => self.has_more_redo = true,
+        if self.redo.len() < MOST_LOGS {
+            self.redo.push(report);
+        } else {
+            self.has_more_redo = true;
         }
     }
 
@@ -125,12 +131,12 @@ impl InnoDb {
         }
     }
 
-    fn wait(&mut self, member: &Member, has_no_head: bool, lost: [Option<Lost>; 2]) {
+    fn wait(&mut self, member: &TarMember, has_no_head: bool, lost: [Option<LostPages>; 2]) {
         if self.pending.len() == MOST_PENDING {
             self.unjudged += 1;
             return;
         }
-        self.pending.push(Pending {
+        self.pending.push(PendingFile {
             name: shown(&member.name),
             key: redo::key(&member.name),
             is_named: member.name.ends_with(b".ibd"),
@@ -147,7 +153,7 @@ impl InnoDb {
         }
     }
 
-    fn judge(&mut self, file: &Pending, found: &mut Examination) {
+    fn judge(&mut self, file: &PendingFile, found: &mut Examination) {
         let name = &file.name;
         if file.has_no_head {
             let text = format!("{name} ({}) begins with zeros", size_text(file.size));
@@ -176,8 +182,8 @@ impl InnoDb {
     /// Judges zeros at a file's beginning or end.
     fn judge_zeros(
         &self,
-        file: &Pending,
-        lost: Option<Lost>,
+        file: &PendingFile,
+        lost: Option<LostPages>,
         text: String,
         found: &mut Examination,
     ) {
@@ -197,8 +203,8 @@ impl InnoDb {
     }
 
     /// Whether recovery cannot bring back a file's first page, or other pages.
-    fn is_lost(&self, file: &Pending, lost: Option<Lost>) -> bool {
-        let is_unchanged = |log: &redo::Report| {
+    fn is_lost(&self, file: &PendingFile, lost: Option<LostPages>) -> bool {
+        let is_unchanged = |log: &redo::RedoReport| {
             file.is_named
                 && log
                     .changed
@@ -206,7 +212,7 @@ impl InnoDb {
                     .is_some_and(|changed| !changed.contains(&file.key))
         };
         // MySQL writes new and freed pages before its checkpoint, and the first page of a file at once.
-        let is_older = |log: &redo::Report| {
+        let is_older = |log: &redo::RedoReport| {
             log.is_of_mysql
                 && lost.is_none_or(|lost| {
                     log.checkpoint
@@ -214,7 +220,7 @@ impl InnoDb {
                 })
         };
         let bytes = lost.map_or(file.size, |lost| lost.bytes);
-        let is_more = |log: &redo::Report| bytes > MOST_UNWRITTEN + MOST_PER_LOGGED * log.size;
+        let is_more = |log: &redo::RedoReport| bytes > MOST_UNWRITTEN + MOST_PER_LOGGED * log.size;
         let is_head_of_ibdata = file.is_ibdata && lost.is_none();
         let mut logs = self
             .redo
