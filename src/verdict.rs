@@ -3,66 +3,20 @@
 //! The grade is that of the worst open alert, whose rules look ahead; so nothing looks better or worse than what receivers
 //! are told. What cannot be seen is unknown, never ok.
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::alert::wording::{end, meanwhile};
 use crate::alert::{Alert, Rule, Severity};
 use crate::forecast::{EtaBasis, Outlook, Risk};
+pub use crate::job::Grade;
 use crate::job::curves::overflows;
-use crate::job::{Job, JobKind, Outcome};
+use crate::job::{Job, Judgement};
 use crate::present::Present;
-use crate::report::account::{Account, AccountStyle};
 use crate::source::dm::usage_unknown;
 use crate::source::{Part, variant_name};
 use crate::topology::{State, Volume, VolumeState};
 use crate::units::{capital, duration_text, percent_text};
-
-/// From best to worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Grade {
-    Ok,
-    /// It is not seen.
-    Unknown,
-    Warning,
-    Critical,
-}
-
-impl Grade {
-    /// As in the API, and as a CSS class.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Unknown => "unknown",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        }
-    }
-}
-
-impl Grade {
-    /// In the title of a page; empty if all is well.
-    pub fn sign(self) -> &'static str {
-        match self {
-            Self::Ok => "",
-            Self::Unknown => "? ",
-            Self::Warning => "▲ ",
-            Self::Critical => "✖ ",
-        }
-    }
-
-    /// At the beginning of a sentence.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "OK",
-            Self::Unknown => "Unknown",
-            Self::Warning => "Warning",
-            Self::Critical => "Critical",
-        }
-    }
-}
 
 impl From<Severity> for Grade {
     fn from(severity: Severity) -> Self {
@@ -167,7 +121,8 @@ impl Verdict {
     /// An open alert about the job comes first, as on the overview. Then comes what is known of the job itself, if its
     /// volume is not worse and has no forecast.
     pub fn of_job(present: &Present, job: &Job) -> Self {
-        let own = outcome_grade(job);
+        let judgement = job.judgement();
+        let own = judgement.grade;
         let alert = worst_of_job(present, job)
             .map(Self::of_alert)
             .filter(|alert| alert.grade >= own);
@@ -181,7 +136,7 @@ impl Verdict {
             .find(|other| other.grade == grade);
         other.unwrap_or_else(|| Self {
             grade: own,
-            sentence: sentence_of_job(present, job),
+            sentence: sentence_of_job(present, job, judgement),
         })
     }
 }
@@ -193,7 +148,7 @@ pub fn grade_of_job(present: &Present, job: &Job) -> Grade {
     [alert, live]
         .into_iter()
         .flatten()
-        .fold(outcome_grade(job), Grade::max)
+        .fold(job.judgement().grade, Grade::max)
 }
 
 fn worst_of_job<'a>(present: &'a Present, job: &Job) -> Option<&'a Alert> {
@@ -230,9 +185,13 @@ pub fn grade_by(present: &Present, volume: &Volume, rule: Rule) -> Grade {
     worst(present, is_its).map_or(Grade::Ok, |alert| alert.severity.into())
 }
 
+/// About the volume itself, or the backups of it.
 fn worst_of<'a>(present: &'a Present, volume: &Volume) -> Option<&'a Alert> {
     worst(present, |alert| {
-        alert.uuid == *volume.uuid && !alert.rule.is_of_backups()
+        if alert.rule.is_of_backups() {
+            return alert.vg == volume.vg && alert.lv == volume.lv;
+        }
+        alert.uuid == *volume.uuid
     })
 }
 
@@ -331,50 +290,13 @@ fn all_well(present: &Present) -> String {
     }
 }
 
-/// How a job ended, or that it runs.
-pub fn outcome_grade(job: &Job) -> Grade {
-    match outcome(job) {
-        None | Some(Outcome::Succeeded) => Grade::Ok,
-        Some(Outcome::Abandoned) => Grade::Warning,
-        Some(outcome) if outcome.is_bad() => Grade::Critical,
-        Some(_) => Grade::Unknown,
+fn sentence_of_job(present: &Present, job: &Job, judgement: Judgement) -> String {
+    if let Some(warning) = &judgement.warning {
+        return warning.to_string();
     }
-}
-
-/// A job's outcome, which may be certain before its end.
-pub fn outcome(job: &Job) -> Option<Outcome> {
-    match job.outcome {
-        None if job.is_untrustworthy() || job.damaged_archive().is_some() => {
-            Some(Outcome::Untrustworthy)
-        }
-        None if job.kind == JobKind::Snapshot && job.died_at.is_some() => Some(Outcome::Overflowed),
-        outcome => outcome,
+    if job.is_running() {
+        let seconds = job.seconds(present.interval.at);
+        return format!("Running for {}.", duration_text(seconds));
     }
-}
-
-fn sentence_of_job(present: &Present, job: &Job) -> String {
-    let account = account(present, job);
-    account
-        .warning
-        .clone()
-        .unwrap_or_else(|| match job.is_running() {
-            true => format!(
-                "Running for {}.",
-                duration_text(job.seconds(present.interval.at))
-            ),
-            false => format!("{}.", capital(&account.ended())),
-        })
-}
-
-/// The account on which a verdict rests, in UTC.
-pub fn account(present: &Present, job: &Job) -> Account {
-    let time = |at: Timestamp| at.strftime("%F %T").to_string();
-    Account::of(
-        job,
-        &AccountStyle {
-            time: &time,
-            zone: "UTC",
-            is_monitored: present.is_monitored(),
-        },
-    )
+    format!("{}.", capital(&judgement.text().to_string()))
 }

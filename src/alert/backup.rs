@@ -6,12 +6,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{Alert, Rule, Rules, Severity};
-use crate::job::{Harm, Job, JobKind, Outcome};
+use crate::job::{Grade, Job, JobKind, Outcome};
 
 /// The alert expires after a week.
 const MAX_AGE_MS: i64 = 7 * 24 * 3600 * 1000;
-/// What to do about most bad backups.
-const REPEAT: &str = "do not rely on it, keep the previous one, and repeat it";
 
 impl Rules {
     /// Evaluates a changed job; returns alerts to deliver.
@@ -80,25 +78,25 @@ impl Rules {
         let alert = &mut self.open[index];
         (alert.vg, alert.lv) = job.backed_up();
         alert.job = Some(job.id);
-        alert.sentence = sentence(job);
+        alert.sentence = job.judgement().warning.unwrap_or_default().to_string();
         Some(alert.clone())
     }
 }
 
 /// The severity of a backup's problem; `None` if it is good, runs well, or is no backup.
 fn severity(job: &Job) -> Option<Severity> {
-    let is_unconfirmed = || {
-        let has_report = job.report().is_some() || job.backup_run.is_some();
-        job.kind == JobKind::Snapshot && job.outcome == Some(Outcome::Unknown) && has_report
-    };
-    match () {
-        () if job.damaged_archive().is_some() => Some(Severity::Critical),
-        () if !job.is_backup() => None,
-        () if job.is_untrustworthy() || job.outcome.is_some_and(Outcome::is_bad) => {
-            Some(Severity::Critical)
-        }
-        () if is_unconfirmed() => Some(Severity::Warning),
-        () => None,
+    if !job.is_backup() && job.damaged_archive().is_none() {
+        return None;
+    }
+    let judgement = job.judgement();
+    // While a backup runs, the rule of its snapshot alerts; it may still report that it failed.
+    if job.is_running() && judgement.outcome == Some(Outcome::Overflowed) {
+        return None;
+    }
+    match judgement.grade {
+        Grade::Critical => Some(Severity::Critical),
+        Grade::Warning => Some(Severity::Warning),
+        Grade::Unknown | Grade::Ok => None,
     }
 }
 
@@ -114,80 +112,5 @@ pub(super) fn name(job: &Job) -> String {
         lv
     } else {
         format!("{vg}/{lv}")
-    }
-}
-
-fn sentence(job: &Job) -> String {
-    let backup = format!("The backup of {}", name(job));
-    // The alert lasts for days, so the sentence needs a date.
-    let time = |at: Option<Timestamp>| {
-        at.map_or_else(String::new, |at| {
-            format!(" at {}", at.strftime("%F %T UTC"))
-        })
-    };
-    let (doubt, accept) = (job.doubt(), job.way_to_accept());
-    let ended = time(job.ended_at);
-    let harm = job.harm().or(job.died_at.map(|at| (Harm::Death, at)));
-    if let (None, Some(archive)) = (job.harm(), job.damaged_archive()) {
-        let finding = archive.finding.as_deref().unwrap_or("see its certificate.");
-        return format!(
-            "{backup} is damaged, as its archive {} shows: {finding} So {REPEAT}.",
-            archive.archive
-        );
-    }
-    match (job.outcome, harm) {
-        (Some(Outcome::Unknown), _) if job.report().is_none() => format!(
-            "{backup} may be bad: it ended{ended}, and cowbell did not receive its report. See mylvmbackup's log, and repeat it \
-             if that has no success."
-        ),
-        (Some(Outcome::Unknown), _) => format!(
-            "{backup} reported success{ended}, but whether it is complete is unclear: {doubt}.{accept}"
-        ),
-        (Some(Outcome::Incomplete), _) => {
-            format!(
-                "{backup} reported success{ended}, but is incomplete: {doubt}. So {REPEAT}.{accept}"
-            )
-        }
-        (Some(Outcome::Overflowed), harm) => format!(
-            "{backup} is lost: its snapshot became invalid{}. Repeat it with a larger snapshot.",
-            time(harm.map(|(_, at)| at))
-        ),
-        (Some(Outcome::Failed), _) => {
-            format!(
-                "{backup} failed{ended}{}. See its log, and repeat it.",
-                why(job)
-            )
-        }
-        (Some(Outcome::Abandoned), _) => format!(
-            "{backup} did not finish: its process ended{ended} without a report. Repeat it.{}",
-            match job.volume_name().filter(|_| job.left_snapshot) {
-                Some(name) => format!(" Its snapshot {name} still exists."),
-                None => String::new(),
-            }
-        ),
-        (_, harm) => {
-            let (what, at) = harm.map_or(("was lost", None), |(harm, at)| (harm.text(), Some(at)));
-            let detail = harm.map_or_else(String::new, |(harm, _)| job.harm_detail(harm));
-            format!(
-                "{backup} reported success, but its snapshot {what}{}{detail}. The backup may be truncated or padded with zeros: \
-                 {REPEAT}{}.",
-                time(at),
-                if what == Harm::Death.text() {
-                    " with a larger snapshot"
-                } else {
-                    ""
-                }
-            )
-        }
-    }
-}
-
-/// Why a backup failed, as far as was observed.
-fn why(job: &Job) -> String {
-    match (job.exit_status, job.removed_at) {
-        _ if job.made_no_snapshot() => ": no snapshot was made".into(),
-        (Some(status), _) => format!(" with status {status}"),
-        (_, Some(_)) => ": another process removed its snapshot".into(),
-        _ => String::new(),
     }
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::terminal::{self, wrapped};
 use super::{Daemon, LONG_LIMIT, TIME_LIMIT, parsed};
-use crate::job::Outcome;
+use crate::job::outcome_word;
 use crate::report::job::JobReport;
 use crate::series::Range;
 use crate::table::{Cell, Column, Style, Table};
@@ -53,7 +53,7 @@ pub async fn show(daemon: &Daemon, id: i64, form: Form) -> anyhow::Result<String
         .iter()
         .flat_map(|it| [body.verdict.sentence.clone(), it.left.text.clone()])
         .collect();
-    let text = |style| report.text(&body.account, &body.notes, &forecast, style);
+    let text = |style| report.text(&body.summary, &body.notes, &forecast, style);
     Ok(match form {
         Form::Markdown => text(Style::Markdown),
         _ => wrapped(&text(Style::Plain)),
@@ -126,7 +126,7 @@ fn row(job: &JobBody, now: Timestamp) -> Vec<Cell> {
     vec![
         job.id.to_string().into(),
         Cell::from(&*job.name).small(label),
-        job.outcome.map_or("running", Outcome::text).into(),
+        outcome_word(job.outcome).into(),
         job.started_at.strftime("%Y-%m-%d %H:%M").to_string().into(),
         format!("{}{since}", took(ran.seconds().max(0.0))).into(),
         Cell::known(job.bytes_read.map(size_text)),
@@ -138,7 +138,7 @@ fn row(job: &JobBody, now: Timestamp) -> Vec<Cell> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::JobKind;
+    use crate::job::{JobKind, Outcome};
     use crate::source::Label;
     use crate::verdict::{Grade, Verdict};
 

@@ -7,7 +7,7 @@ mod publish;
 mod supervisor;
 mod terms;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::forecast::Outlook;
 use crate::interval::Interval;
 use crate::job::curves::{Curves, overflows};
-use crate::job::{Job, JobTracker};
+use crate::job::{Job, JobTracker, Outcome};
 use crate::notify::{Notifier, Silence};
 use crate::pipeline::Observer;
 use crate::present::{Present, forecast};
@@ -34,6 +34,9 @@ use crate::tally::Tallies;
 use crate::topology::Volume;
 use supervisor::Supervisor;
 pub use terms::Terms;
+
+/// Ended jobs whose logged outcome is remembered.
+const MOST_LOGGED: usize = 200;
 
 /// A new configuration, or the sentence why it was refused.
 pub struct Reload {
@@ -110,6 +113,8 @@ struct Watcher {
     supervisor: Supervisor,
     /// The IDs of running jobs in the log.
     logged_jobs: HashSet<i64>,
+    /// The outcomes that were logged of the last ended jobs: one may change when a command reports its result.
+    logged_outcomes: VecDeque<(i64, Outcome)>,
 }
 
 impl Watcher {
@@ -138,6 +143,7 @@ impl Watcher {
             ticked: Instant::now(),
             supervisor: Supervisor::default(),
             logged_jobs,
+            logged_outcomes: VecDeque::new(),
         }
     }
 
@@ -304,16 +310,23 @@ impl Watcher {
             }
             return;
         };
-        if self.logged_jobs.remove(&job.id) {
-            tracing::info!(
-                vg,
-                lv,
-                job = job.name,
-                "job {} `{}` ended: {}",
-                job.id,
-                job.name,
-                outcome.text()
-            );
+        let before = self
+            .logged_outcomes
+            .iter()
+            .position(|(id, _)| *id == job.id);
+        let before = before.and_then(|place| self.logged_outcomes.remove(place));
+        let has_ended_now = self.logged_jobs.remove(&job.id);
+        if !has_ended_now && before.is_none() {
+            return;
+        }
+        if before.is_none_or(|(_, before)| before != outcome) {
+            let (id, name, outcome) = (job.id, &job.name, outcome.text());
+            let verb = if has_ended_now { "ended" } else { "is now" };
+            tracing::info!(vg, lv, job = name, "job {id} `{name}` {verb}: {outcome}");
+        }
+        self.logged_outcomes.push_back((job.id, outcome));
+        if self.logged_outcomes.len() > MOST_LOGGED {
+            self.logged_outcomes.pop_front();
         }
     }
 

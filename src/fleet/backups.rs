@@ -81,21 +81,11 @@ const OF_LAST: [JobGauge; 3] = [
             "1 if the last backup is good, 0 if it is not; absent if unclear.",
         ),
         |job| {
-            let is_damaged = job.damaged_archive().is_some() || job.outcome?.is_bad();
-            (is_damaged || job.is_good_backup()).then(|| f64::from(u8::from(!is_damaged)))
+            let is_bad = job.judgement().outcome?.is_bad();
+            (is_bad || job.is_good_backup()).then(|| f64::from(u8::from(!is_bad)))
         },
     ),
 ];
-/// Without [`Outcome::Unknown`]: what is unknown has no samples.
-const OUTCOMES: [Outcome; 6] = [
-    Outcome::Succeeded,
-    Outcome::Failed,
-    Outcome::Untrustworthy,
-    Outcome::Incomplete,
-    Outcome::Overflowed,
-    Outcome::Abandoned,
-];
-
 const fn gauge(name: &'static str, unit: &'static str, help: &'static str) -> Family {
     Family { name, unit, help }
 }
@@ -165,13 +155,18 @@ fn all(jobs: &[Arc<Job>]) -> BTreeMap<(String, String), Backups<'_>> {
     all
 }
 
+/// Without [`Outcome::Unknown`]: what is unknown has no samples.
 fn encode_outcomes(rows: &[(Labels, &Backups)], families: &mut Families) -> fmt::Result {
-    let names = OUTCOMES.map(variant_name);
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let outcome = |backups: &Backups| names.get(backups.last?.outcome? as usize).copied();
-    let rows = rows
-        .iter()
-        .filter_map(|(labels, backups)| Some((labels, &*names, outcome(backups)?)));
+    let known = Outcome::ALL.map(Outcome::text);
+    let known: Vec<&str> = known
+        .into_iter()
+        .filter(|name| *name != Outcome::Unknown.text())
+        .collect();
+    let outcome = |backups: &Backups| Some(backups.last?.judgement().outcome?.text());
+    let rows = rows.iter().filter_map(|(labels, backups)| {
+        let outcome = outcome(backups).filter(|name| known.contains(name))?;
+        Some((labels, &*known, outcome))
+    });
     families.states(&OUTCOME, rows)
 }
 

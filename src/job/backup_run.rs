@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::outcome::Report;
+use super::outcome::ReportedResult;
 use crate::sample::backups::{BackupProcess, ExitFailure, FailedProcess};
 use crate::sample::hooks::Step;
 use crate::series::Range;
@@ -118,7 +118,7 @@ pub struct BackupRun {
     /// The first message after the lock was released.
     pub locked_until: Option<Timestamp>,
     #[serde(rename = "reported")]
-    pub report: Option<Report>,
+    pub report: Option<ReportedResult>,
     /// The first and the last message.
     pub first_at: Timestamp,
     pub last_at: Timestamp,
@@ -269,7 +269,7 @@ impl BackupRun {
             Step::Precleanup if listened => false,
             _ => return,
         };
-        self.report.get_or_insert(Report { at, succeeded });
+        self.report.get_or_insert(ReportedResult { at, succeeded });
     }
 }
 

@@ -4,9 +4,7 @@
 //! reported outcome, a job never counts as succeeded; a reported one is checked against the state of the snapshot.
 
 pub mod advice;
-mod backed_up;
 pub mod backup_run;
-mod certificate;
 pub mod completeness;
 pub mod course;
 pub mod curves;
@@ -15,6 +13,7 @@ pub mod earlier;
 pub mod figures;
 mod follow;
 pub mod growth;
+mod judgement;
 pub mod layout;
 mod outcome;
 pub mod pending_runs;
@@ -34,7 +33,8 @@ use crate::source::{ArchiveSummary, Label, MarkKind, Note, PhaseMark};
 use crate::topology::{State, VolumeState};
 use backup_run::BackupRun;
 use completeness::Completeness;
-pub use outcome::{DiskError, Harm, Outcome, Report};
+pub use judgement::{Grade, Judgement, Outcome, outcome_word};
+pub use outcome::{DiskError, ReportedResult};
 pub use phases::{MOST_PHASES, PhaseSpan};
 use setup::Setup;
 pub use tracker::{CommandError, Effect, JobChange, JobTracker};
@@ -100,7 +100,7 @@ pub struct Job {
     pub command_key: Option<String>,
     /// The result of that command, once it ended.
     #[serde(default)]
-    pub command_report: Option<Report>,
+    pub command_report: Option<ReportedResult>,
     /// For a command, its PID.
     #[serde(default)]
     pub process: Option<u32>,
@@ -268,7 +268,7 @@ impl Job {
     }
 
     /// The result that mylvmbackup or the command around it reported.
-    pub fn report(&self) -> Option<Report> {
+    pub fn report(&self) -> Option<ReportedResult> {
         self.backup_run
             .as_ref()
             .and_then(|run| run.report)

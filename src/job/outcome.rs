@@ -1,14 +1,16 @@
-//! The outcome of a job: the reported result, checked against the state of its snapshot and the bytes that it read. A
-//! backup that pipes into a compressor notices neither read errors nor that `tar` was killed, so the report is not enough.
+//! Decides the outcome of a job: the reported result, checked against the state of its snapshot, the bytes that it read
+//! and its archive. A backup that pipes into a compressor notices neither read errors nor that `tar` was killed, so the
+//! report is not enough. `judgement.rs` words the outcome.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::completeness::{Completeness, Coverage};
+use super::judgement::{Harm, Outcome};
 use super::{Job, JobKind};
+use crate::source::{ArchiveSummary, ArchiveVerdict};
 
 /// dmeventd checks snapshots every 10 s at the latest, and then takes a moment to unmount them.
 const UNMOUNT_AFTER_DEATH_MS: i64 = 12_000;
@@ -20,50 +22,14 @@ const LATE_DEATH_MS: i64 = 60_000;
 /// The kernel logs a read error at once; cowbell reads it with the next tick.
 const LATE_ERROR_MS: i64 = 1_000;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    Succeeded,
-    Failed,
-    /// Success was reported, but the snapshot was lost during the backup.
-    Untrustworthy,
-    /// Success was reported, but only a part was read.
-    Incomplete,
-    /// The snapshot became invalid.
-    Overflowed,
-    /// The job was killed, or the machine went down, so its end was not reported.
-    Abandoned,
-    /// No outcome was reported; or success was reported, but it is unclear whether all data was read.
-    Unknown,
-}
-
-impl Outcome {
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Untrustworthy => "untrustworthy",
-            Self::Incomplete => "incomplete",
-            Self::Overflowed => "overflowed",
-            Self::Abandoned => "abandoned",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    /// Whether a backup with this outcome is unusable.
-    pub fn is_bad(self) -> bool {
-        !matches!(self, Self::Succeeded | Self::Unknown)
-    }
-}
-
 /// The result that mylvmbackup, or the command around a backup, reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
+pub struct ReportedResult {
     pub at: Timestamp,
     pub succeeded: bool,
 }
 
-impl Report {
+impl ReportedResult {
     pub fn outcome(self) -> Outcome {
         if self.succeeded {
             Outcome::Succeeded
@@ -79,30 +45,6 @@ pub struct DiskError {
     pub at: Timestamp,
     /// Such as `sda`.
     pub device: String,
-}
-
-/// How a backup can lose its snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Harm {
-    /// The snapshot became invalid.
-    Death,
-    IoError,
-    /// Another process removed it.
-    Removal,
-    /// A process that read it, such as `tar`, was killed or ended with an error.
-    Reader,
-}
-
-impl Harm {
-    /// What happened to the snapshot or its reader.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Death => "became invalid",
-            Self::IoError => "returned I/O errors",
-            Self::Removal => "was removed by another process",
-            Self::Reader => "was not read to its end",
-        }
-    }
 }
 
 impl Job {
@@ -137,7 +79,8 @@ impl Job {
         self.left_snapshot = self.kind == JobKind::Snapshot;
         self.end(
             at,
-            self.report().map_or(Outcome::Abandoned, Report::outcome),
+            self.report()
+                .map_or(Outcome::Abandoned, ReportedResult::outcome),
         );
     }
 
@@ -161,7 +104,7 @@ impl Job {
             return;
         }
         let succeeded = exited != Some(Outcome::Failed);
-        self.command_report = command.ended_at.map(|at| Report { at, succeeded });
+        self.command_report = command.ended_at.map(|at| ReportedResult { at, succeeded });
         if let Some(at) = self.ended_at {
             self.end_judged(at, before);
         }
@@ -212,38 +155,8 @@ impl Job {
             .is_some_and(|run| run.is_incremental)
     }
 
-    /// Why its reported success is not confirmed: `47 MiB were read, and its file system uses 169 MiB`.
-    pub fn doubt(&self) -> String {
-        if let Some(error) = self
-            .reported_disk_error()
-            .filter(|_| self.outcome == Some(Outcome::Unknown))
-        {
-            return format!(
-                "{}, a disk below its snapshot, had a read error",
-                error.device
-            );
-        }
-        let found = self.completeness.as_ref().map(Completeness::text);
-        found.unwrap_or_else(|| "how much it read is unknown".into())
-    }
-
-    /// How a person confirms it; empty if that is impossible.
-    pub fn way_to_accept(&self) -> String {
-        if !self.can_be_accepted() {
-            return String::new();
-        }
-        let when = match self.reported_disk_error() {
-            Some(_) => "its archive is sound",
-            None => "it leaves files out on purpose",
-        };
-        format!(
-            " If {when}, accept it once with `cowbell job accept {}`.",
-            self.id
-        )
-    }
-
     /// A read error of a disk below its snapshot before its success was reported.
-    fn reported_disk_error(&self) -> Option<&DiskError> {
+    pub(super) fn reported_disk_error(&self) -> Option<&DiskError> {
         let report = self.report().filter(|report| report.succeeded)?;
         let is_before =
             |at: Timestamp| at.as_millisecond() < report.at.as_millisecond() + LATE_ERROR_MS;
@@ -291,7 +204,7 @@ impl Job {
     }
 
     /// How and when a run that reported success lost its snapshot.
-    pub fn harm(&self) -> Option<(Harm, Timestamp)> {
+    pub(super) fn harm(&self) -> Option<(Harm, Timestamp)> {
         let report = self.report().filter(|report| report.succeeded)?;
         let before = |at: Option<Timestamp>, late_ms: i64| {
             at.filter(|at| at.as_millisecond() < report.at.as_millisecond() + late_ms)
@@ -320,7 +233,7 @@ impl Job {
     }
 
     /// ` (read error on sda)` or ` (tar was killed by signal 9)`; empty if nothing more is known.
-    pub fn harm_detail(&self, harm: Harm) -> String {
+    pub(super) fn harm_detail(&self, harm: Harm) -> String {
         let detail = match harm {
             Harm::IoError => self
                 .io_error_device
@@ -340,6 +253,75 @@ impl Job {
             Harm::Death | Harm::Removal => None,
         };
         detail.map_or_else(String::new, |detail| format!(" ({detail})"))
+    }
+
+    /// Its damaged archive, unless the job had come to nothing anyway.
+    pub fn damaged_archive(&self) -> Option<&ArchiveSummary> {
+        let is_doubtful = !matches!(
+            self.outcome,
+            Some(Outcome::Failed | Outcome::Overflowed | Outcome::Abandoned)
+        );
+        self.certificate
+            .as_ref()
+            .filter(|archive| is_doubtful && archive.verdict == ArchiveVerdict::Damaged)
+    }
+
+    /// Takes the summary of its archive, which may change its outcome. A sound archive changes it only if the same archive
+    /// was damaged before.
+    pub(super) fn certify(&mut self, archive: &ArchiveSummary) -> Result<(), String> {
+        if let Some(before) = &self.certificate
+            && before.verdict == ArchiveVerdict::Damaged
+            && before.archive != archive.archive
+            && archive.verdict != ArchiveVerdict::Damaged
+        {
+            let (id, before) = (self.id, &before.archive);
+            return Err(format!(
+                "job {id} has another archive, which is damaged: {before}"
+            ));
+        }
+        let was_damaged = self.damaged_archive().is_some();
+        self.certificate = Some(archive.clone());
+        match self.ended_at {
+            Some(at) if was_damaged && self.kind == JobKind::Snapshot => {
+                self.end(at, self.reported())
+            }
+            _ => self.distrust_damaged(),
+        }
+        Ok(())
+    }
+
+    /// Changes the outcome of an ended job whose archive is damaged.
+    pub(super) fn distrust_damaged(&mut self) {
+        if self.outcome.is_some() && self.damaged_archive().is_some() {
+            self.outcome = Some(Outcome::Untrustworthy);
+        }
+    }
+
+    /// The group and the volume that was backed up: the origin, or the snapshot if the origin is unknown. For a command that
+    /// created no snapshot, its name.
+    pub fn backed_up(&self) -> (String, String) {
+        let of_command = self
+            .backup_of
+            .as_deref()
+            .and_then(|volume| volume.split_once('/'));
+        let volume = self.origin.as_deref().or(self.lv.as_deref());
+        let of_snapshot = self.vg.as_deref().zip(volume);
+        let (vg, lv) = of_command.or(of_snapshot).unwrap_or(("", &self.name));
+        (vg.into(), lv.into())
+    }
+
+    /// Whether it decides on a backup of this host. If a command created a snapshot, the snapshot's job does: it knows more
+    /// than the exit status.
+    pub fn is_own_backup(&self) -> bool {
+        let is_decisive = self.kind == JobKind::Snapshot || self.backup_of.is_none();
+        is_decisive && !self.is_imported() && self.is_backup()
+    }
+
+    /// Whether it is a good backup of this host.
+    pub fn is_good_backup(&self) -> bool {
+        self.outcome == Some(Outcome::Succeeded)
+            && self.damaged_archive().is_none()
+            && self.is_own_backup()
     }
 
     /// Whether LVM's monitoring may have unmounted it, since it was invalid.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::backup_run::{BackupRun, Phase};
 use super::setup::Setup;
-use super::{Job, JobKind, Outcome, Report};
+use super::{Job, JobKind, Outcome, ReportedResult};
 use crate::sample::backups::BackupProcess;
 use crate::sample::hooks::{HookMessage, Step};
 use crate::topology::Topology;
@@ -165,7 +165,10 @@ impl PendingRun {
         let (ended_at, report) = (run.last_at, run.report);
         job.backup_run = Some(run);
         // A success without a snapshot that was seen is not confirmed.
-        job.end(ended_at, report.map_or(Outcome::Failed, Report::outcome));
+        job.end(
+            ended_at,
+            report.map_or(Outcome::Failed, ReportedResult::outcome),
+        );
         job
     }
 

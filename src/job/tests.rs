@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::backup_run::BackupRun;
 use super::completeness::Completeness;
-use super::{Job, JobKind, Outcome, Report};
+use super::{Job, JobKind, Outcome, ReportedResult};
 use crate::source::{ArchiveSummary, ArchiveVerdict};
 
 fn at(second: i64) -> Timestamp {
@@ -16,7 +16,7 @@ fn at(second: i64) -> Timestamp {
 /// A snapshot's job whose run reported this after a hundred seconds.
 fn reported(succeeded: Option<bool>) -> Job {
     let mut job = Job::new(1, JobKind::Snapshot, "uuid", "data_snapshot", at(0));
-    let report = succeeded.map(|succeeded| Report {
+    let report = succeeded.map(|succeeded| ReportedResult {
         at: at(100),
         succeeded,
     });

@@ -1,13 +1,14 @@
 //! The report of one job as text: findings, advice, the size of the next COW area, and all figures.
 
-use super::account::Account;
 use super::figure::figures;
 use super::phases::{OF_WHOLE_TICKS, tables};
+use super::summary::JobSummary;
 use crate::job::advice::{Advice, advice};
-use crate::job::diagnosis::{Sentence, diagnosis};
+use crate::job::diagnosis::{Explanation, diagnosis};
 use crate::job::figures::Figures;
 use crate::job::setup::Setup;
 use crate::job::sizing::Sizing;
+use crate::sentence::Sentence;
 use crate::source::Note;
 use crate::table::{Column, Style, Table};
 use crate::units::Prefix;
@@ -16,7 +17,7 @@ use crate::units::Prefix;
 pub struct JobReport {
     pub name: String,
     pub figures: Figures,
-    pub sentences: Vec<Sentence>,
+    pub sentences: Vec<Explanation>,
     pub advice: Vec<Advice>,
     pub sizing: Option<Sizing>,
     prefix: Prefix,
@@ -42,10 +43,10 @@ impl JobReport {
         }
     }
 
-    /// The account, the sentences of a forecast, the findings, the advice, and all known figures.
+    /// The summary, the sentences of a forecast, the findings, the advice, and all known figures.
     pub fn text(
         &self,
-        account: &Account,
+        summary: &JobSummary,
         notes: &[Note],
         forecast: &[String],
         style: Style,
@@ -66,17 +67,28 @@ impl JobReport {
                 format!("\n{items}")
             }
         };
-        let heading = format!("{}: {}", self.name, account.ended());
-        let mut text = format!("{title}{}\n\n{}\n", line(&heading), line(&account.heading));
-        text += &account
+        let heading = format!("{}: {}", self.name, summary.ended());
+        let mut text = format!(
+            "{title}{}\n\n{}\n",
+            line(&heading),
+            line(&summary.heading.to_string())
+        );
+        text += &summary
             .warning
             .iter()
-            .map(|it| format!("\n{strong}{}{strong}\n", line(it)))
+            .map(|it| format!("\n{strong}{}{strong}\n", line(&it.to_string())))
             .collect::<String>();
         let notes = notes
             .iter()
             .map(|note| format!("Noted at {} UTC: {}", note.at.strftime("%F %T"), note.text));
-        text += &list(account.remarks.iter().cloned().chain(notes).collect());
+        text += &list(
+            summary
+                .remarks
+                .iter()
+                .map(Sentence::to_string)
+                .chain(notes)
+                .collect(),
+        );
         text += &list(forecast.to_vec());
         text += &list(
             self.sentences
@@ -146,8 +158,8 @@ mod tests {
         )
     }
 
-    fn account() -> Account {
-        Account {
+    fn summary() -> JobSummary {
+        JobSummary {
             heading: "Snapshot vg0/s of vg0/data · 2026-11-21 02:00:00 to 2026-11-21 03:00:00 UTC"
                 .into(),
             outcome: "untrustworthy".into(),
@@ -171,7 +183,7 @@ mod tests {
             Prefix::Decimal,
         );
         assert_eq!(
-            report.text(&account(), &[note], &[], Style::Markdown),
+            report.text(&summary(), &[note], &[], Style::Markdown),
             "# night\\|ly: untrustworthy, the snapshot was lost\n\n\
              Snapshot vg0/s of vg0/data · 2026-11-21 02:00:00 to 2026-11-21 03:00:00 UTC\n\n\
              **Do not rely on it.**\n\n- Made by mylvmbackup.\n- Noted at 1970-01-01 00:00:00 UTC: tape\n\n\
@@ -193,7 +205,7 @@ mod tests {
         };
         let sizing = sizing(&[peak], DEFAULT_MARGIN, Limits::default());
         let report = JobReport::new("nightly", figures, &setup, sizing, Prefix::Decimal);
-        let text = report.text(&account(), &[], &[], Style::Markdown);
+        let text = report.text(&summary(), &[], &[], Style::Markdown);
         assert!(
             text.contains("\n**Move the origin to a thin pool and use thin snapshots."),
             "{text}"

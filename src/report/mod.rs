@@ -1,6 +1,5 @@
 //! Reports of jobs, and comparisons with ratios and their confidence; as text and as tables.
 
-pub mod account;
 pub mod compare;
 pub mod course;
 pub mod facts;
@@ -10,4 +9,5 @@ pub mod group;
 pub mod job;
 pub mod outline;
 pub mod phases;
+pub mod summary;
 pub mod text;

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use cowbell::interval::Interval;
 use cowbell::job::figures::Figures;
 use cowbell::pipeline::Observer;
-use cowbell::report::account::{Account, AccountStyle};
+use cowbell::report::summary::JobSummary;
 use cowbell::report::file;
 use cowbell::report::job::JobReport;
 use cowbell::report::outline::Outline;
@@ -152,8 +152,7 @@ fn job_file(bytes: &[u8]) {
     file::read(written.as_bytes(), now).unwrap_or_else(|error| panic!("{error:#}: {written}"));
     let figures = Figures::of(&course, &job.setup).with_phases(&course, &job);
     let report = JobReport::new(&job.name, figures, &job.setup, None, Prefix::default());
-    let style = AccountStyle { time: &|at| at.to_string(), zone: "UTC", is_monitored: true };
-    report.text(&Account::of(&job, &style), &job.notes, &[], Style::Plain);
+    report.text(&JobSummary::of(&job, true), &job.notes, &[], Style::Plain);
     Outline::of(&course);
 }
 

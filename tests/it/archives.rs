@@ -563,7 +563,7 @@ fn a_damaged_archive_makes_a_success_untrustworthy_and_a_sound_one_changes_nothi
     // In a hook, the job is still running.
     on(&daemon, &["job", "start", "running"]);
     on(&daemon, &["verify-archive", bad, "--job", "running"]);
-    assert_eq!((outcome(2), alerts()), (Value::Null, 2));
+    assert_eq!((outcome(2), alerts()), (json!("untrustworthy"), 2));
     on(&daemon, &["job", "stop", "running"]);
     assert_eq!((outcome(2), alerts()), (json!("untrustworthy"), 2));
 

@@ -421,7 +421,7 @@ fn a_recording_holds_the_hooks_and_shows_what_they_told() {
             "untrustworthy, success was reported",
             "of vg0/data",
             "global read lock",
-            "Do not rely on it",
+            "do not rely on it",
         ] {
             assert!(shown.contains(part), "expected {part:?} in {shown}");
         }

@@ -160,7 +160,7 @@ fn page_list_and_command_line_say_that_no_snapshot_was_made_and_an_alert_is_rais
                 .args(form),
         );
         assert!(
-            shown.code == Some(0) && shown.out.contains("cowbell saw no snapshot"),
+            shown.code == Some(0) && shown.out.contains("no snapshot was made"),
             "{shown:?}"
         );
     }

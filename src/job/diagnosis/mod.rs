@@ -24,7 +24,7 @@ const WELL_KNOWN: f64 = 0.9;
 const TOGETHER: f64 = 0.9;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Sentence {
+pub struct Explanation {
     pub finding: Finding,
     pub text: String,
 }
@@ -63,7 +63,7 @@ struct Case<'a> {
 }
 
 /// The findings, in this order: how fast, why, what it cost, what else.
-pub fn diagnosis(figures: &Figures, setup: &Setup, prefix: Prefix) -> Vec<Sentence> {
+pub fn diagnosis(figures: &Figures, setup: &Setup, prefix: Prefix) -> Vec<Explanation> {
     let case = &Case {
         figures,
         setup,
@@ -86,7 +86,7 @@ pub fn diagnosis(figures: &Figures, setup: &Setup, prefix: Prefix) -> Vec<Senten
     found.extend(machine::pressure(case));
     found
         .into_iter()
-        .map(|(finding, text)| Sentence { finding, text })
+        .map(|(finding, text)| Explanation { finding, text })
         .collect()
 }
 

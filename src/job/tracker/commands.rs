@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::JobTracker;
 use crate::job::follow::Silence;
-use crate::job::{Job, JobKind, MOST_NOTES, Outcome, user};
+use crate::job::{Job, JobKind, MOST_NOTES, Outcome, outcome_word, user};
 use crate::source::{
     AcceptCommand, CertificateCommand, Mark, MarkEnd, MarkKind, NoteCommand, PhaseCommand,
     PhaseMark,
@@ -262,7 +262,7 @@ impl JobTracker {
             .or(stored.as_mut())
             .ok_or(CommandError::Deleted)?;
         if !job.accept(at) {
-            let (id, outcome) = (job.id, job.outcome.map_or("running", Outcome::text));
+            let (id, outcome) = (job.id, outcome_word(job.outcome));
             return Err(CommandError::Refused(format!(
                 "job {id} is {outcome}: only a backup that reported success, and ended as unknown or incomplete, can be accepted"
             )));

@@ -18,7 +18,7 @@ use super::compare::Choice;
 use crate::alert::Alert;
 use crate::forecast::Outlook;
 use crate::job::Job;
-use crate::report::account::{Account, AccountStyle};
+use crate::report::summary::JobSummary;
 use crate::series::when::{TimeQuery, including_latest};
 use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
 use crate::sizing::SizeAdvice;
@@ -228,13 +228,8 @@ pub async fn figures(
     let job = numbered(&site, &id).await?;
     let cost = site.cost(&job).await?;
     let present = site.present()?;
-    let manner = AccountStyle {
-        time: &|at| at.strftime("%F %T").to_string(),
-        zone: "UTC",
-        is_monitored: present.is_monitored(),
-    };
-    let account = Account::of(&job, &manner);
-    Ok(Json(FiguresBody::new(&job, account, &cost, &present)))
+    let summary = JobSummary::of(&job, present.is_monitored());
+    Ok(Json(FiguresBody::new(&job, summary, &cost, &present)))
 }
 
 /// Whether a running backup will end before its snapshot overflows; `null` for other jobs. It needs no database.

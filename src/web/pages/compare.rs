@@ -169,7 +169,7 @@ fn column_row(place: usize, column: &Column, present: &Present) -> ColumnRow {
             job.id,
             moment(job.started_at, present.interval.at)
         ),
-        outcome: rows::outcome_word(job),
+        outcome: job.judgement().word(),
         grade: rows::job_class(present, job),
     };
     ColumnRow {

@@ -8,18 +8,18 @@ use super::phases;
 use super::rows;
 use super::text;
 use super::{Answer, Content, Refresh, moment, shown, zone_name, zoned_moment};
-use crate::alert::Alert;
 use crate::config::{Rule, Thresholds};
 use crate::forecast::{Eta, Outlook};
 use crate::job::figures::PhaseWork;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
-use crate::report::account::{Account, AccountStyle};
+use crate::report::summary::JobSummary;
+use crate::sentence::Sentence;
 use crate::series::Range;
 use crate::store::{Level, Subject};
 use crate::table::{Column, Table};
 use crate::units::duration_text;
-use crate::verdict::{self, Grade, Verdict};
+use crate::verdict::{Grade, Verdict};
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Partial, Problem};
 
@@ -77,22 +77,26 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
     };
     let outlook = present.outlook(job);
     let work = work(site, job).await?;
-    let account = account(job, &present);
+    let summary = JobSummary::of(job, present.is_monitored());
+    let told = |sentence: &Sentence| text::told(sentence, present.interval.at);
     let verdict = Verdict::of_job(&present, job);
     let page = shown(&Subjects {
         name: job.name.clone(),
-        key_figures: key_figures(job, &account, &present, outlook.as_ref()),
-        description: account.heading,
+        key_figures: key_figures(job, &summary, &present, outlook.as_ref()),
+        description: told(&summary.heading),
         hints: expected(outlook.as_ref(), &verdict)
             .chain(
-                account
+                summary
                     .warning
-                    .filter(|_| !says_how_it_ended(&verdict, job, &present)),
+                    .iter()
+                    .filter(|warning| warning.to_string() != verdict.sentence)
+                    .map(told),
             )
             .collect(),
-        remarks: account
+        remarks: summary
             .remarks
-            .into_iter()
+            .iter()
+            .map(told)
             .chain(rolled_up(site, job, &present).await?)
             .collect(),
         verdict: Some(verdict),
@@ -131,18 +135,6 @@ async fn work(site: &Site, job: &Job) -> Result<Vec<PhaseWork>, Problem> {
     }
 }
 
-/// The job's description, with times of today without date.
-fn account(job: &Job, present: &Present) -> Account {
-    Account::of(
-        job,
-        &AccountStyle {
-            time: &|at| moment(at, present.interval.at),
-            zone: &zone_name(present.interval.at),
-            is_monitored: present.is_monitored(),
-        },
-    )
-}
-
 fn notes(job: &Job, now: jiff::Timestamp) -> Table {
     let rows = job
         .notes
@@ -164,17 +156,6 @@ fn expected(outlook: Option<&Outlook>, verdict: &Verdict) -> impl Iterator<Item 
     text.filter(|text| verdict.grade == Grade::Ok && !verdict.sentence.contains(text))
         .into_iter()
         .chain(outlook.map(|outlook| outlook.left.text.clone()))
-}
-
-/// Whether the verdict is the warning of the job, or the alert about it.
-fn says_how_it_ended(verdict: &Verdict, job: &Job, present: &Present) -> bool {
-    let is_it = |alert: &Alert| {
-        alert.job == Some(job.id)
-            && alert.rule == Rule::BackupFailed
-            && alert.sentence == verdict.sentence
-    };
-    present.alerts.iter().any(is_it)
-        || verdict::account(present, job).warning.as_ref() == Some(&verdict.sentence)
 }
 
 /// A sentence if some ticks of the job were rolled up.
@@ -249,7 +230,7 @@ fn sketches(job: &Job, present: &Present) -> Vec<Sketch> {
 
 fn key_figures(
     job: &Job,
-    account: &Account,
+    summary: &JobSummary,
     present: &Present,
     outlook: Option<&Outlook>,
 ) -> Vec<KeyFigure> {
@@ -263,7 +244,11 @@ fn key_figures(
         "from all disks, in whole ticks"
     };
     let mut figures = vec![
-        KeyFigure::new("Outcome", account.outcome.clone(), account.basis.clone()),
+        KeyFigure::new(
+            "Outcome",
+            summary.outcome.clone(),
+            text::told(&summary.basis, now),
+        ),
         KeyFigure::new(
             if job.is_running() { "So far" } else { "Took" },
             rows::took(job, now),

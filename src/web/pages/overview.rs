@@ -187,10 +187,7 @@ fn last_backups(present: &Present) -> Vec<(String, String)> {
                     rough_text(usual_s - ages[0])
                 )
             });
-        let (outcome, took) = (
-            rows::outcome_word(job),
-            rows::took(job, present.interval.at),
-        );
+        let (outcome, took) = (job.judgement().word(), rows::took(job, present.interval.at));
         let began = zoned_moment(job.started_at, present.interval.at);
         let text = format!(
             "{of}: {outcome}, {began}, {took}{}{}.",

@@ -4,12 +4,12 @@ use jiff::Timestamp;
 
 use super::{moment, text, zone_name};
 use crate::config::Rule;
-use crate::job::{Job, JobKind, Outcome, tool};
+use crate::job::{Job, JobKind, tool};
 use crate::present::Present;
 use crate::table::{Bar, Cell, Column, Table};
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
 use crate::units::{Fill, count_text, duration_text, percent_text, size_text, took_text};
-use crate::verdict::{Grade, filled_by, grade_by, grade_of, grade_of_job, outcome};
+use crate::verdict::{Grade, filled_by, grade_by, grade_of, grade_of_job};
 use crate::web::answer::Partial;
 
 /// All snapshots and pools, the worst first, then by fill. Many quiet ones are one row.
@@ -257,7 +257,7 @@ fn job_table(
             .map_or_else(String::new, |host| format!(" on {host}"));
         vec![
             name(job),
-            Cell::state(outcome_word(job), job_class(present, job)),
+            Cell::state(job.judgement().word(), job_class(present, job)),
             moment(job.started_at, now).into(),
             took(job, now).into(),
             Cell::known(job.bytes_read.map(size_text)),
@@ -282,11 +282,6 @@ pub fn took(job: &Job, now: Timestamp) -> String {
         took_text
     };
     text(job.seconds(now))
-}
-
-/// A job's outcome, or `running`.
-pub fn outcome_word(job: &Job) -> &'static str {
-    outcome(job).map_or("running", Outcome::text)
 }
 
 /// The CSS class of a job's grade.

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use crate::sentence::{Sentence, SentencePart};
 use crate::units::{Prefix, bytes_text, number_text, percent_text, size_text};
 use crate::web::zone;
 
@@ -42,6 +43,15 @@ pub fn percent(percent: Option<f64>) -> String {
 /// A share of one as a percentage without unit.
 pub fn share(share: Option<f64>) -> String {
     or_dash(share.map(|share| format!("{:.1}", share * 100.0)))
+}
+
+/// A sentence with its times as the page writes them, and commands in backticks.
+pub fn told(sentence: &Sentence, now: Timestamp) -> String {
+    let part = |part: &SentencePart| match part {
+        SentencePart::Time(at) => super::zoned_moment(*at, now),
+        other => other.to_string(),
+    };
+    sentence.parts().iter().map(part).collect()
 }
 
 /// A sentence with commands in backticks: plain parts and commands in turn, the first one plain. Its times are those of the

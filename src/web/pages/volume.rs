@@ -10,14 +10,14 @@ use super::relation;
 use super::rows::{self, JobTable};
 use super::size as snapshot_size;
 use super::text::{self, rate, size};
-use super::{Answer, Content, job, moment, zone_name, zoned_moment};
+use super::{Answer, Content, job, moment, zoned_moment};
 use crate::alert::Rule;
 use crate::chart::Look;
 use crate::forecast::Eta;
 use crate::interval::Interval;
 use crate::job::Job;
 use crate::present::Present;
-use crate::report::account::{AccountStyle, unmounted_at_its_death};
+use crate::report::summary::unmounted_at_its_death;
 use crate::sample::lvm::{Policies, Segment};
 use crate::series::per_second;
 use crate::series::quantity::{DeviceQuantity, Quantity};
@@ -215,14 +215,9 @@ fn notice(
         ));
     };
     let job = present.job_of(volume)?;
-    let (time_of, zone) = (|at| moment(at, now), zone_name(now));
-    let style = AccountStyle {
-        time: &time_of,
-        zone: &zone,
-        is_monitored: present.is_monitored(),
-    };
-    let unmounted =
-        unmounted_at_its_death(job, &style).map_or_else(String::new, |text| format!(" {text}"));
+    let unmounted = unmounted_at_its_death(job, present.is_monitored())
+        .map(|sentence| format!(" {}", text::told(&sentence, now)))
+        .unwrap_or_default();
     Some(format!("Invalid since {}.{unmounted}", time(job.died_at?)))
 }
 

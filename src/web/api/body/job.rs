@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::job::backup_run::BackupRun;
 use crate::job::completeness::Completeness;
-use crate::job::{Job, JobKind, Outcome, PhaseSpan, Report};
+use crate::job::{Job, JobKind, Outcome, PhaseSpan, ReportedResult};
 use crate::present::Present;
 use crate::series::Range;
 use crate::source::{ArchiveSummary, Label, Note};
@@ -24,7 +24,8 @@ pub struct JobBody {
     pub origin: Option<String>,
     pub started_at: Timestamp,
     pub ended_at: Option<Timestamp>,
-    /// `null` while it runs; `unknown` if no outcome was reported.
+    /// `null` while it runs, until it is certain: a snapshot that is invalid has `overflowed` at once. `unknown` if no outcome was
+    /// reported.
     pub outcome: Option<Outcome>,
     /// The exit status of a command that was not killed.
     pub exit_status: Option<i32>,
@@ -87,9 +88,9 @@ impl JobBody {
             origin: job.origin.clone(),
             started_at: job.started_at,
             ended_at: job.ended_at,
-            outcome: job.outcome,
+            outcome: job.judgement().outcome,
             exit_status: job.exit_status,
-            reported: job.report().map(Report::outcome),
+            reported: job.report().map(ReportedResult::outcome),
             phases: PhaseBody::all(job),
             locked_at_most: run.and_then(BackupRun::lock_range).map(SpanBody::from),
             peak_fill_percent: job.peak_fill_percent,

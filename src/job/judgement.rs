@@ -1,0 +1,587 @@
+//! How a job goes or went: one word, one grade, how that is known, and what to do. Nothing else words an outcome: lists,
+//! pages, alerts, API, command line and metrics show this. `outcome.rs` decides which outcome it is.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Job, JobKind};
+use crate::sentence;
+use crate::sentence::{Sentence, command, volume};
+
+/// From best to worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Grade {
+    Ok,
+    /// It is not seen.
+    Unknown,
+    Warning,
+    Critical,
+}
+
+impl Grade {
+    /// As in the API, and as a CSS class.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Unknown => "unknown",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+
+    /// In the title of a page; empty if all is well.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Ok => "",
+            Self::Unknown => "? ",
+            Self::Warning => "▲ ",
+            Self::Critical => "✖ ",
+        }
+    }
+
+    /// At the beginning of a sentence.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::Unknown => "Unknown",
+            Self::Warning => "Warning",
+            Self::Critical => "Critical",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Succeeded,
+    Failed,
+    /// Success was reported, but the snapshot was lost during the backup.
+    Untrustworthy,
+    /// Success was reported, but only a part was read.
+    Incomplete,
+    /// The snapshot became invalid.
+    Overflowed,
+    /// The job was killed, or the machine went down, so its end was not reported.
+    Abandoned,
+    /// No outcome was reported; or success was reported, but it is unclear whether all data was read.
+    Unknown,
+}
+
+impl Outcome {
+    /// In the order of their declaration.
+    pub const ALL: [Self; 7] = [
+        Self::Succeeded,
+        Self::Failed,
+        Self::Untrustworthy,
+        Self::Incomplete,
+        Self::Overflowed,
+        Self::Abandoned,
+        Self::Unknown,
+    ];
+
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Untrustworthy => "untrustworthy",
+            Self::Incomplete => "incomplete",
+            Self::Overflowed => "overflowed",
+            Self::Abandoned => "abandoned",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Whether a backup with this outcome is unusable.
+    pub fn is_bad(self) -> bool {
+        !matches!(self, Self::Succeeded | Self::Unknown)
+    }
+}
+
+/// How a backup can lose its snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Harm {
+    /// The snapshot became invalid.
+    Death,
+    IoError,
+    /// Another process removed it.
+    Removal,
+    /// A process that read it, such as `tar`, was killed or ended with an error.
+    Reader,
+}
+
+impl Harm {
+    /// What happened to the snapshot or its reader.
+    fn text(self) -> &'static str {
+        match self {
+            Self::Death => "became invalid",
+            Self::IoError => "returned I/O errors",
+            Self::Removal => "was removed by another process",
+            Self::Reader => "was not read to its end",
+        }
+    }
+}
+
+/// The short word for an outcome: `running` until it is decided.
+pub fn outcome_word(outcome: Option<Outcome>) -> &'static str {
+    outcome.map_or("running", Outcome::text)
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    /// `None` while it runs and nothing is decided.
+    pub outcome: Option<Outcome>,
+    pub grade: Grade,
+    /// How the outcome is known: `accepted by a person`; empty while it runs.
+    pub basis: Sentence,
+    /// What is wrong, and what to do.
+    pub warning: Option<Sentence>,
+}
+
+impl Judgement {
+    pub fn word(&self) -> &'static str {
+        outcome_word(self.outcome)
+    }
+
+    /// `failed, with status 3`
+    pub fn text(&self) -> Sentence {
+        let mut text: Sentence = self.word().into();
+        if !self.basis.is_empty() {
+            text.push(sentence![", ", self.basis.clone()]);
+        }
+        text
+    }
+}
+
+/// A judgement of a known outcome.
+struct Reasons {
+    grade: Grade,
+    basis: Sentence,
+    warning: Option<Sentence>,
+}
+
+impl Reasons {
+    fn new(grade: Grade, basis: impl Into<Sentence>, warning: Option<Sentence>) -> Self {
+        Self {
+            grade,
+            basis: basis.into(),
+            warning,
+        }
+    }
+}
+
+impl Job {
+    pub fn judgement(&self) -> Judgement {
+        let outcome = self.outcome.or_else(|| self.certain_outcome());
+        let reasons = match outcome {
+            None => Reasons::new(Grade::Ok, "", self.loss_beside_it()),
+            Some(Outcome::Succeeded) => self.succeeded(),
+            Some(Outcome::Failed) => self.failed(),
+            Some(Outcome::Untrustworthy) => self.untrustworthy(),
+            Some(Outcome::Incomplete) => self.incomplete(),
+            Some(Outcome::Overflowed) => self.overflowed(),
+            Some(Outcome::Abandoned) => self.abandoned(),
+            Some(Outcome::Unknown) => self.unknown(),
+        };
+        let warning = reasons.warning.or_else(|| self.removed());
+        Judgement {
+            outcome,
+            grade: reasons.grade,
+            basis: reasons.basis,
+            warning: warning.or_else(|| self.partly_seen()),
+        }
+    }
+
+    /// An outcome that is certain before the job ends.
+    fn certain_outcome(&self) -> Option<Outcome> {
+        if self.is_untrustworthy() || self.damaged_archive().is_some() {
+            return Some(Outcome::Untrustworthy);
+        }
+        (self.kind == JobKind::Snapshot && self.died_at.is_some()).then_some(Outcome::Overflowed)
+    }
+
+    fn succeeded(&self) -> Reasons {
+        let basis = match self.accepted_at {
+            Some(_) => "accepted by a person",
+            None => "reported",
+        };
+        let died = self.died_at.map(|at| {
+            let snapshot = self.dead_snapshot();
+            sentence![
+                snapshot,
+                " became invalid at ",
+                at,
+                ", after the backup had finished."
+            ]
+        });
+        Reasons::new(Grade::Ok, basis, died)
+    }
+
+    fn failed(&self) -> Reasons {
+        let basis = match self.exit_status {
+            Some(status) => sentence!["with status {status}"],
+            None => "reported".into(),
+        };
+        if !self.is_backup() {
+            return Reasons::new(Grade::Critical, basis, self.loss_beside_it());
+        }
+        let mut why = Sentence::default();
+        if let Some(status) = self.exit_status {
+            why.push(format!(" with status {status}"));
+        }
+        if self.made_no_snapshot() {
+            why.push(
+                ": no snapshot was made. Often the volume group has no free space, or a snapshot of that name exists",
+            );
+        } else if self.removed_at.is_some() {
+            why.push(": another process removed its snapshot");
+        } else if let Some(at) = self.died_at {
+            why.push(sentence![": its snapshot became invalid at ", at]);
+        }
+        let warning = sentence![
+            self.subject(),
+            " failed",
+            self.when_it_ended(),
+            why,
+            ". See its log, and repeat it."
+        ];
+        Reasons::new(Grade::Critical, basis, Some(warning))
+    }
+
+    fn untrustworthy(&self) -> Reasons {
+        let harm = self.harm();
+        if let (None, Some(archive)) = (&harm, self.damaged_archive()) {
+            let finding = archive.finding.as_deref().unwrap_or("see its certificate.");
+            let warning = sentence![
+                self.subject(),
+                " is damaged, as its archive ",
+                archive.archive.clone(),
+                " shows: {finding} So do not rely on it, keep the previous one, and repeat it."
+            ];
+            return Reasons::new(Grade::Critical, "its archive is damaged", Some(warning));
+        }
+        let basis = match harm {
+            Some((Harm::Reader, _)) => "success was reported, but a process of the backup failed",
+            _ => "success was reported, but the snapshot was lost",
+        };
+        if !self.is_backup() {
+            return Reasons::new(Grade::Critical, basis, self.loss_beside_it());
+        }
+        let harm = harm.or(self.died_at.map(|at| (Harm::Death, at)));
+        let (what, remedy) = match harm {
+            Some((harm @ Harm::Death, at)) => (
+                sentence![harm.text(), " at ", at],
+                " with a larger snapshot",
+            ),
+            Some((harm, at)) => (
+                sentence![harm.text(), " at ", at, self.harm_detail(harm)],
+                "",
+            ),
+            None => ("was lost".into(), ""),
+        };
+        let warning = sentence![
+            self.subject(),
+            " reported success, but its snapshot ",
+            what,
+            ". The backup may be truncated or padded with zeros: do not rely on it, keep the previous one, and repeat \
+             it{remedy}."
+        ];
+        Reasons::new(Grade::Critical, basis, Some(warning))
+    }
+
+    fn incomplete(&self) -> Reasons {
+        let warning = sentence![
+            self.subject(),
+            " reported success",
+            self.when_it_ended(),
+            ", but is incomplete: ",
+            self.doubt(),
+            ". So do not rely on it, keep the previous one, and repeat it.",
+            self.way_to_accept()
+        ];
+        Reasons::new(
+            Grade::Critical,
+            "success was reported, but only a part was read",
+            Some(warning),
+        )
+    }
+
+    fn overflowed(&self) -> Reasons {
+        let basis = match self.died_at {
+            Some(at) => sentence!["at ", at],
+            None => "observed by cowbell".into(),
+        };
+        if !self.is_backup() {
+            return Reasons::new(Grade::Critical, basis, self.loss_beside_it());
+        }
+        let at = self.died_at.map(|at| sentence![" at ", at]);
+        // Without hooks, its name alone may suggest a backup.
+        let is_guess = self.backup_run.is_none() && self.command_key.is_none();
+        if is_guess && self.bytes_read == Some(0) {
+            let warning = sentence![
+                self.dead_snapshot(),
+                " became invalid",
+                at,
+                ". Nothing was read from it. If a backup was to read it, repeat it with a larger snapshot."
+            ];
+            return Reasons::new(Grade::Warning, basis, Some(warning));
+        }
+        let warning = sentence![
+            self.subject(),
+            " is lost: its snapshot became invalid",
+            at,
+            ". Repeat it with a larger snapshot."
+        ];
+        Reasons::new(Grade::Critical, basis, Some(warning))
+    }
+
+    fn abandoned(&self) -> Reasons {
+        let basis = "its process ended without a report";
+        if !self.is_backup() {
+            let warning = "It reported no end: it was killed, or the machine went down. The end shown here is the last \
+                           time at which it was seen running.";
+            let warning = self.loss_beside_it().unwrap_or(warning.into());
+            return Reasons::new(Grade::Warning, basis, Some(warning));
+        }
+        let last = self.backup_run.as_ref().and_then(|run| run.phases.last());
+        let phase = last.map(|last| format!(" in phase {}", last.phase.text()));
+        let left = self.volume_name().filter(|_| self.left_snapshot);
+        let left = left.map(|name| {
+            sentence![
+                " Its snapshot ",
+                volume(&name),
+                " still exists: unmount it, and remove it with ",
+                command(format!("lvremove {name}")),
+                "."
+            ]
+        });
+        let warning = sentence![
+            self.subject(),
+            " did not finish: its process ended",
+            self.when_it_ended(),
+            phase,
+            " without a report. Repeat it.",
+            left
+        ];
+        Reasons::new(Grade::Critical, basis, Some(warning))
+    }
+
+    fn unknown(&self) -> Reasons {
+        if self.report().is_some() {
+            let warning = sentence![
+                self.subject(),
+                " reported success",
+                self.when_it_ended(),
+                ", but whether it is complete is unclear: ",
+                self.doubt(),
+                ".",
+                self.way_to_accept()
+            ];
+            let basis = "success was reported, but not confirmed";
+            return Reasons::new(Grade::Warning, basis, Some(warning));
+        }
+        if self.backup_run.is_some() {
+            let warning = sentence![
+                self.subject(),
+                " may be bad: it ended",
+                self.when_it_ended(),
+                ", and cowbell did not receive its report. See mylvmbackup's log, and repeat it if that has no success."
+            ];
+            return Reasons::new(Grade::Warning, "not reported", Some(warning));
+        }
+        let basis = if self.is_backup() {
+            "not reported"
+        } else {
+            "no backup"
+        };
+        Reasons::new(Grade::Unknown, basis, None)
+    }
+
+    /// `The backup of vg0/data`
+    fn subject(&self) -> Sentence {
+        match self.backed_up() {
+            (vg, name) if vg.is_empty() => sentence!["The backup of {name}"],
+            (vg, lv) => sentence!["The backup of ", volume(format!("{vg}/{lv}"))],
+        }
+    }
+
+    /// ` at 2026-03-01 02:00:00 UTC`: an alert lasts for days.
+    fn when_it_ended(&self) -> Option<Sentence> {
+        Some(sentence![" at ", self.ended_at?])
+    }
+
+    /// The snapshot that died, as a subject.
+    fn dead_snapshot(&self) -> Sentence {
+        match (self.kind, self.volume_name()) {
+            (JobKind::Command | JobKind::Mark, Some(name)) => {
+                sentence!["Snapshot ", volume(name), ", which was made while it ran,"]
+            }
+            (JobKind::Snapshot, Some(name)) => sentence!["Snapshot ", volume(name)],
+            (_, None) => "The snapshot".into(),
+        }
+    }
+
+    /// For a job that is not known to be a backup, but whose snapshot one may have read.
+    fn loss_beside_it(&self) -> Option<Sentence> {
+        let at = self.died_at?;
+        Some(sentence![
+            self.dead_snapshot(),
+            " became invalid at ",
+            at,
+            ". A backup that was reading it is lost, whatever it reported."
+        ])
+    }
+
+    fn removed(&self) -> Option<Sentence> {
+        let at = self.removed_at?;
+        Some(sentence![
+            "Another process removed the snapshot at ",
+            at,
+            ", while the backup ran."
+        ])
+    }
+
+    fn partly_seen(&self) -> Option<Sentence> {
+        let text =
+            "cowbell saw only a part of this job, because cowbell was not running all the time.";
+        self.partly_seen.then(|| text.into())
+    }
+
+    /// How a person confirms it.
+    fn way_to_accept(&self) -> Option<Sentence> {
+        let when = match self.reported_disk_error() {
+            Some(_) => "its archive is sound",
+            None => "it leaves files out on purpose",
+        };
+        let accept = command(format!("cowbell job accept {}", self.id));
+        self.can_be_accepted()
+            .then(|| sentence![" If {when}, accept it once with ", accept, "."])
+    }
+
+    /// Why its reported success is not confirmed: `47 MiB were read, and its file system uses 169 MiB`.
+    fn doubt(&self) -> String {
+        if self.kind != JobKind::Snapshot {
+            return "see the job of its snapshot".into();
+        }
+        if let Some(error) = self.reported_disk_error()
+            && self.outcome == Some(Outcome::Unknown)
+        {
+            return format!(
+                "{}, a disk below its snapshot, had a read error",
+                error.device
+            );
+        }
+        let found = match &self.completeness {
+            Some(found) => found.text(),
+            None => "how much it read is unknown".into(),
+        };
+        match self.harm() {
+            Some((harm, _)) => found + &self.harm_detail(harm),
+            None => found,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::ReportedResult;
+    use jiff::Timestamp;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// A snapshot of vg0/data that mylvmbackup made.
+    fn backup() -> Job {
+        let mut job = Job::new(7, JobKind::Snapshot, "uuid", "snap", at(0));
+        (job.vg, job.lv) = (Some("vg0".into()), Some("snap".into()));
+        job.origin = Some("data".into());
+        job.program = Some("mylvmbackup".into());
+        job
+    }
+
+    fn ended(outcome: Outcome, change: impl Fn(&mut Job)) -> Job {
+        let mut job = backup();
+        (job.ended_at, job.outcome) = (Some(at(60)), Some(outcome));
+        change(&mut job);
+        job
+    }
+
+    #[track_caller]
+    fn check(job: &Job, grade: Grade, basis: &str, warning: &str) {
+        let found = job.judgement();
+        let text = found
+            .warning
+            .as_ref()
+            .map(Sentence::to_string)
+            .unwrap_or_default();
+        assert_eq!(
+            (found.grade, &*found.basis.to_string(), &*text),
+            (grade, basis, warning)
+        );
+    }
+
+    #[test]
+    fn every_outcome_has_one_grade_and_one_sentence() {
+        let succeeded = ended(Outcome::Succeeded, |_| ());
+        check(&succeeded, Grade::Ok, "reported", "");
+        let failed = ended(Outcome::Failed, |job| job.exit_status = Some(3));
+        let text = "The backup of vg0/data failed at 1970-01-01 00:01:00 UTC with status 3. See its log, and repeat it.";
+        check(&failed, Grade::Critical, "with status 3", text);
+        let lost = ended(Outcome::Overflowed, |job| job.died_at = Some(at(30)));
+        let text = "The backup of vg0/data is lost: its snapshot became invalid at 1970-01-01 00:00:30 UTC. Repeat it \
+                    with a larger snapshot.";
+        check(&lost, Grade::Critical, "at 1970-01-01 00:00:30 UTC", text);
+        let killed = ended(Outcome::Abandoned, |job| job.left_snapshot = true);
+        let text = "The backup of vg0/data did not finish: its process ended at 1970-01-01 00:01:00 UTC without a \
+                    report. Repeat it. Its snapshot vg0/snap still exists: unmount it, and remove it with `lvremove \
+                    vg0/snap`.";
+        check(
+            &killed,
+            Grade::Critical,
+            "its process ended without a report",
+            text,
+        );
+        let silent = ended(Outcome::Unknown, |job| job.program = None);
+        check(&silent, Grade::Unknown, "no backup", "");
+    }
+
+    #[test]
+    fn an_invalid_snapshot_has_overflowed_before_its_job_ends() {
+        let mut job = backup();
+        assert_eq!(job.judgement().word(), "running");
+        job.died_at = Some(at(30));
+        assert_eq!(job.judgement().word(), "overflowed");
+    }
+
+    #[test]
+    fn a_snapshot_that_nothing_read_is_no_lost_backup() {
+        let never_read = ended(Outcome::Overflowed, |job| {
+            (job.died_at, job.bytes_read) = (Some(at(30)), Some(0));
+        });
+        let text = "Snapshot vg0/snap became invalid at 1970-01-01 00:00:30 UTC. Nothing was read from it. If a backup \
+                    was to read it, repeat it with a larger snapshot.";
+        check(
+            &never_read,
+            Grade::Warning,
+            "at 1970-01-01 00:00:30 UTC",
+            text,
+        );
+    }
+
+    #[test]
+    fn a_reported_success_that_cannot_be_is_untrustworthy_at_once() {
+        let mut job = backup();
+        job.died_at = Some(at(30));
+        job.command_report = Some(ReportedResult {
+            at: at(50),
+            succeeded: true,
+        });
+        let text = "The backup of vg0/data reported success, but its snapshot became invalid at 1970-01-01 00:00:30 \
+                    UTC. The backup may be truncated or padded with zeros: do not rely on it, keep the previous one, \
+                    and repeat it with a larger snapshot.";
+        let basis = "success was reported, but the snapshot was lost";
+        check(&job, Grade::Critical, basis, text);
+    }
+}
