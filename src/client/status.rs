@@ -189,8 +189,12 @@ fn job_line(job: &JobBody, answers: &Answers) -> String {
         .bytes_read
         .map_or_else(String::new, |bytes| format!(", {} read", size_text(bytes)));
     let (kind, duration) = (job.kind.text(), duration_text(ran.seconds()));
+    // `overflowed, running for 5 min`: its snapshot may be lost before it ends.
+    let so_far = job
+        .outcome
+        .map_or_else(String::new, |outcome| format!("{}, ", outcome.text()));
     let mut line = format!(
-        "job {} ({kind}): running for {duration}{since}{read}",
+        "job {} ({kind}): {so_far}running for {duration}{since}{read}",
         job.name
     );
     let own = Some(&job.verdict.sentence)

@@ -21,8 +21,12 @@ fn done(outlook: &Outlook, idle_s: f64) -> String {
     match outlook.done {
         _ if idle_s >= IDLE_S => format!("Nothing was read for {}.", duration_text(idle_s)),
         Some(done) => done.sentence("the backup is done", "The backup is done"),
-        None if outlook.left.left_bytes.is_some() => "Nothing was read yet.".into(),
-        None => "The time of completion is unknown.".into(),
+        None if outlook.left.left_bytes.is_none() => "The time of completion is unknown.".into(),
+        // After a restart, reads before it are counted, but their speed is not known.
+        None if outlook.left.read_bytes.is_some_and(|bytes| bytes > 0) => {
+            "The speed of reading is not known yet.".into()
+        }
+        None => "Nothing was read yet.".into(),
     }
 }
 

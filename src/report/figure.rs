@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::job::figures::{EndMeans, Figures, OriginWork, PvWork};
 use crate::job::statistics::{Correlation, Spread};
-use crate::units::{Prefix, bytes_text, duration_text, three_figures};
+use crate::units::{Prefix, bytes_text, duration_text, percent_text, three_figures};
 
 /// The figure that every ended job has.
 pub const DURATION: &str = "duration";
@@ -63,7 +63,9 @@ impl Unit {
             Self::Rate => format!("{}/s", bytes_text(value, prefix)),
             Self::Share => format!("{} %", three_figures(value * 100.0)),
             Self::Number => three_figures(value),
-            Self::KibPerS | Self::PerS | Self::Percent | Self::Ms => {
+            // As lists write it: 99.99 % is not full yet.
+            Self::Percent => percent_text(value),
+            Self::KibPerS | Self::PerS | Self::Ms => {
                 format!("{} {}", three_figures(value), self.name())
             }
         }
