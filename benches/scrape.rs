@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use cowbell::alert::{Pace, Race};
 use cowbell::config;
-use cowbell::fleet::{Format, metrics};
 use cowbell::forecast::{Eta, EtaBasis, OutlookVerdict, Risk};
 use cowbell::interval::{DeviceInterval, Host, Interval};
 use cowbell::present::{Present, Ticks};
+use cowbell::prometheus::{Format, metrics};
 use cowbell::sample::diskstats::{Counters, Number};
 use cowbell::store::Health;
 use cowbell::topology::{

@@ -75,7 +75,7 @@ pub mod present;
 pub mod verdict;
 
 /// What Prometheus reads: metrics of the last tick.
-pub mod fleet;
+pub mod prometheus;
 
 /// Commands from clients to the loop, each with a reply.
 pub mod commands;

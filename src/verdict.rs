@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::alert::wording::{end, meanwhile};
-use crate::alert::{Alert, Rule, Severity};
+use crate::alert::{Alert, Rule, Severity, end, meanwhile};
+use crate::config::RuleSubject;
 use crate::forecast::{EtaBasis, Outlook, Risk};
 pub use crate::job::Grade;
 use crate::job::curves::overflows;
@@ -43,7 +43,7 @@ impl Verdict {
     }
 
     fn of_alert(alert: &Alert) -> Self {
-        Self::new(alert.severity.into(), &alert.sentence)
+        Self::new(alert.severity.into(), alert.sentence().to_string())
     }
 
     /// Old data say nothing of now; else the worst of all decides.
@@ -188,7 +188,7 @@ pub fn grade_by(present: &Present, volume: &Volume, rule: Rule) -> Grade {
 /// About the volume itself, or the backups of it.
 fn worst_of<'a>(present: &'a Present, volume: &Volume) -> Option<&'a Alert> {
     worst(present, |alert| {
-        if alert.rule.is_of_backups() {
+        if alert.rule.subject() == RuleSubject::Backups {
             return alert.vg == volume.vg && alert.lv == volume.lv;
         }
         alert.uuid == *volume.uuid

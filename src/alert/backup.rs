@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{Alert, Rule, Rules, Severity};
+use super::{Alert, AlertText, Rule, Rules, Severity};
 use crate::job::{Grade, Job, JobKind, Outcome};
+use crate::sentence;
+use crate::sentence::SentencePart;
 
 /// The alert expires after a week.
 const MAX_AGE_MS: i64 = 7 * 24 * 3600 * 1000;
@@ -23,14 +25,14 @@ impl Rules {
         // If a command created a snapshot, the snapshot's job decides: it knows more than the exit status.
         let is_good = job.outcome == Some(Outcome::Succeeded) && job.is_backup();
         if is_good && (job.kind == JobKind::Snapshot || job.backup_of.is_none()) {
-            let how = format!("{} has a good backup again.", name(job));
+            let ending = sentence![subject(&vg, &lv), " has a good backup again."];
             let is_before =
                 |alert: &Alert| job.ended_at.is_some_and(|ended| alert.raised_at <= ended);
             let is_over = |alert: &Alert| {
                 is_same(job, &alert.vg, &alert.lv) && (*alert.uuid == *job.key || is_before(alert))
             };
             let is_it = |alert: &Alert| alert.rule == Rule::BackupFailed && is_over(alert);
-            return self.recover_all(at, is_it, &how);
+            return self.recover_all(at, is_it, &ending);
         }
         Vec::new()
     }
@@ -48,12 +50,13 @@ impl Rules {
                     && is_same(other, &job.backed_up().0, &job.backed_up().1)
             })
         };
-        let bad = jobs.iter().filter(is_new).filter(|job| !has_better(job));
-        let bad: Vec<(&Arc<Job>, Severity)> =
-            bad.filter_map(|job| Some((job, severity(job)?))).collect();
-        bad.into_iter()
-            .filter_map(|(job, severity)| self.raise_for(job, severity, at))
-            .collect()
+        let mut raised = Vec::new();
+        for job in jobs.iter().filter(is_new).filter(|job| !has_better(job)) {
+            if let Some(severity) = severity(job) {
+                raised.extend(self.raise_for(job, severity, at));
+            }
+        }
+        raised
     }
 
     /// Clears expired alerts.
@@ -78,7 +81,7 @@ impl Rules {
         let alert = &mut self.open[index];
         (alert.vg, alert.lv) = job.backed_up();
         alert.job = Some(job.id);
-        alert.sentence = job.judgement().warning.unwrap_or_default().to_string();
+        alert.text = AlertText::new(job.judgement().warning, "");
         Some(alert.clone())
     }
 }
@@ -106,11 +109,10 @@ fn is_same(job: &Job, vg: &str, lv: &str) -> bool {
     is_snapshot || job.backed_up() == (vg.into(), lv.into())
 }
 
-pub(super) fn name(job: &Job) -> String {
-    let (vg, lv) = job.backed_up();
+/// The volume, or the name of a command that backs up no known volume.
+pub(super) fn subject(vg: &str, lv: &str) -> SentencePart {
     if vg.is_empty() {
-        lv
-    } else {
-        format!("{vg}/{lv}")
+        return SentencePart::Text(lv.into());
     }
+    sentence::volume(format!("{vg}/{lv}"))
 }

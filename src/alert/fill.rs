@@ -1,46 +1,162 @@
 //! Rules by fill: how full a snapshot or pool is, when it will be full, and whether a backup is done before.
 
-use super::case::Case;
-use super::rule::{Evaluation, evaluate as by_value};
+use super::settle::Evaluation;
 use super::trend::{Expected, Forecast};
-use super::{Rule, Severity};
-use crate::config::Thresholds;
-use crate::forecast::{EtaBasis, OutlookVerdict, Risk};
-use crate::topology::State;
-use crate::units::Fill;
+use super::volumes::VolumeUnderRule;
+use super::{AlertText, Rule, Severity};
+use crate::config::{Measure, Thresholds};
+use crate::forecast::{Eta, EtaBasis, Outlook, OutlookVerdict, Risk};
+use crate::sentence;
+use crate::sentence::{Sentence, command};
+use crate::topology::{Extensible, Group, State, Volume, VolumeKind};
+use crate::units::{Fill, capital, rough_text, size_text};
 
-/// Evaluates a rule of this family; returns its value too.
-pub(super) fn evaluate(
-    case: &Case,
-    thresholds: Thresholds,
-    raised: Option<Severity>,
-) -> (Evaluation, Option<f64>) {
-    match case.state.state {
-        // The alert `SnapshotInvalid` covers it.
-        State::Invalid | State::Inactive => return (Evaluation::Over, None),
-        State::Unknown => return (Evaluation::Unchanged, None),
-        _ => {}
-    }
-    let Some(percent) = case.fill().map(Fill::percent) else {
-        return (Evaluation::Unchanged, None);
-    };
-    let (evaluation, value) = match (case.rule, case.forecast) {
-        (Rule::TimeUntilFull, Some(forecast)) => time_until_full(forecast, thresholds, raised),
-        (Rule::FullBeforeDone, Some(forecast)) => (full_before_done(forecast, raised), None),
-        (Rule::TimeUntilFull | Rule::FullBeforeDone, None) => (Evaluation::Unchanged, None),
-        _ => (
-            by_value(case.rule, percent, thresholds, raised),
-            Some(percent),
-        ),
-    };
-    // What a backup always needs is no warning, if it will certainly be enough.
-    let is_enough =
-        case.rule.has_outlook() && case.forecast.as_ref().is_some_and(|it| it.is_done_first());
-    match evaluation {
-        Evaluation::Raised(Severity::Warning) if is_enough && raised.is_none() => {
-            (Evaluation::Clear, value)
+/// The smallest growth to suggest, as a share of the size: with less, the alert would soon be raised again.
+const MIN_GROWTH: f64 = 0.2;
+/// Additional percentage points of free space to suggest, for the same reason.
+const EXTRA_ROOM: f64 = 5.0;
+/// The end of a sentence on a full pool.
+const THEN_WRITES_FAIL: &str = ", then writes to its volumes fail";
+
+impl VolumeUnderRule<'_> {
+    pub(super) fn evaluate_fill(&self, raised: Option<Severity>) -> (Evaluation, Option<f64>) {
+        match self.state.state {
+            // The alert `SnapshotInvalid` covers it.
+            State::Invalid | State::Inactive => return (Evaluation::Over, None),
+            State::Unknown => return (Evaluation::Unchanged, None),
+            _ => {}
         }
-        _ => (evaluation, value),
+        let Some(percent) = self.fill().map(Fill::percent) else {
+            return (Evaluation::Unchanged, None);
+        };
+        let (evaluation, value) = match (self.rule, self.forecast) {
+            (Rule::TimeUntilFull, Some(forecast)) => {
+                time_until_full(forecast, self.thresholds, raised)
+            }
+            (Rule::FullBeforeDone, Some(forecast)) => (full_before_done(forecast, raised), None),
+            (Rule::TimeUntilFull | Rule::FullBeforeDone, None) => (Evaluation::Unchanged, None),
+            _ => (
+                Evaluation::by_value(self.rule, percent, self.thresholds, raised),
+                Some(percent),
+            ),
+        };
+        // What a backup always needs is no warning, if it will certainly be enough.
+        let is_enough =
+            self.rule.has_outlook() && self.forecast.is_some_and(Forecast::is_done_first);
+        if is_enough && raised.is_none() && evaluation == Evaluation::WARNING {
+            return (Evaluation::Clear, value);
+        }
+        (evaluation, value)
+    }
+
+    /// How full a volume is, when it will be full, what that means, and what helps.
+    pub(super) fn full(&self, severity: Severity) -> AlertText {
+        let Some(fill) = self.fill() else {
+            return AlertText::default();
+        };
+        let (percent, level) = (fill.percent(), self.level(severity));
+        let mut problem = sentence![
+            self.noun(),
+            " ",
+            self.name(),
+            " is {percent:.2} % full",
+            level
+        ];
+        let forecast = self.forecast.filter(|_| self.rule != Rule::PoolMetadata);
+        let Some((forecast, Expected::In(eta))) = forecast.map(|it| (it, it.full)) else {
+            problem.push(used_text(fill));
+            problem.push(".");
+            return AlertText::new(problem, self.remedy(fill, forecast, None));
+        };
+        let kind = self.volume.kind;
+        let then = match &forecast.backup {
+            Some((_, outlook)) => meanwhile(outlook, kind.is_thick_snapshot()),
+            None if kind.is_thick_snapshot() => String::new(),
+            None => THEN_WRITES_FAIL.into(),
+        };
+        problem.push(format!(" and {} {}{then}.", end(kind), eta.in_text()));
+        AlertText::new(problem, self.remedy(fill, Some(forecast), Some(eta)))
+    }
+
+    /// ` (warning from 70 %)`
+    fn level(&self, severity: Severity) -> Option<String> {
+        let from = match severity {
+            Severity::Warning => self.thresholds.warning,
+            Severity::Critical => self.thresholds.critical,
+        };
+        let is_by_percent = self.rule.measure() == Measure::Percent;
+        is_by_percent.then(|| format!(" ({} from {from} %)", severity.text()))
+    }
+
+    /// What helps, and how long it then lasts.
+    fn remedy(&self, fill: Fill, forecast: Option<&Forecast>, eta: Option<Eta>) -> Sentence {
+        if fill.unit == 0 {
+            let name = self.volume.full_name();
+            return sentence![
+                "Extend it with ",
+                command("lvextend"),
+                " (",
+                command(format!("lvs {name}")),
+                " shows its size), or stop the writes.",
+            ];
+        }
+        if let Some((_, outlook)) = forecast.and_then(|forecast| forecast.backup.as_ref()) {
+            let is_done_first = outlook.verdict == OutlookVerdict::DoneFirst;
+            match (&outlook.remedy, eta) {
+                (_, Some(_)) if is_done_first => return "Nothing needs to be done.".into(),
+                (Some(remedy), Some(_)) => {
+                    return Sentence::with_commands(&format!("{}.", capital(&remedy.text)));
+                }
+                (remedy, None) if is_done_first || remedy.is_some() => {
+                    return Sentence::with_commands(&outlook.text);
+                }
+                _ => {}
+            }
+        }
+        let clear = match self.rule.measure() {
+            Measure::Percent => self.thresholds.clear,
+            _ => fill.percent(),
+        };
+        let likely_s = eta.and_then(|eta| eta.likely_s);
+        extension(self.rule, self.volume, fill, clear, self.group(), likely_s)
+    }
+
+    pub(super) fn full_no_more(&self) -> Sentence {
+        let (noun, name, lower) = (self.noun(), self.name(), self.lower_noun());
+        let percent = self.fill().map(Fill::percent).unwrap_or_default();
+        let verdict = self.forecast.and_then(Forecast::verdict);
+        match (self.rule, self.state.state) {
+            (_, State::Invalid) => {
+                sentence!["{noun} ", name, " is now invalid, which has its own alert."]
+            }
+            (_, State::Inactive) => sentence!["{noun} ", name, " was deactivated."],
+            (Rule::FullBeforeDone, _) => match verdict {
+                None => sentence!["The backup that read {lower} ", name, " has ended."],
+                Some(OutlookVerdict::DoneFirst) => {
+                    sentence!["The backup will be done before {lower} ", name, " is full."]
+                }
+                Some(_) => sentence![
+                    "The backup will probably be done before {lower} ",
+                    name,
+                    " is full.",
+                ],
+            },
+            (Rule::TimeUntilFull, _) => sentence![
+                "{noun} ",
+                name,
+                " will not be full soon any more: it is {percent:.2} % full.",
+            ],
+            (_, _) => match self.fill() {
+                Some(fill) => sentence![
+                    "{noun} ",
+                    name,
+                    " is back to {percent:.2} %",
+                    used_text(fill),
+                    ".",
+                ],
+                None => sentence!["{noun} ", name, " is back to normal."],
+            },
+        }
     }
 }
 
@@ -54,7 +170,7 @@ fn time_until_full(
     let eta = match forecast.full {
         Expected::TooEarly => return (Evaluation::Unchanged, None),
         Expected::Far => return (Evaluation::Clear, None),
-        Expected::Now => return (Evaluation::Raised(Severity::Critical), Some(0.0)),
+        Expected::Now => return (Evaluation::CRITICAL, Some(0.0)),
         Expected::In(eta) => eta,
     };
     let Some(likely_s) = eta.likely_s else {
@@ -66,10 +182,10 @@ fn time_until_full(
             .is_some_and(|latest_s| latest_s <= thresholds.warning);
         eta.basis == EtaBasis::Tested && (severity == Severity::Warning || is_soon)
     };
-    let evaluation = match by_value(Rule::TimeUntilFull, likely_s, thresholds, raised) {
+    let evaluation = match Evaluation::by_value(Rule::TimeUntilFull, likely_s, thresholds, raised) {
         Evaluation::Raised(severity) if Some(severity) > raised && !is_certain(severity) => {
             match raised {
-                None if is_certain(Severity::Warning) => Evaluation::Raised(Severity::Warning),
+                None if is_certain(Severity::Warning) => Evaluation::WARNING,
                 _ => Evaluation::Unchanged,
             }
         }
@@ -80,16 +196,150 @@ fn time_until_full(
 
 /// A critical race remains critical until it is decided.
 fn full_before_done(forecast: &Forecast, raised: Option<Severity>) -> Evaluation {
-    match forecast
-        .backup
-        .as_ref()
-        .map(|(_, outlook)| (outlook.verdict, outlook.risk))
-    {
-        Some((OutlookVerdict::TooEarly, _)) => Evaluation::Unchanged,
-        Some((_, Risk::High)) => Evaluation::Raised(Severity::Critical),
-        Some((_, Risk::Race)) => Evaluation::Raised(raised.unwrap_or(Severity::Warning)),
-        Some((_, Risk::Low)) => Evaluation::Clear,
+    let Some((_, outlook)) = &forecast.backup else {
         // The backup has ended.
-        None => Evaluation::Over,
+        return Evaluation::Over;
+    };
+    match (outlook.verdict, outlook.risk) {
+        (OutlookVerdict::TooEarly, _) => Evaluation::Unchanged,
+        (_, Risk::High) => Evaluation::CRITICAL,
+        (_, Risk::Race) => Evaluation::Raised(raised.unwrap_or(Severity::Warning)),
+        (_, Risk::Low) => Evaluation::Clear,
+    }
+}
+
+/// What happens to a full volume.
+pub fn end(kind: VolumeKind) -> &'static str {
+    if kind.is_thick_snapshot() {
+        "will overflow"
+    } else {
+        "will be full"
+    }
+}
+
+/// What a backup does in the meantime: `, the backup needs about 8 min more, so it will be lost`
+pub fn meanwhile(outlook: &Outlook, is_snapshot: bool) -> String {
+    let needs = match outlook.done.and_then(|done| done.likely_s) {
+        Some(done_s) => format!(", the backup needs about {} more", rough_text(done_s)),
+        None => String::new(),
+    };
+    let then = match (outlook.verdict, outlook.risk) {
+        (OutlookVerdict::DoneFirst, _) => ", so it will be done first",
+        (OutlookVerdict::FullFirst, _) if is_snapshot => ", so it will be lost",
+        (_, Risk::High) if is_snapshot => ", so it will probably be lost",
+        (_, Risk::Race) => ": a race",
+        (OutlookVerdict::Open, Risk::Low) if is_snapshot && !needs.is_empty() => {
+            ", so it will probably be done first"
+        }
+        _ if is_snapshot => "",
+        _ => THEN_WRITES_FAIL,
+    };
+    needs + then
+}
+
+/// An extension that brings a volume below `clear` percent, and how long it then lasts; `likely_s` is until it is full
+/// without.
+pub(super) fn extension(
+    rule: Rule,
+    volume: &Volume,
+    fill: Fill,
+    clear: f64,
+    group: Option<&Group>,
+    likely_s: Option<f64>,
+) -> Sentence {
+    let vg = &volume.vg;
+    let option = if rule == Rule::PoolMetadata {
+        "--poolmetadatasize"
+    } else {
+        "-L"
+    };
+    let room = Extensible::new(volume, group, option);
+    let Some(extension) = room.by(growth(fill, clear)) else {
+        return sentence![
+            "VG {vg} has no free space: add a PV with ",
+            command(format!("vgextend {vg} DEVICE")),
+            ", or stop the writes.",
+        ];
+    };
+    let (used, total) = (fill.used_bytes() as f64, fill.total_bytes() as f64);
+    let added = extension.bytes as f64;
+    let free = total - used;
+    let percent = used * 100.0 / (total + added);
+    let lasts = likely_s.filter(|_| free > 0.0).map(|likely_s| {
+        let lasts = rough_text(likely_s * (free + added) / free);
+        format!(" and makes it last about {lasts}")
+    });
+    let run = sentence![
+        "run ",
+        command(extension.command),
+        ", which brings it to {percent:.0} %",
+        lasts,
+        ".",
+    ];
+    match room.free.map(size_text) {
+        Some(free) => sentence!["VG {vg} has {free} free: ", run],
+        None => sentence!["If VG {vg} has free space, ", run],
+    }
+}
+
+/// The growth in bytes that clears the alert.
+fn growth(fill: Fill, clear: f64) -> u64 {
+    let total = fill.total_bytes() as f64;
+    let enough = fill.used_bytes() as f64 * 100.0 / (clear - EXTRA_ROOM).max(1.0) - total;
+    enough.max(total * MIN_GROWTH).ceil() as u64
+}
+
+/// `: 4 of 5 GiB used`; empty if only the percentage is known.
+fn used_text(fill: Fill) -> String {
+    if fill.unit == 0 {
+        return String::new();
+    }
+    let (used, total) = (size_text(fill.used_bytes()), size_text(fill.total_bytes()));
+    format!(": {used} of {total} used")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1024 * 1024;
+
+    fn check(free: Option<u64>, expected: &str) {
+        let volume = Volume {
+            vg: "vg0".into(),
+            lv: "snap".into(),
+            ..Volume::default()
+        };
+        let fill = Fill {
+            used: 56,
+            total: 80,
+            unit: MIB,
+        };
+        let group = Group {
+            free,
+            extent: Some(4 * MIB),
+            ..Group::default()
+        };
+        let found = extension(Rule::SnapshotFill, &volume, fill, 65.0, Some(&group), None);
+        assert_eq!(found.to_string(), expected, "{free:?} free");
+    }
+
+    #[test]
+    fn without_a_backup_an_extension_clears_the_alert() {
+        check(
+            Some(1024 * MIB),
+            "VG vg0 has 1.00 GiB free: run `lvextend -L +16m vg0/snap`, which brings it to 58 %.",
+        );
+        check(
+            Some(9 * MIB),
+            "VG vg0 has 9.00 MiB free: run `lvextend -L +8m vg0/snap`, which brings it to 64 %.",
+        );
+        check(
+            None,
+            "If VG vg0 has free space, run `lvextend -L +16m vg0/snap`, which brings it to 58 %.",
+        );
+        let none =
+            "VG vg0 has no free space: add a PV with `vgextend vg0 DEVICE`, or stop the writes.";
+        check(Some(MIB), none);
     }
 }

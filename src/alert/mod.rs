@@ -3,26 +3,22 @@
 //! An open alert shows the current value; receivers are notified again only if it gets worse.
 
 mod backup;
-mod case;
 mod fill;
-mod own;
-mod routine;
-mod rule;
-mod sentence;
+mod self_monitoring;
 mod settle;
 mod state;
 #[cfg(test)]
 mod tests;
 mod trend;
+mod unusual_backup;
 mod volumes;
-pub mod wording;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use crate::config::{Alerts as Settings, RuleSettings};
@@ -30,14 +26,17 @@ pub use crate::config::{Rule, Severity};
 use crate::forecast::Outlook;
 use crate::interval::Interval;
 use crate::job::JobTracker;
+use crate::sentence;
+use crate::sentence::Sentence;
 use crate::sizing::MeasuredVolumes;
 use crate::topology::{Topology, Volume};
-pub use own::Own;
-use own::OwnCounts;
-pub use routine::usual_period;
+pub use fill::{end, meanwhile};
+use self_monitoring::OwnCounts;
+pub use self_monitoring::OwnState;
 use settle::Hold;
 use trend::Trends;
 pub use trend::{Pace, Race};
+pub use unusual_backup::usual_period;
 
 /// An alert of a rule for one volume, from when it was raised until it was cleared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -72,7 +71,94 @@ pub struct Alert {
     #[serde(default)]
     pub acknowledged: Option<Acknowledgement>,
     /// The problem and its remedy; once cleared, how it ended.
-    pub sentence: String,
+    #[serde(rename = "sentence")]
+    #[schema(value_type = String)]
+    pub text: AlertText,
+}
+
+/// What an alert says. In the API it is one text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AlertText {
+    /// One sentence, which is said again once the alert is cleared.
+    pub problem: Sentence,
+    /// What follows from it, and what helps.
+    pub remedy: Sentence,
+    /// How it ended; empty while it lasts.
+    pub ending: Sentence,
+}
+
+impl AlertText {
+    pub fn new(problem: impl Into<Sentence>, remedy: impl Into<Sentence>) -> Self {
+        Self {
+            problem: problem.into(),
+            remedy: remedy.into(),
+            ending: Sentence::default(),
+        }
+    }
+
+    /// All that is said.
+    pub fn whole(&self) -> Sentence {
+        if self.ending.is_empty() {
+            return self.problem.clone().then(self.remedy.clone());
+        }
+        let before = sentence!["Before: ", self.problem.clone()];
+        self.ending.clone().then(before)
+    }
+}
+
+impl Serialize for AlertText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.whole().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for AlertText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::new(Sentence::deserialize(deserializer)?, ""))
+    }
+}
+
+/// An alert as it is stored: also with the parts of its sentences.
+#[derive(Serialize, Deserialize)]
+pub struct StoredAlert {
+    #[serde(flatten)]
+    alert: Alert,
+    #[serde(with = "sentence::parts")]
+    problem: Sentence,
+    #[serde(with = "sentence::parts")]
+    remedy: Sentence,
+    #[serde(with = "sentence::parts")]
+    ending: Sentence,
+}
+
+impl From<Alert> for StoredAlert {
+    fn from(alert: Alert) -> Self {
+        let AlertText {
+            problem,
+            remedy,
+            ending,
+        } = alert.text.clone();
+        Self {
+            alert,
+            problem,
+            remedy,
+            ending,
+        }
+    }
+}
+
+impl From<StoredAlert> for Alert {
+    fn from(stored: StoredAlert) -> Self {
+        let text = AlertText {
+            problem: stored.problem,
+            remedy: stored.remedy,
+            ending: stored.ending,
+        };
+        Self {
+            text,
+            ..stored.alert
+        }
+    }
 }
 
 /// Somebody works on it: an acknowledged alert is not repeated.
@@ -89,6 +175,10 @@ impl Alert {
         self.acknowledged
             .as_ref()
             .is_some_and(|acknowledged| acknowledged.until.is_none_or(|until| at < until))
+    }
+
+    pub fn sentence(&self) -> Sentence {
+        self.text.whole()
     }
 
     /// How it ended: over, if its volume is lost or gone, which is no recovery.
@@ -112,16 +202,16 @@ pub fn alike<'a>(alerts: impl IntoIterator<Item = &'a Alert>) -> Vec<Vec<&'a Ale
     let mut groups: Vec<Vec<&Alert>> = Vec::new();
     for alert in alerts {
         let is_same = |other: &Alert| {
-            other.uuid == alert.uuid && other.rule.is_of_filling() && alert.rule.is_of_filling()
+            other.uuid == alert.uuid && other.rule.has_outlook() && alert.rule.has_outlook()
         };
         match groups.iter_mut().find(|group| is_same(group[0])) {
             Some(group) => group.push(alert),
             None => groups.push(vec![alert]),
         }
     }
-    groups
-        .iter_mut()
-        .for_each(|group| group.sort_by_key(|alert| Reverse((alert.severity, alert.raised_at))));
+    for group in &mut groups {
+        group.sort_by_key(|alert| Reverse((alert.severity, alert.raised_at)));
+    }
     groups
 }
 
@@ -157,8 +247,11 @@ fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
 /// What changes slowly is evaluated this often.
 const SLOW_MS: i64 = 10_000;
 
-/// A topology, and the settings of each of its volumes; `None` without an override.
-type Known = (Arc<Topology>, Vec<Option<Box<RuleSettings>>>);
+/// The settings of each volume of a topology; `None` without an override.
+struct VolumeSettings {
+    topology: Arc<Topology>,
+    special: Vec<Option<Box<RuleSettings>>>,
+}
 
 /// The rules and their open alerts.
 pub struct Rules {
@@ -168,8 +261,8 @@ pub struct Rules {
     /// Problems, and ends of problems, that have not lasted long enough yet.
     holds: Vec<Hold>,
     trends: Trends,
-    /// Of the last tick.
-    known: Option<Known>,
+    /// Of the topology of the last tick.
+    volume_settings: Option<VolumeSettings>,
     judged_slowly_at: Option<Timestamp>,
     own_counts: OwnCounts,
     clock: Option<Clock>,
@@ -186,7 +279,7 @@ impl Rules {
             last_id,
             holds: Vec::new(),
             trends: Trends::default(),
-            known: None,
+            volume_settings: None,
             judged_slowly_at: None,
             own_counts: OwnCounts::default(),
             clock: None,
@@ -202,7 +295,7 @@ impl Rules {
     /// Takes new thresholds; open alerts are judged by them at the next tick.
     pub fn reload(&mut self, settings: Settings) {
         self.settings = settings;
-        self.known = None;
+        self.volume_settings = None;
     }
 
     /// Open alerts, the oldest first.
@@ -240,13 +333,13 @@ impl Rules {
         });
         clock.running_s += interval.elapsed_us as f64 / 1e6;
         let mut changed = Vec::new();
-        let known = self.known_settings(&interval.topology);
+        let settings = self.volume_settings(&interval.topology);
         for (index, (volume, state)) in interval.volumes().enumerate() {
-            let settings = known.1.get(index).and_then(Option::as_deref);
-            self.judge_volume(volume, state, settings, is_slow, now, &mut changed);
+            let special = settings.special.get(index).and_then(Option::as_deref);
+            self.judge_volume(volume, state, special, is_slow, now, &mut changed);
         }
-        self.known = Some(known);
-        changed.extend(self.judge_routine(now, is_slow));
+        self.volume_settings = Some(settings);
+        changed.extend(self.judge_backups(now, is_slow));
         changed.extend(self.clear_off(interval.at));
         changed.extend(self.clear_gone(interval));
         changed.extend(self.clear_old_backups(interval.at));
@@ -266,16 +359,16 @@ impl Rules {
         is_due
     }
 
-    fn known_settings(&mut self, topology: &Arc<Topology>) -> Known {
-        match self.known.take() {
-            Some(known) if Arc::ptr_eq(&known.0, topology) => known,
+    fn volume_settings(&mut self, topology: &Arc<Topology>) -> VolumeSettings {
+        match self.volume_settings.take() {
+            Some(settings) if Arc::ptr_eq(&settings.topology, topology) => settings,
             _ => {
                 self.trends.retain(topology);
                 let special = |volume: &Volume| self.settings.special(&volume.vg, &volume.lv);
-                (
-                    Arc::clone(topology),
-                    topology.volumes.iter().map(special).collect(),
-                )
+                VolumeSettings {
+                    topology: Arc::clone(topology),
+                    special: topology.volumes.iter().map(special).collect(),
+                }
             }
         }
     }

@@ -1,13 +1,63 @@
-//! Turns the evaluation of a rule into alerts: raises, updates and clears them, once it has held long enough.
+//! Turns values into evaluations, and evaluations into alerts: raises, updates and clears them, once they have held long
+//! enough.
 
 use jiff::Timestamp;
 
-use super::rule::Evaluation;
-use super::{Alert, Rule, Rules, Severity};
+use super::{Alert, AlertText, Rule, Rules, Severity};
 use crate::config::{Measure, Thresholds};
+use crate::sentence::Sentence;
 
 /// How an alert ends whose rule the configuration has switched off.
 const SWITCHED_OFF: &str = "The configuration switches this rule off.";
+
+/// The result of a rule for one subject in one tick.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Evaluation {
+    Raised(Severity),
+    /// The problem is over, as far as the value goes.
+    Clear,
+    /// The problem cannot come back, such as that of a volume without data.
+    Over,
+    /// The value is unknown, or lies between the thresholds for raising and clearing.
+    Unchanged,
+}
+
+impl Evaluation {
+    pub const WARNING: Self = Self::Raised(Severity::Warning);
+    pub const CRITICAL: Self = Self::Raised(Severity::Critical);
+
+    pub fn warning_if(is_wrong: bool) -> Self {
+        if is_wrong { Self::WARNING } else { Self::Clear }
+    }
+
+    /// By a value, given the severity of the open alert. Time left counts down.
+    pub fn by_value(
+        rule: Rule,
+        value: f64,
+        thresholds: Thresholds,
+        raised: Option<Severity>,
+    ) -> Self {
+        let sign = if rule.measure() == Measure::TimeLeft {
+            -1.0
+        } else {
+            1.0
+        };
+        let is_at = |threshold: f64| sign * value >= sign * threshold;
+        let clearance = thresholds.warning - thresholds.clear;
+        let is_cleared = |threshold: f64| !is_at(threshold - clearance);
+        match raised {
+            _ if is_at(thresholds.critical) => Self::CRITICAL,
+            Some(Severity::Critical)
+                if thresholds.critical.is_finite() && !is_cleared(thresholds.critical) =>
+            {
+                Self::Unchanged
+            }
+            _ if is_at(thresholds.warning) => Self::WARNING,
+            Some(_) if !is_cleared(thresholds.warning) => Self::WARNING,
+            _ => Self::Clear,
+        }
+    }
+}
 
 /// A problem that is not raised yet, or an open alert that does not clear yet.
 pub(super) struct Hold {
@@ -16,96 +66,80 @@ pub(super) struct Hold {
     since: Timestamp,
 }
 
-/// What a rule found.
-pub(super) struct Finding<'a> {
-    pub rule: Rule,
+/// What an alert is about; see the fields of [`Alert`].
+#[derive(Clone, Copy)]
+pub(super) struct AlertSubject<'a> {
     pub vg: &'a str,
     pub lv: &'a str,
     pub uuid: &'a str,
+}
+
+impl<'a> AlertSubject<'a> {
+    pub fn new(vg: &'a str, lv: &'a str, uuid: &'a str) -> Self {
+        Self { vg, lv, uuid }
+    }
+
+    /// A part of cowbell.
+    pub fn own(part: &'a str) -> Self {
+        Self::new("", "", part)
+    }
+}
+
+/// What a rule found.
+pub(super) struct Finding<'a> {
+    pub rule: Rule,
+    pub subject: AlertSubject<'a>,
+    pub at: Timestamp,
     pub thresholds: Thresholds,
     pub evaluation: Evaluation,
     pub value: Option<f64>,
-}
-
-/// The sentences of a finding, and its job; called only if there is an alert.
-pub(super) trait Words {
-    fn raised(&self, severity: Severity) -> String;
-    fn cleared(&self) -> String;
-    fn job(&self) -> Option<i64>;
-}
-
-/// Sentences that closures make.
-pub(super) struct Texts<R: Fn() -> String, C: Fn() -> String> {
-    pub raised: R,
-    pub cleared: C,
     pub job: Option<i64>,
-}
-
-impl<R: Fn() -> String, C: Fn() -> String> Words for Texts<R, C> {
-    fn raised(&self, _: Severity) -> String {
-        (self.raised)()
-    }
-
-    fn cleared(&self) -> String {
-        (self.cleared)()
-    }
-
-    fn job(&self) -> Option<i64> {
-        self.job
-    }
 }
 
 impl Rules {
     /// Clears alerts about backups and about cowbell itself whose rule was switched off.
     pub(super) fn clear_off(&mut self, at: Timestamp) -> Vec<Alert> {
         let is_off = |alert: &&Alert| self.settings.of(alert.rule, &alert.vg, &alert.lv).is_none();
-        let off: Vec<i64> = self
-            .open
-            .iter()
-            .filter(is_off)
-            .map(|alert| alert.id)
-            .collect();
+        let off = self.open.iter().filter(is_off).map(|alert| alert.id);
+        let off: Vec<i64> = off.collect();
         self.clear_all(at, |alert| off.contains(&alert.id), |_| SWITCHED_OFF.into())
     }
 
+    /// Returns the alert if it is to be delivered. The texts are written only if there is an alert.
     pub(super) fn settle(
         &mut self,
         finding: &Finding,
-        at: Timestamp,
-        words: &dyn Words,
+        raised: impl FnOnce(Severity) -> AlertText,
+        cleared: impl FnOnce() -> Sentence,
     ) -> Option<Alert> {
-        let Finding {
-            rule,
-            uuid,
-            thresholds,
-            value,
-            ..
-        } = *finding;
+        let (rule, uuid, at) = (finding.rule, finding.subject.uuid, finding.at);
         let index = self.index(rule, uuid);
         let before = index.map(|index| self.open[index].severity);
         let severity = match (finding.evaluation, before) {
             (Evaluation::Raised(severity), _) => severity,
-            (Evaluation::Unchanged, Some(before)) if value.is_some() => before,
-            (Evaluation::Clear | Evaluation::Over, Some(_)) => {
-                let keeps = finding.evaluation == Evaluation::Clear
-                    && !self.has_held(rule, uuid, at, thresholds.keep_firing_s);
-                if keeps {
-                    return None;
-                }
-                let cleared = self.clear(index?, value, at, words.cleared());
-                return Some(Alert {
-                    recovered: finding.evaluation == Evaluation::Clear,
-                    ..cleared
-                });
-            }
+            (Evaluation::Unchanged, Some(before)) if finding.value.is_some() => before,
+            (Evaluation::Unchanged, _) => return None,
             (Evaluation::Clear | Evaluation::Over, None) => {
                 self.drop_hold(rule, uuid);
                 return None;
             }
-            _ => return None,
+            (Evaluation::Clear, Some(_)) => {
+                if !self.has_held(rule, uuid, at, finding.thresholds.keep_firing_s) {
+                    return None;
+                }
+                let cleared = self.clear(index?, finding.value, at, cleared());
+                return Some(Alert {
+                    recovered: true,
+                    ..cleared
+                });
+            }
+            (Evaluation::Over, Some(_)) => {
+                return Some(self.clear(index?, finding.value, at, cleared()));
+            }
         };
         let is_held = severity == Severity::Warning || rule.measure() == Measure::State;
-        if before.is_none() && is_held && !self.has_held(rule, uuid, at, thresholds.hold_s) {
+        if before.is_none() && is_held && !self.has_held(rule, uuid, at, finding.thresholds.hold_s)
+        {
             return None;
         }
         self.drop_hold(rule, uuid);
@@ -113,15 +147,15 @@ impl Rules {
         let alert = &mut self.open[index];
         alert.severity = severity;
         if severity > alert.worst {
-            (alert.worst, alert.worse_at) = (severity, Some(at));
+            alert.worst = severity;
+            alert.worse_at = Some(at);
         }
-        alert.value = value;
-        alert.peak = worst(rule, alert.peak, value);
-        alert.job = words.job().or(alert.job);
-        alert.sentence = words.raised(severity);
-        if (&*alert.vg, &*alert.lv) != (finding.vg, finding.lv) {
-            (alert.vg, alert.lv) = (finding.vg.into(), finding.lv.into());
-        }
+        alert.value = finding.value;
+        alert.peak = worst(rule, alert.peak, finding.value);
+        alert.job = finding.job.or(alert.job);
+        alert.text = raised(severity);
+        finding.subject.vg.clone_into(&mut alert.vg);
+        finding.subject.lv.clone_into(&mut alert.lv);
         (Some(severity) > before).then(|| alert.clone())
     }
 
@@ -132,16 +166,17 @@ impl Rules {
             .position(|alert| alert.rule == rule && alert.uuid == uuid)
     }
 
+    pub(super) fn severity(&self, rule: Rule, uuid: &str) -> Option<Severity> {
+        Some(self.open[self.index(rule, uuid)?].severity)
+    }
+
     /// Whether it has been so for so many seconds; the first call begins.
     pub(super) fn has_held(&mut self, rule: Rule, uuid: &str, at: Timestamp, seconds: f64) -> bool {
         if seconds <= 0.0 {
             return true;
         }
-        let found = self
-            .holds
-            .iter()
-            .position(|hold| hold.rule == rule && hold.uuid == uuid);
-        let index = found.unwrap_or_else(|| {
+        let is_it = |hold: &Hold| hold.rule == rule && hold.uuid == uuid;
+        let index = self.holds.iter().position(is_it).unwrap_or_else(|| {
             self.holds.push(Hold {
                 rule,
                 uuid: uuid.into(),
@@ -163,7 +198,7 @@ impl Rules {
         self.holds.retain(|hold| is_kept(hold.rule, &hold.uuid));
     }
 
-    /// Adds an alert without its volume and sentence; returns its index.
+    /// Adds an alert without its volume and text; returns its index.
     pub(super) fn raise(
         &mut self,
         rule: Rule,
@@ -188,62 +223,52 @@ impl Rules {
             worst: severity,
             worse_at: None,
             acknowledged: None,
-            sentence: String::new(),
+            text: AlertText::default(),
         });
         self.open.len() - 1
     }
 
-    pub(super) fn clear(
+    fn clear(
         &mut self,
         index: usize,
         value: Option<f64>,
         at: Timestamp,
-        how: String,
+        ending: Sentence,
     ) -> Alert {
         let mut alert = self.open.remove(index);
         self.drop_hold(alert.rule, &alert.uuid);
         alert.cleared_at = Some(at.max(alert.raised_at));
         alert.severity = alert.worst;
-        // The store keeps only this sentence, so it includes the problem.
-        let before = alert
-            .sentence
-            .split(". ")
-            .next()
-            .unwrap_or_default()
-            .trim_end_matches('.');
-        alert.sentence = format!("{how} Before: {before}.");
+        alert.text.ending = ending;
         alert.value = value.or(alert.value);
         alert
     }
 
-    /// The same for alerts that end because all is well again.
+    /// The same as [`Self::clear_all`] for alerts that end because all is well again.
     pub(super) fn recover_all(
         &mut self,
         at: Timestamp,
         is_over: impl Fn(&Alert) -> bool,
-        how: &str,
+        ending: &Sentence,
     ) -> Vec<Alert> {
-        let recovered = |alert| Alert {
-            recovered: true,
-            ..alert
-        };
-        self.clear_all(at, is_over, |_| how.into())
-            .into_iter()
-            .map(recovered)
-            .collect()
+        let mut recovered = self.clear_all(at, is_over, |_| ending.clone());
+        for alert in &mut recovered {
+            alert.recovered = true;
+        }
+        recovered
     }
 
-    /// Clears all such alerts; `how` says how each ended.
+    /// Clears all such alerts; `ending` says how each ended.
     pub(super) fn clear_all(
         &mut self,
         at: Timestamp,
         is_over: impl Fn(&Alert) -> bool,
-        how: impl Fn(&Alert) -> String,
+        ending: impl Fn(&Alert) -> Sentence,
     ) -> Vec<Alert> {
         let mut changed = Vec::new();
         while let Some(index) = self.open.iter().position(&is_over) {
-            let how = how(&self.open[index]);
-            changed.push(self.clear(index, None, at, how));
+            let ending = ending(&self.open[index]);
+            changed.push(self.clear(index, None, at, ending));
         }
         changed
     }
@@ -251,13 +276,72 @@ impl Rules {
 
 /// The worse of two values of a rule.
 fn worst(rule: Rule, before: Option<f64>, now: Option<f64>) -> Option<f64> {
-    let worse = if rule.measure() == Measure::TimeLeft {
-        f64::min
-    } else {
-        f64::max
-    };
     match (before, now) {
-        (Some(before), Some(now)) => Some(worse(before, now)),
+        (Some(before), Some(now)) if rule.measure() == Measure::TimeLeft => Some(before.min(now)),
+        (Some(before), Some(now)) => Some(before.max(now)),
         _ => before.or(now),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rule's state while its value changes, one character each: `-`, `W`, `C`.
+    fn course(rule: Rule, thresholds: Thresholds, values: &[f64]) -> String {
+        let mut raised = None;
+        let letters = values.iter().map(|value| {
+            match Evaluation::by_value(rule, *value, thresholds, raised) {
+                Evaluation::Raised(severity) => raised = Some(severity),
+                Evaluation::Clear | Evaluation::Over => raised = None,
+                Evaluation::Unchanged => {}
+            }
+            raised.map_or('-', |severity| {
+                if severity == Severity::Warning {
+                    'W'
+                } else {
+                    'C'
+                }
+            })
+        });
+        letters.collect()
+    }
+
+    #[test]
+    fn an_alert_is_raised_at_its_threshold_and_cleared_five_points_below() {
+        for (percents, expected) in [
+            (&[69.99, 70.0, 65.0, 64.99][..], "-WW-"),
+            (&[60.0, 90.0, 80.0, 79.99, 70.0, 65.0, 64.0], "-CCWWW-"),
+            (&[84.99, 85.0, 84.0, 85.0], "WCCC"),
+        ] {
+            let found = course(Rule::SnapshotFill, Thresholds::PERCENT, percents);
+            assert_eq!(found, expected, "{percents:?}");
+        }
+    }
+
+    #[test]
+    fn less_time_left_is_worse() {
+        let thresholds = Thresholds {
+            warning: 30.0,
+            critical: 10.0,
+            clear: 40.0,
+            ..Thresholds::STATE
+        };
+        let found = course(
+            Rule::TimeUntilFull,
+            thresholds,
+            &[31.0, 30.0, 40.0, 40.1, 10.0, 20.0, 20.1, 41.0],
+        );
+        assert_eq!(found, "-WW-CCW-");
+    }
+
+    #[test]
+    fn a_limit_has_no_critical_level() {
+        let found = course(
+            Rule::SnapshotAge,
+            Thresholds::limit(60.0),
+            &[59.0, 60.0, 1e9, 59.0],
+        );
+        assert_eq!(found, "-WW-");
     }
 }

@@ -2,63 +2,271 @@
 
 use jiff::Timestamp;
 
-use super::case::Case;
-use super::rule::{Evaluation, evaluate as by_value};
-use super::{Rule, Severity, Situation};
-use crate::config::Thresholds;
+use super::fill::extension;
+use super::settle::Evaluation;
+use super::volumes::{LOST, VolumeUnderRule};
+use super::{AlertText, Rule, Severity, Situation};
 use crate::job::{Job, JobKind};
 use crate::sample::lvm::Policies;
+use crate::sentence;
+use crate::sentence::{Sentence, command};
 use crate::topology::{State, Volume};
-use crate::units::Fill;
+use crate::units::{Fill, duration_text, size_text};
 
-const CRITICAL: Evaluation = Evaluation::Raised(Severity::Critical);
 /// LVM extends by whole extents; its default.
 const EXTENT: u64 = 4 << 20;
+/// An extension of a pool that does not work brings it below this.
+const ROOMY_PERCENT: f64 = 70.0;
 
-/// Evaluates a rule of this family; returns its value too.
-pub(super) fn evaluate(
-    case: &Case,
-    thresholds: Thresholds,
-    raised: Option<Severity>,
-) -> (Evaluation, Option<f64>) {
-    let state = case.state.state;
-    let since = match case.rule {
-        Rule::SnapshotInvalid => {
-            // An invalid snapshot stays invalid: another state means that it is being removed.
-            return (
-                if state == State::Invalid {
-                    CRITICAL
-                } else {
-                    other(state)
-                },
-                None,
-            );
+impl VolumeUnderRule<'_> {
+    pub(super) fn evaluate_state(&self, raised: Option<Severity>) -> (Evaluation, Option<f64>) {
+        let state = self.state.state;
+        let since = match self.rule {
+            Rule::SnapshotInvalid => return (invalid(state), None),
+            Rule::MergeFailed => return (merge_failed(state), None),
+            Rule::PoolState => return (pool_state(state), None),
+            Rule::AutoextendBlocked => return (self.autoextend_blocked(), None),
+            Rule::SnapshotAge => self.volume.created_at,
+            _ => left_over_since(self.volume, self.now),
+        };
+        match since.map(|since| self.age_s(since)) {
+            Some(age_s) => (
+                Evaluation::by_value(self.rule, age_s, self.thresholds, raised),
+                Some(age_s),
+            ),
+            None if self.rule == Rule::SnapshotAge => (Evaluation::Unchanged, None),
+            None => (Evaluation::Clear, None),
         }
-        Rule::MergeFailed => return (merge_failed(state), None),
-        Rule::PoolState => return (pool_state(state), None),
-        Rule::AutoextendBlocked => return (autoextend_blocked(case), None),
-        Rule::SnapshotAge => case.volume.created_at,
-        _ => left_over_since(case.volume, case.now),
-    };
-    match since.map(|since| case.age_s(since)) {
-        Some(age_s) => (by_value(case.rule, age_s, thresholds, raised), Some(age_s)),
-        None if case.rule == Rule::SnapshotAge => (Evaluation::Unchanged, None),
-        None => (Evaluation::Clear, None),
+    }
+
+    /// A warning once the group has no room for the next step, and critical once that step is due.
+    fn autoextend_blocked(&self) -> Evaluation {
+        let Some(policies) = self.now.interval.policies else {
+            return Evaluation::Unchanged;
+        };
+        if !extends_pools(&policies) {
+            return Evaluation::Clear;
+        }
+        let (Some(free), Some(step)) = (self.free(), self.step(&policies)) else {
+            return Evaluation::Unchanged;
+        };
+        let percent = self.state.fill.map(Fill::percent);
+        if free >= step {
+            Evaluation::Clear
+        } else if percent.is_some_and(|percent| percent >= f64::from(policies.pool.threshold)) {
+            Evaluation::CRITICAL
+        } else {
+            Evaluation::WARNING
+        }
+    }
+
+    fn free(&self) -> Option<u64> {
+        self.group()?.free
+    }
+
+    /// The bytes by which LVM would extend the pool.
+    fn step(&self, policies: &Policies) -> Option<u64> {
+        let extent = self.group()?.extent.filter(|extent| *extent > 0);
+        let extent = extent.unwrap_or(EXTENT);
+        let bytes = self
+            .volume
+            .size?
+            .saturating_mul(u64::from(policies.pool.percent))
+            / 100;
+        Some(bytes.div_ceil(extent).max(1) * extent)
+    }
+
+    /// The problem and its remedy.
+    pub(super) fn in_bad_state(&self) -> AlertText {
+        let (name, of) = (self.name(), self.of_origin());
+        let remove = command(format!("lvremove {}", self.volume.full_name()));
+        match self.rule {
+            Rule::SnapshotInvalid => {
+                let size = self.volume.size.map_or("before".into(), size_text);
+                AlertText::new(
+                    sentence![
+                        "Snapshot ",
+                        name,
+                        "{of} is invalid: it overflowed, or its COW area had an I/O error.",
+                    ],
+                    sentence![
+                        "Any backup that reads it is lost. Unmount it, and remove it with ",
+                        remove,
+                        ". If it overflowed, make the next one larger than {size}.",
+                    ],
+                )
+            }
+            Rule::MergeFailed => AlertText::new(
+                sentence!["The merge of a snapshot into ", name.clone(), " failed."],
+                sentence![
+                    "See the kernel's log for I/O errors, then deactivate and activate ",
+                    name,
+                    " to continue the merge.",
+                ],
+            ),
+            Rule::PoolState => self.pool_broken(),
+            Rule::AutoextendBlocked => self.cannot_extend(),
+            Rule::SnapshotAge => {
+                let created_at = self.volume.created_at;
+                let age = duration_text(created_at.map_or(0.0, |since| self.age_s(since)));
+                let limit = duration_text(self.thresholds.warning);
+                AlertText::new(
+                    sentence![
+                        "Snapshot ",
+                        name,
+                        "{of} is {age} old (warning from {limit})."
+                    ],
+                    sentence![self.slows_writes(), remove, " if it is not needed."],
+                )
+            }
+            _ => AlertText::new(
+                sentence![
+                    "Snapshot ",
+                    name,
+                    "{of} still exists, although its backup has ended.",
+                ],
+                sentence![self.slows_writes(), remove, "."],
+            ),
+        }
+    }
+
+    /// ` of data`
+    fn of_origin(&self) -> String {
+        let origin = self.volume.origin.as_ref();
+        origin.map_or_else(String::new, |origin| format!(" of {origin}"))
+    }
+
+    fn slows_writes(&self) -> String {
+        let origin = self.volume.origin.as_ref();
+        let to = origin.map_or_else(String::new, |origin| format!(" to {origin}"));
+        format!("It slows down writes{to}. Remove it with ")
+    }
+
+    fn pool_broken(&self) -> AlertText {
+        let (noun, lower, name) = (self.noun(), self.lower_noun(), self.name());
+        let remedy = self.pool_remedy();
+        let repair = sentence![
+            "deactivate it and its volumes, and run ",
+            command(format!("lvconvert --repair {}", self.volume.full_name())),
+            ".",
+        ];
+        match self.state.state {
+            State::OutOfData => {
+                let writes = match self.volume.when_full.as_deref() {
+                    Some("error") => "fail",
+                    _ => "wait for a minute, then fail",
+                };
+                AlertText::new(
+                    sentence![
+                        "{noun} ",
+                        name,
+                        " is out of data space: writes to its volumes {writes}.",
+                    ],
+                    remedy,
+                )
+            }
+            State::ReadOnly => {
+                let mut then = sentence!["Writes to its volumes fail."];
+                if !remedy.is_empty() {
+                    then = then.then(sentence!["If its metadata is full: ", remedy]);
+                }
+                AlertText::new(
+                    sentence![
+                        "{noun} ",
+                        name,
+                        " is read-only: its metadata is full, or cannot be written.",
+                    ],
+                    then,
+                )
+            }
+            State::NeedsCheck => AlertText::new(
+                sentence![
+                    "The metadata of {lower} ",
+                    name,
+                    " needs a check, since it could not be written.",
+                ],
+                sentence!["Writes to its volumes fail. To repair it, ", repair],
+            ),
+            _ => AlertText::new(
+                sentence![
+                    "{noun} ",
+                    name,
+                    " has failed: its metadata is damaged, or cannot be read.",
+                ],
+                sentence![
+                    "All I/O of its volumes fails. See the kernel's log; to repair it, ",
+                    repair,
+                ],
+            ),
+        }
+    }
+
+    /// For a pool without space; may be empty.
+    fn pool_remedy(&self) -> Sentence {
+        let (rule, fill) = match (self.state.state, self.state.fill) {
+            (State::OutOfData, Some(fill)) => (Rule::PoolData, fill),
+            (State::OutOfData, None) => {
+                return sentence!["Extend it with ", command("lvextend"), "."];
+            }
+            _ => match self.state.metadata.filter(|fill| fill.unit > 0) {
+                Some(fill) => (Rule::PoolMetadata, fill),
+                None => return Sentence::default(),
+            },
+        };
+        extension(rule, self.volume, fill, ROOMY_PERCENT, self.group(), None)
+    }
+
+    fn cannot_extend(&self) -> AlertText {
+        let vg = &self.volume.vg;
+        let policies = self.now.interval.policies.unwrap_or_default();
+        let threshold = policies.pool.threshold;
+        let step = size_text(self.step(&policies).unwrap_or_default());
+        let free = size_text(self.free().unwrap_or_default());
+        let percent = self
+            .state
+            .fill
+            .map(|fill| format!("It is {:.2} % full.", fill.percent()));
+        let add = command(format!("vgextend {vg} DEVICE"));
+        AlertText::new(
+            sentence![
+                "Thin pool ",
+                self.name(),
+                " cannot be extended by LVM: from {threshold} % on, it needs {step}, but VG {vg} has {free} free.",
+            ],
+            Sentence::from(percent).then(sentence!["Add a PV with ", add, "."]),
+        )
+    }
+
+    pub(super) fn in_good_state(&self) -> Sentence {
+        let (noun, lower, name) = (self.noun(), self.lower_noun(), self.name());
+        match self.rule {
+            Rule::SnapshotInvalid => sentence!["{noun} ", name, " was deactivated. {LOST}"],
+            Rule::PoolState => sentence![
+                "{noun} ",
+                name,
+                " works again. Writes that failed in the meantime are lost.",
+            ],
+            Rule::AutoextendBlocked => {
+                sentence!["LVM can extend {lower} ", name, " again, or need not."]
+            }
+            Rule::MergeFailed => sentence!["The merge into ", name, " goes on, or is over."],
+            _ => sentence!["{noun} ", name, " is in use again."],
+        }
     }
 }
 
-/// Of an invalid snapshot that is not said to be invalid.
-fn other(state: State) -> Evaluation {
-    if state == State::Inactive {
-        Evaluation::Over
-    } else {
-        Evaluation::Unchanged
+/// An invalid snapshot stays invalid: another state means that it is being removed.
+fn invalid(state: State) -> Evaluation {
+    match state {
+        State::Invalid => Evaluation::CRITICAL,
+        State::Inactive => Evaluation::Over,
+        _ => Evaluation::Unchanged,
     }
 }
 
 fn merge_failed(state: State) -> Evaluation {
     match state {
-        State::MergeFailed => CRITICAL,
+        State::MergeFailed => Evaluation::CRITICAL,
         State::Unknown | State::Suspended | State::Inactive => Evaluation::Unchanged,
         _ => Evaluation::Clear,
     }
@@ -67,42 +275,16 @@ fn merge_failed(state: State) -> Evaluation {
 /// A pool is deactivated to be repaired, which does not repair it yet.
 fn pool_state(state: State) -> Evaluation {
     match state {
-        State::ReadOnly | State::OutOfData | State::NeedsCheck | State::Failed => CRITICAL,
+        State::ReadOnly | State::OutOfData | State::NeedsCheck | State::Failed => {
+            Evaluation::CRITICAL
+        }
         State::Ok => Evaluation::Clear,
         _ => Evaluation::Unchanged,
     }
 }
 
-/// A warning once the group has no room for the next step, and critical once that step is due.
-fn autoextend_blocked(case: &Case) -> Evaluation {
-    let Some(policies) = case.now.interval.policies else {
-        return Evaluation::Unchanged;
-    };
-    if !extends_pools(&policies) {
-        return Evaluation::Clear;
-    }
-    let Some(group) = case.now.interval.topology.group(&case.volume.vg) else {
-        return Evaluation::Unchanged;
-    };
-    let (Some(free), Some(step)) = (group.free, step(case.volume, &policies, group.extent)) else {
-        return Evaluation::Unchanged;
-    };
-    match case.state.fill.map(Fill::percent) {
-        _ if free >= step => Evaluation::Clear,
-        Some(percent) if percent >= f64::from(policies.pool.threshold) => CRITICAL,
-        _ => Evaluation::Raised(Severity::Warning),
-    }
-}
-
 fn extends_pools(policies: &Policies) -> bool {
     policies.monitoring && policies.dmeventd && policies.pool.threshold < 100
-}
-
-/// The bytes by which LVM would extend a pool.
-pub(super) fn step(pool: &Volume, policies: &Policies, extent: Option<u64>) -> Option<u64> {
-    let extent = extent.filter(|extent| *extent > 0).unwrap_or(EXTENT);
-    let bytes = pool.size?.saturating_mul(u64::from(policies.pool.percent)) / 100;
-    Some(bytes.div_ceil(extent).max(1) * extent)
 }
 
 /// Since when no backup needs a snapshot that one created; `None` if one does, or if it is no backup's.

@@ -50,10 +50,6 @@ impl Forecast {
     pub fn verdict(&self) -> Option<OutlookVerdict> {
         self.backup.as_ref().map(|(_, outlook)| outlook.verdict)
     }
-
-    pub fn job(&self) -> Option<i64> {
-        self.backup.as_ref().map(|(job, _)| *job)
-    }
 }
 
 /// How fast a snapshot or pool fills.
@@ -97,11 +93,11 @@ struct Trend {
     grew_s: Option<f64>,
     /// Empty until it grows.
     curve: Curve,
-    forecast: Option<Known>,
+    forecast: Option<CachedForecast>,
 }
 
 /// A forecast, when it was computed, and for which size.
-struct Known {
+struct CachedForecast {
     at_s: f64,
     total: u64,
     forecast: Arc<Forecast>,
@@ -188,7 +184,7 @@ impl Trends {
         };
         let forecast = Arc::new(Forecast { full, backup });
         let (at_s, total) = (trend.now.0, fill.total_bytes());
-        trend.forecast = Some(Known {
+        trend.forecast = Some(CachedForecast {
             at_s,
             total,
             forecast: Arc::clone(&forecast),

@@ -1,48 +1,183 @@
-//! The rules about volumes: how full they are, and what state they are in.
+//! The rules about volumes: which ones are evaluated, what they share, and volumes that are gone.
+//!
+//! `fill` has the rules about how full a volume is, `state` those about what state it is in.
 
 use std::sync::Arc;
 
-use super::case::Case;
-use super::settle::Finding;
+use jiff::Timestamp;
+
+use super::settle::{AlertSubject, Evaluation, Finding};
 use super::trend::{Forecast, Need};
-use super::{Alert, Rule, Rules, Situation, fill, sentence, state};
-use crate::config::{RuleSettings, Thresholds};
+use super::{Alert, AlertText, Clock, Rule, Rules, Severity, Situation};
+use crate::config::{Measure, RuleSettings, RuleSubject, Thresholds};
 use crate::interval::Interval;
-use crate::topology::{State, Volume, VolumeState};
+use crate::sentence;
+use crate::sentence::{Sentence, SentencePart};
+use crate::topology::{Group, State, Volume, VolumeKind, VolumeState};
+use crate::units::Fill;
 
 /// By then, LVM has reported that a volume is inactive; otherwise it was removed.
 const REPORTED_S: f64 = 90.0;
+/// The end of an overflow is no recovery.
+pub(super) const LOST: &str = "A backup that was reading it is lost all the same.";
+
+impl RuleSubject {
+    fn includes(self, kind: VolumeKind) -> bool {
+        match self {
+            Self::Snapshots => kind.is_thick_snapshot(),
+            Self::AllSnapshots => kind.is_snapshot(),
+            Self::ThinPools => kind.is_thin_pool(),
+            Self::SnapshotsAndThinPools => kind.can_overflow(),
+            Self::PoolsAndCaches => kind.has_health(),
+            Self::AllVolumes => true,
+            Self::NextSnapshots | Self::Backups | Self::Cowbell => false,
+        }
+    }
+
+    fn is_volume(self) -> bool {
+        !matches!(self, Self::NextSnapshots | Self::Backups | Self::Cowbell)
+    }
+}
+
+impl Rule {
+    pub(super) fn concerns(self, kind: VolumeKind) -> bool {
+        self.subject().includes(kind)
+    }
+
+    /// Whether a problem remains while its volume is deactivated. Such a volume is not seen until LVM reports it.
+    fn outlasts_volume(self) -> bool {
+        matches!(self, Self::PoolState | Self::MergeFailed)
+    }
+}
+
+/// A rule, and the volume that it is evaluated for.
+pub(super) struct VolumeUnderRule<'a> {
+    pub rule: Rule,
+    pub thresholds: Thresholds,
+    pub volume: &'a Volume,
+    pub state: &'a VolumeState,
+    /// `None` if its fill is unknown.
+    pub forecast: Option<&'a Forecast>,
+    pub now: &'a Situation<'a>,
+    pub clock: Clock,
+}
+
+impl VolumeUnderRule<'_> {
+    /// The result, and the value that it is from.
+    fn evaluate(&self, raised: Option<Severity>) -> (Evaluation, Option<f64>) {
+        if self.is_by_fill() {
+            self.evaluate_fill(raised)
+        } else {
+            self.evaluate_state(raised)
+        }
+    }
+
+    fn raised(&self, severity: Severity) -> AlertText {
+        if self.is_by_fill() {
+            self.full(severity)
+        } else {
+            self.in_bad_state()
+        }
+    }
+
+    /// How the alert ended while its volume exists.
+    fn cleared(&self) -> Sentence {
+        if self.is_by_fill() {
+            self.full_no_more()
+        } else {
+            self.in_good_state()
+        }
+    }
+
+    fn is_by_fill(&self) -> bool {
+        self.rule.has_outlook() || self.rule.measure() == Measure::Percent
+    }
+
+    /// The fill that the rule is about.
+    pub fn fill(&self) -> Option<Fill> {
+        if self.rule == Rule::PoolMetadata {
+            self.state.metadata
+        } else {
+            self.state.fill
+        }
+    }
+
+    pub fn age_s(&self, since: Timestamp) -> f64 {
+        self.clock.age_s(since, self.now.interval.at)
+    }
+
+    pub fn group(&self) -> Option<&Group> {
+        self.now.interval.topology.group(&self.volume.vg)
+    }
+
+    pub fn name(&self) -> SentencePart {
+        sentence::volume(self.volume.full_name())
+    }
+
+    /// What the sentences are about, at the beginning of one.
+    pub fn noun(&self) -> &'static str {
+        if self.rule == Rule::PoolMetadata {
+            "Metadata of thin pool"
+        } else {
+            self.volume.kind.noun()
+        }
+    }
+
+    /// In the middle of a sentence.
+    pub fn lower_noun(&self) -> String {
+        if self.volume.kind == VolumeKind::VdoPool {
+            return self.noun().into();
+        }
+        self.noun().to_lowercase()
+    }
+
+    /// The number of the job that it concerns: the backup that reads the volume, or the snapshot's own job.
+    fn job(&self) -> Option<i64> {
+        if let Some(forecast) = self.forecast
+            && let Some((job, _)) = forecast.backup
+        {
+            return Some(job);
+        }
+        let uuid = &*self.volume.uuid;
+        let jobs = self.now.jobs;
+        if let Some(job) = jobs.running().iter().find(|job| job.key == uuid) {
+            return Some(job.id);
+        }
+        let ended = jobs.ended().iter().rev().find(|job| job.key == uuid);
+        ended.map(|job| job.id)
+    }
+}
 
 impl Rules {
     pub(super) fn judge_volume(
         &mut self,
         volume: &Volume,
         state: &VolumeState,
-        settings: Option<&RuleSettings>,
+        special: Option<&RuleSettings>,
         is_slow: bool,
         now: &Situation,
         changed: &mut Vec<Alert>,
     ) {
         let Some(clock) = self.clock else { return };
-        let forecast = self.forecast(volume, state, settings, now);
-        for rule in Rule::OF_VOLUMES
-            .into_iter()
-            .filter(|rule| rule.concerns(volume.kind))
-        {
+        let forecast = self.forecast(volume, state, special, now);
+        for rule in Rule::ALL.iter().copied() {
             let is_slow_rule = matches!(rule, Rule::SnapshotAge | Rule::SnapshotLeftOver);
-            if is_slow_rule && !is_slow {
+            if !rule.concerns(volume.kind) || (is_slow_rule && !is_slow) {
                 continue;
             }
-            let thresholds = settings.unwrap_or(self.settings.general()).of(rule);
-            let case = Case {
+            let settings = special.unwrap_or(self.settings.general());
+            let Some(thresholds) = settings.of(rule) else {
+                continue;
+            };
+            changed.extend(self.judge_by_rule(&VolumeUnderRule {
                 rule,
+                thresholds,
                 volume,
                 state,
-                forecast: &forecast,
+                forecast: forecast.as_deref(),
                 now,
                 clock,
-            };
-            changed.extend(self.apply(&case, thresholds));
+            }));
         }
     }
 
@@ -51,30 +186,27 @@ impl Rules {
         &mut self,
         volume: &Volume,
         state: &VolumeState,
-        settings: Option<&RuleSettings>,
+        special: Option<&RuleSettings>,
         now: &Situation,
     ) -> Option<Arc<Forecast>> {
         if matches!(state.state, State::Invalid | State::Inactive) {
             self.trends.end(&volume.uuid);
         }
-        let fill = state
-            .fill
-            .filter(|fill| fill.unit > 0 && Rule::TimeUntilFull.concerns(volume.kind))?;
-        let settings = settings.unwrap_or(self.settings.general());
-        let by_fill = [Rule::SnapshotFill, Rule::PoolData].into_iter();
-        let percent = by_fill
-            .filter(|rule| rule.concerns(volume.kind))
-            .find_map(|rule| settings.of(rule));
+        let fill = state.fill.filter(|fill| fill.unit > 0)?;
+        let percent_rule = match volume.kind {
+            VolumeKind::Snapshot => Rule::SnapshotFill,
+            VolumeKind::ThinPool => Rule::PoolData,
+            _ => return None,
+        };
+        let settings = special.unwrap_or(self.settings.general());
+        let thresholds = settings.of(percent_rule);
         let is_open = self
             .open
             .iter()
             .any(|alert| alert.rule.has_outlook() && alert.uuid == *volume.uuid);
         let need = Need {
-            is_urgent: is_open
-                || percent.is_some_and(|thresholds| fill.percent() >= thresholds.warning),
-            horizon_s: settings
-                .of(Rule::TimeUntilFull)
-                .map_or(0.0, |thresholds| thresholds.clear),
+            is_urgent: is_open || thresholds.is_some_and(|it| fill.percent() >= it.warning),
+            horizon_s: settings.of(Rule::TimeUntilFull).map_or(0.0, |it| it.clear),
         };
         Some(
             self.trends
@@ -82,31 +214,22 @@ impl Rules {
         )
     }
 
-    /// Evaluates a rule for a volume; returns the alert if it is to be delivered.
-    pub(super) fn apply(&mut self, case: &Case, thresholds: Option<Thresholds>) -> Option<Alert> {
-        let at = case.now.interval.at;
-        let thresholds = thresholds?;
-        let raised = self
-            .index(case.rule, &case.volume.uuid)
-            .map(|index| self.open[index].severity);
-        let is_by_fill = case.rule.has_outlook() || case.rule == Rule::PoolMetadata;
-        let evaluate = if is_by_fill {
-            fill::evaluate
-        } else {
-            state::evaluate
-        };
-        let (evaluation, value) = evaluate(case, thresholds, raised);
-        let (vg, lv, uuid) = (&*case.volume.vg, &*case.volume.lv, &*case.volume.uuid);
+    fn judge_by_rule(&mut self, it: &VolumeUnderRule) -> Option<Alert> {
+        let subject = AlertSubject::new(&it.volume.vg, &it.volume.lv, &it.volume.uuid);
+        let before = self.severity(it.rule, subject.uuid);
+        let (evaluation, value) = it.evaluate(before);
+        let is_open = before.is_some() || matches!(evaluation, Evaluation::Raised(_));
         let finding = Finding {
-            rule: case.rule,
-            vg,
-            lv,
-            uuid,
-            thresholds,
+            rule: it.rule,
+            subject,
+            at: it.now.interval.at,
+            thresholds: it.thresholds,
             evaluation,
             value,
+            // The search takes time.
+            job: is_open.then(|| it.job()).flatten(),
         };
-        self.settle(&finding, at, &sentence::Sentences { case, thresholds })
+        self.settle(&finding, |severity| it.raised(severity), || it.cleared())
     }
 
     /// Clears alerts whose volume is gone or changed its kind.
@@ -115,30 +238,41 @@ impl Rules {
             let volume = interval.topology.volume(uuid);
             volume.is_some_and(|volume| rule.concerns(volume.kind))
         };
-        let is_of_volume = |rule: Rule| Rule::OF_VOLUMES.contains(&rule);
         self.retain_holds(|rule, uuid| {
-            !is_of_volume(rule) || is_there(rule, uuid) != outlasts(rule)
+            !rule.subject().is_volume() || is_there(rule, uuid) != rule.outlasts_volume()
         });
-        let is_gone =
-            |alert: &&Alert| is_of_volume(alert.rule) && !is_there(alert.rule, &alert.uuid);
-        let gone: Vec<Alert> = self.open.iter().filter(is_gone).cloned().collect();
-        let mut is_certain = |alert: &Alert| {
-            !outlasts(alert.rule) || self.has_held(alert.rule, &alert.uuid, interval.at, REPORTED_S)
-        };
-        let gone: Vec<i64> = gone
-            .iter()
-            .filter(|alert| is_certain(alert))
-            .map(|alert| alert.id)
-            .collect();
+        let mut gone: Vec<(Rule, String)> = Vec::new();
+        for alert in &self.open {
+            if alert.rule.subject().is_volume() && !is_there(alert.rule, &alert.uuid) {
+                gone.push((alert.rule, alert.uuid.clone()));
+            }
+        }
+        gone.retain(|(rule, uuid)| {
+            !rule.outlasts_volume() || self.has_held(*rule, uuid, interval.at, REPORTED_S)
+        });
         self.clear_all(
             interval.at,
-            |alert| gone.contains(&alert.id),
-            sentence::gone,
+            |alert| {
+                gone.iter()
+                    .any(|(rule, uuid)| alert.rule == *rule && alert.uuid == *uuid)
+            },
+            gone_text,
         )
     }
 }
 
-/// Whether a problem remains while its volume is deactivated. Such a volume is not seen until LVM reports it.
-fn outlasts(rule: Rule) -> bool {
-    matches!(rule, Rule::PoolState | Rule::MergeFailed)
+/// How an alert ended because its volume is gone.
+pub(super) fn gone_text(alert: &Alert) -> Sentence {
+    let name = sentence::volume(alert.volume().unwrap_or_default());
+    match alert.rule {
+        Rule::SnapshotInvalid => sentence!["Snapshot ", name, " was removed. {LOST}"],
+        Rule::MergeFailed => sentence!["Volume ", name, " was removed or deactivated."],
+        Rule::FullBeforeDone | Rule::TimeUntilFull | Rule::SnapshotFill => {
+            sentence![name, " was removed or deactivated."]
+        }
+        Rule::SnapshotAge | Rule::SnapshotLeftOver => {
+            sentence!["Snapshot ", name, " was removed."]
+        }
+        _ => sentence!["Pool ", name, " was removed or deactivated."],
+    }
 }

@@ -32,7 +32,6 @@ use crate::check;
 use crate::client::terminal::wrapped;
 use crate::client::{self, Daemon, complain};
 use crate::config::{self, Config, ConfigError, Listen, TickInterval};
-use crate::fleet;
 use crate::source::files::Root;
 use crate::source::recording::{Player, Speed};
 use crate::store;
@@ -104,8 +103,6 @@ enum Command {
     VerifyArchive(verify_archive::VerifyArchive),
     /// Write stored data as CSV, JSON lines, OpenMetrics or a plain SQLite file
     Export(export::Export),
-    /// Print the rules of alerts for Prometheus or vmalert, with the thresholds of the configuration
-    ExportRules,
     /// Verify, compact or copy the database
     #[command(subcommand, arg_required_else_help = false)]
     Db(db::Db),
@@ -266,7 +263,6 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
         Command::Db(command) => {
             return db::db(&store::existing_path(db.as_deref())?, command).await;
         }
-        Command::ExportRules => print(&fleet::rules(&config.alerts))?,
         Command::Run(run) => {
             return Ok(ExitCode::from(
                 client::run::run(&daemon, &run, &Root(root)).await?,
@@ -305,7 +301,6 @@ fn needs_configuration(command: Option<&Command>) -> bool {
                 | Command::Record { .. }
                 | Command::SupportBundle(_)
                 | Command::Check
-                | Command::ExportRules
         )
     )
 }

@@ -228,7 +228,7 @@ async fn list(daemon: &Daemon, json: bool) -> anyhow::Result<String> {
         .filter(|alert| alert.cleared_at.is_none());
     let sentences = alike(open).into_iter().map(|alerts| {
         let ids: Vec<String> = alerts.iter().map(|alert| alert.id.to_string()).collect();
-        format!("\n{}: {}\n", ids.join(", "), alerts[0].sentence)
+        format!("\n{}: {}\n", ids.join(", "), alerts[0].sentence())
     });
     Ok(text + &wrapped(&sentences.collect::<String>()))
 }

@@ -110,8 +110,8 @@ fn text(answers: &Answers) -> String {
     let alerts = alike(open.iter().copied())
         .into_iter()
         .map(|alerts| alerts[0]);
-    for alert in alerts.filter(|alert| alert.sentence != *sentence) {
-        let _ = writeln!(text, "{}: {}", alert.severity.text(), alert.sentence);
+    for alert in alerts.filter(|alert| alert.sentence().to_string() != *sentence) {
+        let _ = writeln!(text, "{}: {}", alert.severity.text(), alert.sentence());
     }
     if let Some(state) = &answers.status.remote_write {
         let _ = writeln!(text, "remote write: {}", state.text());

@@ -9,7 +9,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 
 use super::pattern::Pattern;
-use super::rule::{Measure, Rule, Thresholds};
+use super::rule::{Measure, Rule, RuleSubject, Thresholds};
 
 /// The settings of all rules.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,8 +27,10 @@ pub struct RuleSettings([Option<Thresholds>; Rule::ALL.len()]);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
     lv: Pattern,
-    rules: Vec<(Rule, Option<Thresholds>)>,
+    rules: Vec<RuleSetting>,
 }
+
+type RuleSetting = (Rule, Option<Thresholds>);
 
 /// The default distance of `clear` from `warning`, in percentage points.
 const CLEARANCE: f64 = 5.0;
@@ -39,15 +41,18 @@ const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 impl Default for Alerts {
     fn default() -> Self {
-        let rules = RuleSettings(Rule::ALL.map(|rule| Some(rule.default_thresholds())));
         Self {
-            rules,
+            rules: RuleSettings::of_each(|rule| Some(rule.default_thresholds())),
             overrides: Vec::new(),
         }
     }
 }
 
 impl RuleSettings {
+    fn of_each(setting: impl Fn(Rule) -> Option<Thresholds>) -> Self {
+        Self(std::array::from_fn(|index| setting(Rule::ALL[index])))
+    }
+
     /// The thresholds of a rule; `None` if it is off.
     pub fn of(&self, rule: Rule) -> Option<Thresholds> {
         self.0[rule as usize]
@@ -57,22 +62,12 @@ impl RuleSettings {
 impl Alerts {
     /// The thresholds of a rule for a volume; `None` if it is off.
     pub fn of(&self, rule: Rule, vg: &str, lv: &str) -> Option<Thresholds> {
-        let mut matching = self
-            .overrides
-            .iter()
-            .filter(|other| other.lv.matches(vg, lv));
-        matching
-            .find_map(|other| other.rules.iter().find(|(name, _)| *name == rule))
-            .map_or(self.rules.of(rule), |(_, thresholds)| *thresholds)
-    }
-
-    /// The settings of a rule, each for the volumes that match its pattern and none before it; the last is for all others.
-    pub fn cases(&self, rule: Rule) -> Vec<(Option<&Pattern>, Option<Thresholds>)> {
-        let special = self.overrides.iter().filter_map(|other| {
-            let (_, thresholds) = other.rules.iter().find(|(name, _)| *name == rule)?;
-            Some((Some(&other.lv), *thresholds))
-        });
-        special.chain([(None, self.rules.of(rule))]).collect()
+        for other in self.overrides.iter().filter(|it| it.lv.matches(vg, lv)) {
+            if let Some((_, thresholds)) = other.rules.iter().find(|(name, _)| *name == rule) {
+                return *thresholds;
+            }
+        }
+        self.rules.of(rule)
     }
 
     /// For volumes without an override, and for cowbell itself.
@@ -82,74 +77,20 @@ impl Alerts {
 
     /// The settings of all rules for a volume; `None` if they are the general ones.
     pub fn special(&self, vg: &str, lv: &str) -> Option<Box<RuleSettings>> {
-        let is_special = self.overrides.iter().any(|other| other.lv.matches(vg, lv));
-        is_special.then(|| Box::new(RuleSettings(Rule::ALL.map(|rule| self.of(rule, vg, lv)))))
-    }
-}
-
-/// The keys of `[alerts]` and of `[[alerts.for]]`, where the last rules, those about cowbell itself, make no sense.
-const GENERAL_KEYS: [&str; Rule::ALL.len() + 1] = with_rules("for");
-const SPECIAL_KEYS: [&str; 18] = with_rules("lv");
-
-const fn with_rules<const COUNT: usize>(first: &'static str) -> [&'static str; COUNT] {
-    let mut names = [first; COUNT];
-    let mut index = 1;
-    while index < COUNT {
-        names[index] = Rule::NAMES[index - 1];
-        index += 1;
-    }
-    names
-}
-
-/// A key: the first one, or a rule.
-struct Key(&'static [&'static str]);
-
-impl<'de> DeserializeSeed<'de> for Key {
-    type Value = Option<Rule>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Rule>, D::Error> {
-        deserializer.deserialize_identifier(self)
-    }
-}
-
-impl Visitor<'_> for Key {
-    type Value = Option<Rule>;
-
-    fn expecting(&self, text: &mut fmt::Formatter) -> fmt::Result {
-        text.write_str("the name of a rule")
-    }
-
-    fn visit_str<E: Error>(self, name: &str) -> Result<Option<Rule>, E> {
-        match self.0.iter().position(|known| *known == name) {
-            Some(0) => Ok(None),
-            Some(index) => Ok(Some(Rule::ALL[index - 1])),
-            None => Err(E::unknown_field(name, self.0)),
-        }
+        let is_special = self.overrides.iter().any(|it| it.lv.matches(vg, lv));
+        is_special.then(|| Box::new(RuleSettings::of_each(|rule| self.of(rule, vg, lv))))
     }
 }
 
 impl<'de> Deserialize<'de> for Alerts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(General)
-    }
-}
-
-struct General;
-
-impl<'de> Visitor<'de> for General {
-    type Value = Alerts;
-
-    fn expecting(&self, text: &mut fmt::Formatter) -> fmt::Result {
-        text.write_str("a table of rules")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Alerts, A::Error> {
-        let mut alerts = Alerts::default();
-        while let Some(key) = map.next_key_seed(Key(&GENERAL_KEYS))? {
-            match key {
-                Some(rule) => alerts.rules.0[rule as usize] = map.next_value_seed(Setting(rule))?,
-                None => alerts.overrides = map.next_value()?,
-            }
+        let table = deserializer.deserialize_map(RuleTable::new("for", Rule::ALL.to_vec()))?;
+        let mut alerts = Self {
+            overrides: table.other.unwrap_or_default(),
+            ..Self::default()
+        };
+        for (rule, setting) in table.settings {
+            alerts.rules.0[rule as usize] = setting;
         }
         Ok(alerts)
     }
@@ -157,105 +98,125 @@ impl<'de> Visitor<'de> for General {
 
 impl<'de> Deserialize<'de> for Override {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Special)
+        let mut rules = Rule::ALL.to_vec();
+        rules.retain(|rule| rule.subject() != RuleSubject::Cowbell);
+        let table = deserializer.deserialize_map(RuleTable::new("lv", rules))?;
+        Ok(Self {
+            lv: table.other.ok_or_else(|| D::Error::missing_field("lv"))?,
+            rules: table.settings,
+        })
     }
 }
 
-struct Special;
+/// A table of rules with one other key. Values are parsed one by one, so that an error has the line of its key.
+struct RuleTable<Other> {
+    settings: Vec<RuleSetting>,
+    other: Option<Other>,
+    other_key: &'static str,
+    rules: Vec<Rule>,
+}
 
-impl<'de> Visitor<'de> for Special {
-    type Value = Override;
-
-    fn expecting(&self, text: &mut fmt::Formatter) -> fmt::Result {
-        text.write_str("a table with `lv` and rules")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Override, A::Error> {
-        let (mut lv, mut rules) = (None, Vec::new());
-        while let Some(key) = map.next_key_seed(Key(&SPECIAL_KEYS))? {
-            match key {
-                Some(rule) => rules.push((rule, map.next_value_seed(Setting(rule))?)),
-                None => lv = Some(map.next_value()?),
-            }
-        }
-        Ok(Override {
-            lv: lv.ok_or_else(|| A::Error::missing_field("lv"))?,
+impl<Other> RuleTable<Other> {
+    fn new(other_key: &'static str, rules: Vec<Rule>) -> Self {
+        Self {
+            settings: Vec::new(),
+            other: None,
+            other_key,
             rules,
-        })
+        }
     }
 }
 
-/// A rule's setting: `"off"`, `"on"`, a duration, or a table, depending on its measure.
-struct Setting(Rule);
+impl<'de, Other: Deserialize<'de>> Visitor<'de> for RuleTable<Other> {
+    type Value = Self;
 
-impl<'de> DeserializeSeed<'de> for Setting {
-    type Value = Option<Thresholds>;
+    fn expecting(&self, text: &mut fmt::Formatter) -> fmt::Result {
+        write!(text, "a table of rules, and `{}`", self.other_key)
+    }
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            if key == self.other_key {
+                self.other = Some(map.next_value()?);
+                continue;
+            }
+            let rule = Rule::named(&key).filter(|rule| self.rules.contains(rule));
+            let names = self.rules.iter().map(|rule| rule.name());
+            let keys: Vec<&str> = std::iter::once(self.other_key).chain(names).collect();
+            let setting = SettingOf(rule.ok_or_else(|| {
+                format!(
+                    "unknown field `{key}`, expected one of `{}`",
+                    keys.join("`, `")
+                )
+            }));
+            self.settings.push(map.next_value_seed(setting)?);
+        }
+        Ok(self)
     }
 }
 
-impl<'de> Visitor<'de> for Setting {
+/// The setting of a rule: `"off"`, `"on"`, a duration, or a table, depending on its measure. If there is no such rule, it is
+/// the error.
+struct SettingOf(Result<Rule, String>);
+
+impl<'de> DeserializeSeed<'de> for SettingOf {
+    type Value = RuleSetting;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<RuleSetting, D::Error> {
+        let rule = self.0.map_err(D::Error::custom)?;
+        Ok((rule, deserializer.deserialize_any(RuleVisitor(rule))?))
+    }
+}
+
+struct RuleVisitor(Rule);
+
+impl<'de> Visitor<'de> for RuleVisitor {
     type Value = Option<Thresholds>;
 
     fn expecting(&self, text: &mut fmt::Formatter) -> fmt::Result {
-        text.write_str(match self.0.measure() {
-            Measure::Percent => "percentages such as { warning = 70, critical = 85 }, or \"off\"",
-            Measure::TimeLeft => {
-                "times such as { warning = \"30m\", critical = \"10m\" }, or \"off\""
-            }
-            Measure::Limit => "a duration such as \"30m\" or \"26h\", or \"off\"",
-            Measure::Period => "\"on\", { within = \"26h\" } or \"off\"",
-            Measure::State => "\"on\" or \"off\"",
-        })
+        text.write_str(expected(self.0.measure()))
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        match (self.0.measure(), text) {
-            (_, "off") => Ok(None),
-            (_, "on") => Ok(Some(self.0.default_thresholds())),
-            (Measure::Limit, _) => match Period::try_from(text.to_string()) {
-                Ok(limit) => Ok(Some(Thresholds::limit(limit.0))),
-                Err(_) => Err(E::custom(format!(
-                    "expected {}, but found \"{text}\"",
-                    Expectation(&self)
-                ))),
-            },
-            _ => Err(E::custom(format!(
-                "expected {}, but found \"{text}\"",
-                Expectation(&self)
-            ))),
+    fn visit_str<E: Error>(self, word: &str) -> Result<Self::Value, E> {
+        let measure = self.0.measure();
+        match (word, Period::try_from(word.to_string())) {
+            ("off", _) => Ok(None),
+            ("on", _) => Ok(Some(self.0.default_thresholds())),
+            (_, Ok(limit)) if measure == Measure::Limit => Ok(Some(Thresholds::limit(limit.0))),
+            _ => {
+                let expected = expected(measure);
+                Err(E::custom(format!(
+                    "expected {expected}, but found \"{word}\""
+                )))
+            }
         }
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
         let table = MapAccessDeserializer::new(map);
-        let thresholds = match self.0.measure() {
+        let measure = self.0.measure();
+        let thresholds = match measure {
             Measure::Percent => Percentages::deserialize(table)?.checked(),
-            Measure::TimeLeft => Times::deserialize(table)?.checked(),
-            Measure::Period => {
-                let Within { within } = Within::deserialize(table)?;
-                Ok(Thresholds {
-                    critical: within.0,
-                    ..Thresholds::STATE
-                })
+            Measure::TimeLeft => Times::deserialize(table)?.checked(self.0),
+            Measure::Period => Ok(Thresholds {
+                critical: Within::deserialize(table)?.within.0,
+                ..Thresholds::STATE
+            }),
+            Measure::Limit | Measure::State => {
+                Err(format!("expected {}, but found a table", expected(measure)))
             }
-            Measure::Limit | Measure::State => Err(format!(
-                "expected {}, but found a table",
-                Expectation(&self)
-            )),
         };
         thresholds.map(Some).map_err(A::Error::custom)
     }
 }
 
-/// What a setting expects, as text.
-struct Expectation<'a>(&'a Setting);
-
-impl fmt::Display for Expectation<'_> {
-    fn fmt(&self, text: &mut fmt::Formatter) -> fmt::Result {
-        Visitor::expecting(self.0, text)
+fn expected(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Percent => "percentages such as { warning = 70, critical = 85 }, or \"off\"",
+        Measure::TimeLeft => "times such as { warning = \"30m\", critical = \"10m\" }, or \"off\"",
+        Measure::Limit => "a duration such as \"30m\" or \"26h\", or \"off\"",
+        Measure::Period => "\"on\", { within = \"26h\" } or \"off\"",
+        Measure::State => "\"on\" or \"off\"",
     }
 }
 
@@ -273,33 +234,24 @@ struct Percentages {
 
 impl Percentages {
     fn checked(self) -> Result<Thresholds, String> {
-        let Self {
+        let (warning, critical) = (self.warning, self.critical);
+        let usual_clear = (warning - CLEARANCE).max(warning / 2.0);
+        let clear = self.clear.unwrap_or(usual_clear);
+        if !(0.0 < clear && clear < warning && warning < critical && critical <= 100.0) {
+            let clear = self.clear.map(|clear| format!(", clear = {clear}"));
+            return Err(format!(
+                "expected percentages with 0 < clear < warning < critical <= 100, but found warning = {warning}, \
+                 critical = {critical}{}",
+                clear.unwrap_or_default()
+            ));
+        }
+        Ok(Thresholds {
             warning,
             critical,
-            hold,
-            keep_firing_for,
-            ..
-        } = self;
-        let clear = self
-            .clear
-            .unwrap_or_else(|| (warning - CLEARANCE).max(warning / 2.0));
-        if 0.0 < clear && clear < warning && warning < critical && critical <= 100.0 {
-            let (hold_s, keep_firing_s) = (hold.0, keep_firing_for.0);
-            return Ok(Thresholds {
-                warning,
-                critical,
-                clear,
-                hold_s,
-                keep_firing_s,
-            });
-        }
-        let clear = self
-            .clear
-            .map_or_else(String::new, |clear| format!(", clear = {clear}"));
-        Err(format!(
-            "expected percentages with 0 < clear < warning < critical <= 100, but found warning = {warning}, critical = \
-             {critical}{clear}"
-        ))
+            clear,
+            hold_s: self.hold.0,
+            keep_firing_s: self.keep_firing_for.0,
+        })
     }
 }
 
@@ -315,22 +267,24 @@ struct Times {
 }
 
 impl Times {
-    fn checked(self) -> Result<Thresholds, String> {
-        let usual = Rule::TimeUntilFull.default_thresholds();
-        let (warning, critical) = (self.warning.0, self.critical.0);
-        let clear = self.clear.map_or(warning * CLEARED_TIME, |clear| clear.0);
-        let hold_s = self.hold.map_or(usual.hold_s, |hold| hold.0);
-        let keep_firing_s = self
-            .keep_firing_for
-            .map_or(usual.keep_firing_s, |keep| keep.0);
+    fn checked(self, rule: Rule) -> Result<Thresholds, String> {
+        let usual = rule.default_thresholds();
+        let seconds = |period: Option<Period>, usual_s| period.map_or(usual_s, |period| period.0);
+        let thresholds = Thresholds {
+            warning: self.warning.0,
+            critical: self.critical.0,
+            clear: seconds(self.clear, self.warning.0 * CLEARED_TIME),
+            hold_s: seconds(self.hold, usual.hold_s),
+            keep_firing_s: seconds(self.keep_firing_for, usual.keep_firing_s),
+        };
+        let Thresholds {
+            warning,
+            critical,
+            clear,
+            ..
+        } = thresholds;
         if 0.0 < critical && critical < warning && warning < clear {
-            return Ok(Thresholds {
-                warning,
-                critical,
-                clear,
-                hold_s,
-                keep_firing_s,
-            });
+            return Ok(thresholds);
         }
         Err("expected times with 0 < critical < warning < clear, such as { warning = \"30m\", critical = \"10m\" }"
             .into())
@@ -352,16 +306,14 @@ impl TryFrom<String> for Period {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let length = text
-            .parse::<SignedDuration>()
-            .ok()
-            .and_then(|length| Duration::try_from(length).ok());
-        let length = length.filter(|length| *length <= LONGEST);
-        length
-            .map(|length| Self(length.as_secs_f64()))
-            .ok_or_else(|| {
-                format!("expected a duration such as \"30m\" or \"26h\", but found \"{text}\"")
-            })
+        let parsed = text.parse::<SignedDuration>().ok();
+        let length = parsed.and_then(|length| Duration::try_from(length).ok());
+        match length.filter(|length| *length <= LONGEST) {
+            Some(length) => Ok(Self(length.as_secs_f64())),
+            None => Err(format!(
+                "expected a duration such as \"30m\" or \"26h\", but found \"{text}\""
+            )),
+        }
     }
 }
 

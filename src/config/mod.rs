@@ -33,7 +33,7 @@ pub use pattern::Pattern;
 pub use receiver::{
     Channel, Email, Heartbeat, QuietHours, Receiver, RemoteWriteSettings, Severity, Webhook,
 };
-pub use rule::{Measure, Rule, Thresholds};
+pub use rule::{Measure, Rule, RuleSubject, Thresholds};
 pub use store::{Age, Size, Store};
 pub use token::{Token, is_equal};
 

@@ -14,12 +14,6 @@ impl Pattern {
         self.0.as_str()
     }
 
-    /// Regular expressions of the group's name and of the volume's.
-    pub fn regular_expressions(&self) -> (String, String) {
-        let (vg, lv) = self.as_str().split_once('/').unwrap_or_default();
-        (regular_expression(vg), regular_expression(lv))
-    }
-
     /// Alerts about cowbell itself belong to no volume: both names are empty, and no pattern matches them.
     pub fn matches(&self, vg: &str, lv: &str) -> bool {
         !(vg.is_empty() && lv.is_empty()) && self.0.matches(&format!("{vg}/{lv}"))
@@ -42,18 +36,6 @@ impl FromStr for Pattern {
             .then_some(Self(pattern))
             .ok_or_else(|| expected(&format!("{text:?}")))
     }
-}
-
-/// Names have no other letters than `+`, `.`, `_` and `-` beside those that stand for themselves.
-fn regular_expression(glob: &str) -> String {
-    let part = |letter: char| match letter {
-        '*' => ".*".into(),
-        '?' => ".".into(),
-        '!' => "^".into(),
-        '.' | '+' => format!("[{letter}]"),
-        letter => letter.to_string(),
-    };
-    glob.chars().map(part).collect()
 }
 
 impl<'de> Deserialize<'de> for Pattern {
@@ -90,19 +72,6 @@ mod tests {
                 expected,
                 "{pattern} {vg}/{lv}"
             );
-        }
-    }
-
-    #[test]
-    fn a_pattern_is_two_regular_expressions() {
-        for (pattern, vg, lv) in [
-            ("vg0/mysql_*", "vg0", "mysql_.*"),
-            ("*/*", ".*", ".*"),
-            ("vg[!01]/d?ta", "vg[^01]", "d.ta"),
-            ("vg.0/a+b-c", "vg[.]0", "a[+]b-c"),
-        ] {
-            let found = pattern.parse::<Pattern>().unwrap().regular_expressions();
-            assert_eq!(found, (vg.into(), lv.into()), "{pattern}");
         }
     }
 

@@ -1,47 +1,159 @@
-//! The rules of alerts: their names in configuration and API, their units, and their default thresholds.
+//! The table of the rules of alerts: one row for each. What a rule measures, and what its alerts say, is in `alert`.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Rule {
-    SnapshotFill,
-    PoolData,
-    PoolMetadata,
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+struct RuleRow {
+    /// As in API and configuration.
+    name: &'static str,
+    subject: RuleSubject,
+    measure: Measure,
+    defaults: Thresholds,
+    has_outlook: bool,
+}
+
+macro_rules! rules {
+    ($($(#[$doc:meta])* $rule:ident = $row:expr;)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Rule {
+            $($(#[$doc])* $rule,)*
+        }
+
+        impl Rule {
+            pub const ALL: &'static [Self] = &[$(Self::$rule,)*];
+
+            const fn row(self) -> RuleRow {
+                match self {
+                    $(Self::$rule => $row,)*
+                }
+            }
+        }
+    };
+}
+
+use RuleSubject::*;
+
+rules! {
+    SnapshotFill = percent("snapshot_fill", Snapshots).with_outlook();
+    PoolData = percent("pool_data", ThinPools).with_outlook();
+    PoolMetadata = percent("pool_metadata", ThinPools);
     /// A snapshot or pool will soon be full.
-    TimeUntilFull,
-    /// A snapshot or pool will be full before the backup that reads it is done.
-    FullBeforeDone,
-    SnapshotInvalid,
-    MergeFailed,
+    TimeUntilFull = TIME_UNTIL_FULL.with_outlook();
+    /// A snapshot or pool will be full before the backup that reads it is done. A forecast may change its mind.
+    FullBeforeDone = state("full_before_done", SnapshotsAndThinPools).held(10.0, 60.0).with_outlook();
+    SnapshotInvalid = state("snapshot_invalid", Snapshots);
+    /// The origin has the state of a snapshot that is merged into it.
+    MergeFailed = state("merge_failed", AllVolumes);
     /// A pool out of data space, read-only, failed, or whose metadata needs a check.
-    PoolState,
+    PoolState = state("pool_state", PoolsAndCaches);
     /// LVM is to extend a pool, but its volume group has too little free space.
-    AutoextendBlocked,
-    SnapshotAge,
+    AutoextendBlocked = state("autoextend_blocked", ThinPools);
+    SnapshotAge = limit("snapshot_age", Snapshots, 24.0 * HOUR_S);
     /// A backup has ended, but its snapshot still exists.
-    SnapshotLeftOver,
+    SnapshotLeftOver = limit("snapshot_left_over", AllSnapshots, 0.5 * HOUR_S);
     /// A backup failed, was killed, lost its snapshot or read too little.
-    #[serde(alias = "backup_untrustworthy")]
-    BackupFailed,
+    BackupFailed = state("backup_failed", Backups);
     /// A volume had no good backup for longer than usual.
-    BackupMissing,
+    BackupMissing = state("backup_missing", Backups).with_period();
     /// A backup runs much longer than earlier ones.
-    BackupSlow,
+    BackupSlow = state("backup_slow", Backups);
     /// A backup read less than half of what earlier ones read.
-    BackupSmall,
-    /// The next snapshot of a backup is likely to overflow.
-    SnapshotSmall,
+    BackupSmall = state("backup_small", Backups);
+    /// The next snapshot of a backup is likely to overflow; at most one alert a day.
+    SnapshotSmall = state("snapshot_small", NextSnapshots).held(0.0, 24.0 * HOUR_S);
     /// A backup holds the global read lock of the database.
-    LockHeld,
+    LockHeld = limit("lock_held", Backups, 10.0);
     /// A part of the machine cannot be read.
-    PartFailed,
+    PartFailed = limit("part_failed", Cowbell, 60.0);
     /// A part was not read for too long.
-    DataOld,
-    TicksMissed,
+    DataOld = limit("data_old", Cowbell, 0.25 * HOUR_S);
+    TicksMissed = state("ticks_missed", Cowbell);
     /// The database is not written.
-    StoreFailed,
+    StoreFailed = limit("store_failed", Cowbell, 30.0);
+}
+
+const HOUR_S: f64 = 3600.0;
+
+const TIME_UNTIL_FULL: RuleRow = RuleRow {
+    name: "time_until_full",
+    subject: SnapshotsAndThinPools,
+    measure: Measure::TimeLeft,
+    defaults: Thresholds {
+        warning: 1800.0,
+        critical: 600.0,
+        clear: 2400.0,
+        hold_s: 30.0,
+        keep_firing_s: 60.0,
+    },
+    has_outlook: false,
+};
+
+const fn percent(name: &'static str, subject: RuleSubject) -> RuleRow {
+    RuleRow {
+        name,
+        subject,
+        measure: Measure::Percent,
+        defaults: Thresholds::PERCENT,
+        has_outlook: false,
+    }
+}
+
+const fn limit(name: &'static str, subject: RuleSubject, seconds: f64) -> RuleRow {
+    RuleRow {
+        measure: Measure::Limit,
+        defaults: Thresholds::limit(seconds),
+        ..state(name, subject)
+    }
+}
+
+const fn state(name: &'static str, subject: RuleSubject) -> RuleRow {
+    RuleRow {
+        name,
+        subject,
+        measure: Measure::State,
+        defaults: Thresholds::STATE,
+        has_outlook: false,
+    }
+}
+
+impl RuleRow {
+    const fn with_outlook(mut self) -> Self {
+        self.has_outlook = true;
+        self
+    }
+
+    const fn with_period(mut self) -> Self {
+        self.measure = Measure::Period;
+        self
+    }
+
+    const fn held(mut self, hold_s: f64, keep_firing_s: f64) -> Self {
+        self.defaults.hold_s = hold_s;
+        self.defaults.keep_firing_s = keep_firing_s;
+        self
+    }
+}
+
+/// What the alerts of a rule are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleSubject {
+    /// Thick ones.
+    Snapshots,
+    /// Thick and thin ones.
+    AllSnapshots,
+    ThinPools,
+    SnapshotsAndThinPools,
+    /// Thin and VDO pools, and cached volumes.
+    PoolsAndCaches,
+    AllVolumes,
+    /// The volume of which the next snapshot is made.
+    NextSnapshots,
+    /// A volume that is backed up.
+    Backups,
+    Cowbell,
 }
 
 /// What the value of a rule is, and so how its thresholds are written.
@@ -72,19 +184,14 @@ pub struct Thresholds {
     pub keep_firing_s: f64,
 }
 
-impl Default for Thresholds {
-    fn default() -> Self {
-        Self {
-            warning: 70.0,
-            critical: 85.0,
-            clear: 65.0,
-            hold_s: 0.0,
-            keep_firing_s: 0.0,
-        }
-    }
-}
-
 impl Thresholds {
+    /// The default of rules by percentage.
+    pub const PERCENT: Self = Self {
+        warning: 70.0,
+        critical: 85.0,
+        clear: 65.0,
+        ..Self::STATE
+    };
     /// Of a rule without a value.
     pub const STATE: Self = Self {
         warning: f64::INFINITY,
@@ -105,57 +212,12 @@ impl Thresholds {
 }
 
 impl Rule {
-    pub const ALL: [Self; 21] = [
-        Self::SnapshotFill,
-        Self::PoolData,
-        Self::PoolMetadata,
-        Self::TimeUntilFull,
-        Self::FullBeforeDone,
-        Self::SnapshotInvalid,
-        Self::MergeFailed,
-        Self::PoolState,
-        Self::AutoextendBlocked,
-        Self::SnapshotAge,
-        Self::SnapshotLeftOver,
-        Self::BackupFailed,
-        Self::BackupMissing,
-        Self::BackupSlow,
-        Self::BackupSmall,
-        Self::SnapshotSmall,
-        Self::LockHeld,
-        Self::PartFailed,
-        Self::DataOld,
-        Self::TicksMissed,
-        Self::StoreFailed,
-    ];
-    /// [`Rule::name`] of each, in the same order.
-    pub(super) const NAMES: [&'static str; 21] = [
-        "snapshot_fill",
-        "pool_data",
-        "pool_metadata",
-        "time_until_full",
-        "full_before_done",
-        "snapshot_invalid",
-        "merge_failed",
-        "pool_state",
-        "autoextend_blocked",
-        "snapshot_age",
-        "snapshot_left_over",
-        "backup_failed",
-        "backup_missing",
-        "backup_slow",
-        "backup_small",
-        "snapshot_small",
-        "lock_held",
-        "part_failed",
-        "data_old",
-        "ticks_missed",
-        "store_failed",
-    ];
-
-    /// As in API and configuration.
     pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
+        self.row().name
+    }
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|rule| rule.name() == name)
     }
 
     /// For display.
@@ -163,79 +225,21 @@ impl Rule {
         self.name().replace('_', " ")
     }
 
-    /// Whether it is about cowbell itself, so that its alerts have no volume.
-    pub fn is_own(self) -> bool {
-        matches!(
-            self,
-            Self::PartFailed | Self::DataOld | Self::TicksMissed | Self::StoreFailed
-        )
-    }
-
-    /// Whether it is about the backups of a volume.
-    pub fn is_of_backups(self) -> bool {
-        matches!(
-            self,
-            Self::BackupFailed
-                | Self::BackupMissing
-                | Self::BackupSlow
-                | Self::BackupSmall
-                | Self::LockHeld
-        )
-    }
-
-    /// Whether it is about how full a volume is and will be.
-    pub fn is_of_filling(self) -> bool {
-        matches!(
-            self,
-            Self::SnapshotFill | Self::PoolData | Self::TimeUntilFull | Self::FullBeforeDone
-        )
+    pub fn subject(self) -> RuleSubject {
+        self.row().subject
     }
 
     pub fn measure(self) -> Measure {
-        match self {
-            Self::SnapshotFill | Self::PoolData | Self::PoolMetadata => Measure::Percent,
-            Self::TimeUntilFull => Measure::TimeLeft,
-            Self::SnapshotAge
-            | Self::SnapshotLeftOver
-            | Self::LockHeld
-            | Self::PartFailed
-            | Self::DataOld
-            | Self::StoreFailed => Measure::Limit,
-            Self::BackupMissing => Measure::Period,
-            _ => Measure::State,
-        }
+        self.row().measure
     }
 
-    pub(super) fn default_thresholds(self) -> Thresholds {
-        let limit = Thresholds::limit;
-        match self {
-            Self::SnapshotFill | Self::PoolData | Self::PoolMetadata => Thresholds::default(),
-            Self::TimeUntilFull => Thresholds {
-                warning: 1800.0,
-                critical: 600.0,
-                clear: 2400.0,
-                hold_s: 30.0,
-                keep_firing_s: 60.0,
-            },
-            // A forecast may change its mind.
-            Self::FullBeforeDone => Thresholds {
-                hold_s: 10.0,
-                keep_firing_s: 60.0,
-                ..Thresholds::STATE
-            },
-            // At most one a day.
-            Self::SnapshotSmall => Thresholds {
-                keep_firing_s: 24.0 * 3600.0,
-                ..Thresholds::STATE
-            },
-            Self::SnapshotAge => limit(24.0 * 3600.0),
-            Self::SnapshotLeftOver => limit(1800.0),
-            Self::LockHeld => limit(10.0),
-            Self::PartFailed => limit(60.0),
-            Self::DataOld => limit(900.0),
-            Self::StoreFailed => limit(30.0),
-            _ => Thresholds::STATE,
-        }
+    pub fn default_thresholds(self) -> Thresholds {
+        self.row().defaults
+    }
+
+    /// Whether it is about how full a volume is and will be, so that the forecast of a running backup is part of it.
+    pub fn has_outlook(self) -> bool {
+        self.row().has_outlook
     }
 }
 
@@ -245,8 +249,8 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_api() {
-        for (index, rule) in Rule::ALL.into_iter().enumerate() {
-            assert_eq!(rule as usize, index);
+        for (index, rule) in Rule::ALL.iter().enumerate() {
+            assert_eq!(*rule as usize, index);
             assert_eq!(serde_json::to_value(rule).unwrap(), rule.name());
         }
     }

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::alert::{Alert, Own, Rules, Severity, Situation};
+use crate::alert::{Alert, OwnState, Rules, Severity, Situation};
 use crate::commands::{AlertRequest, Request};
 use crate::config::Config;
 use crate::forecast::Outlook;
@@ -263,7 +263,7 @@ impl Watcher {
     /// Evaluates the rules about cowbell itself; the state of the database is that of the previous tick.
     fn judge_own(&mut self, interval: &Interval, outlets: &Outlets) -> Vec<Alert> {
         let present = outlets.present.borrow();
-        let own = Own {
+        let own = OwnState {
             at: interval.at,
             parts: self.observer.parts(),
             elapsed_s: interval.elapsed_us as f64 / 1e6,
@@ -424,9 +424,8 @@ fn worst_outlook<'a>(
 }
 
 fn log(alert: &Alert) {
-    let Alert {
-        vg, lv, sentence, ..
-    } = alert;
+    let Alert { vg, lv, .. } = alert;
+    let sentence = alert.sentence();
     let rule = alert.rule.name();
     match alert.cleared_at {
         Some(_) => tracing::info!(vg, lv, alert = rule, "over: {sentence}"),

@@ -81,7 +81,7 @@ impl Supervisor {
             )
         });
         let worst = present.alerts.iter().max_by_key(|alert| alert.severity);
-        let worst = worst.map_or_else(String::new, |alert| format!("; {}", alert.sentence));
+        let worst = worst.map_or_else(String::new, |alert| format!("; {}", alert.sentence()));
         let problem = self
             .problem
             .as_ref()

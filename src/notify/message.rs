@@ -120,7 +120,7 @@ impl Message {
             format!(
                 "{}\n{}\n{raised}{}.\n",
                 state.title(),
-                alert.sentence,
+                alert.sentence(),
                 cleared.unwrap_or_default()
             )
         };

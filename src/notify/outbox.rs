@@ -260,7 +260,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::alert::{Acknowledgement, Alert, Rule};
+    use crate::alert::{Acknowledgement, Alert, AlertText, Rule};
     use crate::notify::{Silence, Standing};
 
     fn state(id: i64, severity: Severity, is_over: bool) -> AlertState {
@@ -281,7 +281,7 @@ mod tests {
             worst: severity,
             worse_at: None,
             acknowledged: None,
-            sentence: String::new(),
+            text: AlertText::default(),
         };
         AlertState::new(&alert)
     }
@@ -603,12 +603,15 @@ mod tests {
         receiver.put(1, CRITICAL, false);
         receiver.deliver(&no(true));
         let now = Alert {
-            sentence: "97 % full".into(),
+            text: AlertText::new("97 % full", ""),
             ..state(1, CRITICAL, false).alert
         };
         receiver.standing.open = vec![now];
         receiver.elapsed += FIRST_PAUSE;
-        assert_eq!(receiver.take()[0].states[0].alert.sentence, "97 % full");
+        assert_eq!(
+            receiver.take()[0].states[0].alert.sentence().to_string(),
+            "97 % full"
+        );
     }
 
     #[test]

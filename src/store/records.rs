@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row, SqliteConnection};
 
-use crate::alert::Alert;
+use crate::alert::{Alert, StoredAlert};
 use crate::job::{Job, MOST_NOTES};
 use crate::source::NoteCommand;
 
@@ -119,7 +119,7 @@ pub async fn write_imported(
 }
 
 pub async fn write_alert(connection: &mut SqliteConnection, alert: &Alert) -> anyhow::Result<()> {
-    let body = serde_json::to_string(alert)?;
+    let body = serde_json::to_string(&StoredAlert::from(alert.clone()))?;
     let (raised_ms, cleared_ms) = (
         alert.raised_at.as_millisecond(),
         alert.cleared_at.map(|at| at.as_millisecond()),
@@ -164,7 +164,7 @@ impl FromRow<'_, SqliteRow> for Job {
 impl FromRow<'_, SqliteRow> for Alert {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
         let fields = <(i64, i64, Option<i64>, String)>::from_row(row)?;
-        checked(row, ("alert", fields.0), &fields, &fields.3)
+        checked::<StoredAlert>(row, ("alert", fields.0), &fields, &fields.3).map(Self::from)
     }
 }
 

@@ -182,9 +182,9 @@ fn a_backup_that_fails_is_followed_to_its_end() {
             let failed = [
                 ("rule", "backup_failed"),
                 ("severity", "critical"),
-                origin[1],
+                ("volume", "vg0/data"),
             ];
-            assert_eq!(value(samples, "cowbell_open_alerts", &failed), Some(1.0));
+            assert_eq!(value(samples, "cowbell_alert", &failed), Some(1.0));
             seen.insert("outcome");
         }
         seen.len() == 5

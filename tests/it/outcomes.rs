@@ -145,8 +145,9 @@ impl Night {
         open.collect::<Vec<_>>().join(", ")
     }
 
-    fn sentence(&self) -> &str {
-        self.rules.open().last().map_or("", |alert| &alert.sentence)
+    fn sentence(&self) -> String {
+        let last = self.rules.open().last();
+        last.map_or_else(String::new, |alert| alert.sentence().to_string())
     }
 
     fn command(&mut self, key: &str, process: Option<u32>, end: Option<bool>) {

@@ -1,7 +1,7 @@
 //! Each rule on a host with one volume: what is raised and cleared, and when.
 
-mod own;
-mod routine;
+mod self_monitoring;
+mod unusual_backup;
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::parse;
+use crate::config::{RuleSubject, parse};
 use crate::forecast::{Curve, PastRuns, Point, RemainingReads, Room, outlook};
 use crate::interval::Host;
 use crate::job::Job;
@@ -136,10 +136,10 @@ impl Machine {
                 Some(_) => format!("{at} ~{rule}"),
                 None => format!("{at} +{rule} {}", alert.severity.text()),
             });
+            let sentence = alert.sentence().to_string();
             assert!(
-                alert.sentence.ends_with('.') && !alert.sentence.contains("  "),
-                "{}",
-                alert.sentence
+                sentence.ends_with('.') && !sentence.contains("  "),
+                "{sentence}"
             );
         }
     }
@@ -156,12 +156,10 @@ impl Machine {
         });
     }
 
-    fn sentence(&self, rule: Rule) -> &str {
-        self.rules
-            .open()
-            .iter()
-            .find(|alert| alert.rule == rule)
-            .map_or("", |alert| &alert.sentence)
+    fn sentence(&self, rule: Rule) -> String {
+        let mut open = self.rules.open().iter();
+        let alert = open.find(|alert| alert.rule == rule);
+        alert.map_or_else(String::new, |alert| alert.sentence().to_string())
     }
 
     fn has(&self, expected: &[&str]) {
@@ -394,7 +392,9 @@ fn an_overflow_is_no_recovery() {
     machine.tick(None);
     assert_eq!(machine.events[3], "23 ~snapshot_invalid");
     assert!(
-        sentence::gone(&invalid).contains("A backup that was reading it is lost all the same.")
+        volumes::gone_text(&invalid)
+            .to_string()
+            .contains("A backup that was reading it is lost all the same.")
     );
 }
 
@@ -508,7 +508,7 @@ fn an_old_snapshot_is_a_warning() {
     machine.fills(10, 10, 100);
     machine.has(&["60 +snapshot_age warning"]);
     assert_eq!(
-        machine.rules.open()[0].sentence,
+        machine.rules.open()[0].sentence().to_string(),
         "Snapshot vg0/snap of data is 90 s old (warning from 60 s). It slows down writes to data. Remove it with `lvremove \
          vg0/snap` if it is not needed."
     );

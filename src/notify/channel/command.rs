@@ -117,7 +117,7 @@ fn environment(message: &Message) -> Vec<(&'static str, String)> {
         ("COWBELL_RAISED_AT", alert.raised_at.to_string()),
         ("COWBELL_CLEARED_AT", cleared_at),
         ("COWBELL_TITLE", message.title()),
-        ("COWBELL_SENTENCE", alert.sentence.clone()),
+        ("COWBELL_SENTENCE", alert.sentence().to_string()),
         ("COWBELL_ALERTS", message.alerts().count().to_string()),
         ("COWBELL_TEST", u8::from(message.is_test).to_string()),
     ];

@@ -279,6 +279,7 @@ impl Refused {
 mod tests {
     use super::super::test_message;
     use super::*;
+    use crate::alert::AlertText;
 
     fn letter(message: &Message) -> String {
         let settings = Settings {
@@ -350,7 +351,7 @@ mod tests {
         ] {
             let mut message = test_message(name);
             message.first.alert.lv = name.into();
-            message.first.alert.sentence = format!("{name}\r\n.\r\nQUIT\r\n");
+            message.first.alert.text = AlertText::new(format!("{name}\r\n.\r\nQUIT\r\n"), "");
             let letter = letter(&message);
             has_usual_headers(&letter);
             let (head, _) = letter.split_once("\r\n\r\n").unwrap();

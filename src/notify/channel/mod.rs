@@ -15,7 +15,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::message::{AlertState, Message};
-use crate::alert::{Alert, Rule, Severity};
+use crate::alert::{Alert, AlertText, Rule, Severity};
 use crate::config::Channel as Settings;
 use email::Email;
 pub use heartbeat::Heartbeat;
@@ -123,7 +123,10 @@ pub fn test_message(host: &str) -> Message {
         worst: Severity::Warning,
         worse_at: None,
         acknowledged: None,
-        sentence: format!("This is a test of cowbell on {host}: no volume is concerned."),
+        text: AlertText::new(
+            format!("This is a test of cowbell on {host}: no volume is concerned."),
+            "",
+        ),
     };
     Message {
         host: host.into(),

@@ -158,6 +158,7 @@ fn is_json(content_type: &str) -> bool {
 mod tests {
     use super::super::test_message;
     use super::*;
+    use crate::alert::AlertText;
     use crate::config::{Channel, Receiver};
 
     /// A body that is no JSON would never be delivered.
@@ -186,13 +187,9 @@ mod tests {
                 "é\u{1F514}",
             ] {
                 let mut message = test_message("db1");
-                for text in [
-                    &mut message.first.alert.lv,
-                    &mut message.first.alert.vg,
-                    &mut message.first.alert.sentence,
-                ] {
-                    *text = name.into();
-                }
+                message.first.alert.lv = name.into();
+                message.first.alert.vg = name.into();
+                message.first.alert.text = AlertText::new(name, "");
                 message.host = name.into();
                 let body: serde_json::Value =
                     serde_json::from_str(&webhook.body(&message).unwrap()).unwrap();

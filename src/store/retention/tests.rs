@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::alert::{Alert, Rule, Severity};
+use crate::alert::{Alert, AlertText, Rule, Severity};
 use crate::job::{Job, JobKind, Outcome};
 use crate::notify::Delivery;
 use crate::store::TickOrigin;
@@ -366,7 +366,7 @@ fn alert(id: i64, raised_ms: i64) -> Alert {
         worst: Severity::Warning,
         worse_at: None,
         acknowledged: None,
-        sentence: String::new(),
+        text: AlertText::default(),
     }
 }
 

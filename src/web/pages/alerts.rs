@@ -126,7 +126,7 @@ fn open_alerts(
     OpenAlerts {
         grade: group[0].severity.text(),
         volume: name(group[0]),
-        sentence: group[0].sentence.clone(),
+        sentence: group[0].sentence().to_string(),
         alerts: group
             .iter()
             .map(|alert| open_alert(alert, life(alert), now))
@@ -173,7 +173,7 @@ fn row(alert: &Alert, life: Vec<String>, now: Timestamp) -> Vec<Cell> {
         alert.rule.text().into(),
         name(alert).into(),
         life.into_iter()
-            .fold(Cell::sentence(&alert.sentence), Cell::small),
+            .fold(Cell::sentence(&alert.sentence().to_string()), Cell::small),
         moment(alert.raised_at, now).into(),
         duration_text(open.seconds()).into(),
     ]

@@ -10,7 +10,6 @@ mod eta;
 mod exposition;
 mod family;
 mod own;
-mod rules;
 #[cfg(test)]
 mod tests;
 mod volumes;
@@ -25,7 +24,6 @@ use prometheus_client::registry::Registry;
 use crate::present::Present;
 pub use exposition::Format;
 use family::Families;
-pub use rules::rules;
 
 /// About as long is the text of a device and of a volume.
 const DEVICE_BYTES: usize = 2_000;

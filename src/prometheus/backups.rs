@@ -10,19 +10,19 @@ use jiff::Timestamp;
 use super::eta::{self, EtaFamilies};
 use super::family::{Families, Family, LabelFamily, Labels};
 use crate::alert::Alert;
+use crate::config::RuleSubject;
 use crate::job::{Job, JobKind, Outcome};
 use crate::present::Present;
-use crate::source::variant_name;
 
-pub const LAST_GOOD: Family = Family {
+const LAST_GOOD: Family = Family {
     name: "cowbell_backup_last_good_timestamp",
     unit: "seconds",
     help: "When the last good backup of the volume ended.",
 };
-pub const ALERTS: Family = Family {
-    name: "cowbell_open",
-    unit: "alerts",
-    help: "Open alerts, as this host judges.",
+const ALERTS: Family = Family {
+    name: "cowbell_alert",
+    unit: "",
+    help: "1 while the alert is open.",
 };
 const UNTIL_DONE: EtaFamilies = [
     Family {
@@ -187,27 +187,21 @@ fn encode_running(jobs: &[Arc<Job>], families: &mut Families) -> fmt::Result {
     )
 }
 
-/// One row for each, whose value is always 1.
 fn encode_alerts(alerts: &[Alert], families: &mut Families) -> fmt::Result {
-    let severities: Vec<String> = alerts
-        .iter()
-        .map(|alert| variant_name(alert.severity))
-        .collect();
-    let labels: Vec<Labels> = alerts
-        .iter()
-        .zip(&severities)
-        .map(|(alert, severity)| alert_labels(alert, severity))
-        .collect();
+    let labels: Vec<Labels> = alerts.iter().map(alert_labels).collect();
     families.gauges(&ALERTS, labels.iter().map(|labels| (labels, Some(1.0))))
 }
 
-fn alert_labels<'a>(alert: &'a Alert, severity: &'a str) -> Labels {
-    let subject = if alert.rule.is_own() { "part" } else { "uuid" };
+/// Two alerts of a rule about one volume have different UUIDs.
+fn alert_labels(alert: &Alert) -> Labels {
+    let uuid = match alert.rule.subject() {
+        RuleSubject::Cowbell => "part",
+        _ => "uuid",
+    };
     Labels::of([
         ("rule", alert.rule.name()),
-        ("severity", severity),
-        ("vg", &alert.vg),
-        ("lv", &alert.lv),
-        (subject, &alert.uuid),
+        ("severity", alert.severity.text()),
+        ("volume", &alert.volume().unwrap_or_default()),
+        (uuid, &alert.uuid),
     ])
 }

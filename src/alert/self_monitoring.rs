@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::rule::{Evaluation, evaluate as by_value};
-use super::settle::{Finding, Texts};
-use super::{Alert, Rule, Rules, Severity};
+use super::settle::{AlertSubject, Evaluation, Finding};
+use super::{Alert, AlertText, Rule, Rules};
 use crate::sample::PartState;
 use crate::source::{Part, variant_name};
 use crate::units::duration_text;
@@ -27,7 +26,7 @@ const WINDOW_S: f64 = 60.0;
 const MOST_MISSED: f64 = 0.1;
 
 /// The state of cowbell itself.
-pub struct Own<'a> {
+pub struct OwnState<'a> {
     pub at: Timestamp,
     pub parts: &'a BTreeMap<Part, PartState>,
     /// Since the previous tick.
@@ -71,17 +70,14 @@ impl OwnCounts {
 
 impl Rules {
     /// Evaluates the rules about cowbell itself; returns alerts to deliver.
-    pub fn judge_own(&mut self, own: &Own) -> Vec<Alert> {
+    pub fn judge_own(&mut self, own: &OwnState) -> Vec<Alert> {
         self.own_counts.running_s += own.elapsed_s;
         let mut changed = Vec::new();
-        for part in OF_TICKS {
-            if let Some(state) = own.parts.get(&part) {
-                changed.extend(self.judge_part(Rule::PartFailed, part, state, own.at));
-            }
-        }
-        for part in NEEDED {
-            if let Some(state) = own.parts.get(&part) {
-                changed.extend(self.judge_part(Rule::DataOld, part, state, own.at));
+        for (rule, parts) in [(Rule::PartFailed, &OF_TICKS[..]), (Rule::DataOld, &NEEDED)] {
+            for part in parts {
+                if let Some(state) = own.parts.get(part) {
+                    changed.extend(self.judge_part(rule, *part, state, own.at));
+                }
             }
         }
         changed.extend(self.judge_ticks(own));
@@ -98,64 +94,54 @@ impl Rules {
         at: Timestamp,
     ) -> Option<Alert> {
         let last_ok_at = state.last_ok_at?;
-        let seconds = self.own_counts.age_s(part, last_ok_at);
-        let seconds = if rule == Rule::PartFailed && state.error.is_none() {
-            0.0
-        } else {
-            seconds
-        };
+        let mut seconds = self.own_counts.age_s(part, last_ok_at);
+        if rule == Rule::PartFailed && state.error.is_none() {
+            seconds = 0.0;
+        }
+        let is_open = self.open.iter().any(|alert| alert.rule == rule);
+        if seconds < self.settings.general().of(rule)?.warning && !is_open {
+            // It is so in nearly every tick.
+            return None;
+        }
         let raised = || {
             let (what, matters) = meaning(part);
             let error = state.error.as_deref().unwrap_or("no new one arrives");
             let age = duration_text(seconds);
-            match rule {
-                Rule::DataOld => format!("{what} is {age} old: {error}. {matters}."),
-                _ => format!("{what} cannot be read for {age}: {error}. {matters}."),
-            }
+            let problem = match rule {
+                Rule::DataOld => format!("{what} is {age} old: {error}."),
+                _ => format!("{what} cannot be read for {age}: {error}."),
+            };
+            AlertText::new(problem, format!("{matters}."))
         };
         let cleared = || format!("{} is read again.", meaning(part).0);
-        self.settle_own(rule, part, seconds, at, raised, cleared)
+        self.settle_lasting(rule, &variant_name(part), seconds, at, raised, cleared)
     }
 
-    fn settle_own(
+    /// A rule about how long something lasts.
+    fn settle_lasting(
         &mut self,
         rule: Rule,
-        part: Part,
+        part: &str,
         seconds: f64,
         at: Timestamp,
-        raised: impl Fn() -> String,
-        cleared: impl Fn() -> String,
+        raised: impl FnOnce() -> AlertText,
+        cleared: impl FnOnce() -> String,
     ) -> Option<Alert> {
         let thresholds = self.settings.general().of(rule)?;
-        if seconds < thresholds.warning && !self.open.iter().any(|alert| alert.rule == rule) {
-            return None;
-        }
-        let uuid = variant_name(part);
-        let before = self
-            .index(rule, &uuid)
-            .map(|index| self.open[index].severity);
-        let evaluation = by_value(rule, seconds, thresholds, before);
+        let before = self.severity(rule, part);
         let finding = Finding {
             rule,
-            vg: "",
-            lv: "",
-            uuid: &uuid,
-            thresholds,
-            evaluation,
-            value: Some(seconds),
-        };
-        self.settle(
-            &finding,
+            subject: AlertSubject::own(part),
             at,
-            &Texts {
-                raised,
-                cleared,
-                job: None,
-            },
-        )
+            thresholds,
+            evaluation: Evaluation::by_value(rule, seconds, thresholds, before),
+            value: Some(seconds),
+            job: None,
+        };
+        self.settle(&finding, |_| raised(), || cleared().into())
     }
 
-    fn judge_ticks(&mut self, own: &Own) -> Option<Alert> {
+    fn judge_ticks(&mut self, own: &OwnState) -> Option<Alert> {
         let counts = &mut self.own_counts;
         counts.seconds += own.elapsed_s;
         counts.taken += 1;
@@ -163,83 +149,49 @@ impl Rules {
         if counts.seconds < WINDOW_S {
             return None;
         }
-        let (taken, due) = (counts.taken, counts.due);
-        (counts.seconds, counts.taken, counts.due) = (0.0, 0, 0);
-        let thresholds = self.settings.general().of(Rule::TicksMissed)?;
-        let missed = due - taken;
-        let evaluation = if missed as f64 >= MOST_MISSED * due as f64 {
-            Evaluation::Raised(Severity::Warning)
-        } else {
-            Evaluation::Clear
-        };
+        let (missed, due) = (counts.due - counts.taken, counts.due);
+        counts.seconds = 0.0;
+        counts.taken = 0;
+        counts.due = 0;
         let finding = Finding {
             rule: Rule::TicksMissed,
-            vg: "",
-            lv: "",
-            uuid: "ticks",
-            thresholds,
-            evaluation,
+            subject: AlertSubject::own("ticks"),
+            at: own.at,
+            thresholds: self.settings.general().of(Rule::TicksMissed)?,
+            evaluation: Evaluation::warning_if(missed as f64 >= MOST_MISSED * due as f64),
             value: None,
+            job: None,
         };
-        let raised = || {
-            format!(
-                "cowbell missed {missed} of {due} ticks, since the machine is overloaded or a disk does not answer. Alerts come \
-                 late. See the durations on the status page."
-            )
+        let raised = |_| {
+            let problem = format!(
+                "cowbell missed {missed} of {due} ticks, since the machine is overloaded or a disk does not answer."
+            );
+            let then = "Alerts come late. See the durations on the status page.";
+            AlertText::new(problem, then)
         };
-        let cleared = || String::from("cowbell takes its ticks in time again.");
-        self.settle(
-            &finding,
-            own.at,
-            &Texts {
-                raised,
-                cleared,
-                job: None,
-            },
-        )
+        let cleared = || "cowbell takes its ticks in time again.".into();
+        self.settle(&finding, raised, cleared)
     }
 
-    fn judge_store(&mut self, own: &Own) -> Option<Alert> {
-        let thresholds = self.settings.general().of(Rule::StoreFailed)?;
+    fn judge_store(&mut self, own: &OwnState) -> Option<Alert> {
         let now_s = self.own_counts.running_s;
         let failed_s = &mut self.own_counts.store_failed_s;
         *failed_s = own.store_error.map(|_| failed_s.unwrap_or(now_s));
         let seconds = failed_s.map_or(0.0, |failed_s| now_s - failed_s);
-        let rule = Rule::StoreFailed;
-        let before = self
-            .index(rule, "store")
-            .map(|index| self.open[index].severity);
-        let evaluation = by_value(rule, seconds, thresholds, before);
-        let finding = Finding {
-            rule,
-            vg: "",
-            lv: "",
-            uuid: "store",
-            thresholds,
-            evaluation,
-            value: Some(seconds),
-        };
         let raised = || {
             let lost = match own.lost {
                 0 => "nothing was lost yet".to_string(),
                 lost => format!("{lost} entries were lost"),
             };
             let error = own.store_error.unwrap_or("it was not written");
-            format!(
-                "cowbell has not written its database for {}: {error}. It continues from memory and raises alerts; {lost}.",
-                duration_text(seconds)
+            let time = duration_text(seconds);
+            AlertText::new(
+                format!("cowbell has not written its database for {time}: {error}."),
+                format!("It continues from memory and raises alerts; {lost}."),
             )
         };
-        let cleared = || String::from("cowbell writes its database again.");
-        self.settle(
-            &finding,
-            own.at,
-            &Texts {
-                raised,
-                cleared,
-                job: None,
-            },
-        )
+        let cleared = || "cowbell writes its database again.".into();
+        self.settle_lasting(Rule::StoreFailed, "store", seconds, own.at, raised, cleared)
     }
 }
 

@@ -58,13 +58,6 @@ pub struct Family {
     pub help: &'static str,
 }
 
-impl Family {
-    /// As a gauge is called in queries.
-    pub fn full_name(&self) -> String {
-        format!("{}_{}", self.name, self.unit)
-    }
-}
-
 /// States of which one is true, or properties as labels.
 #[derive(Clone, Copy, Debug)]
 pub struct LabelFamily {

@@ -38,7 +38,7 @@ impl Watcher {
                 },
             );
         }
-        let own = Own {
+        let own = OwnState {
             at,
             parts: &self.parts,
             elapsed_s: due as f64,
@@ -50,7 +50,8 @@ impl Watcher {
         assert!(
             changed
                 .iter()
-                .all(|alert| alert.volume().is_none() && alert.rule.is_own())
+                .all(|alert| alert.volume().is_none()
+                    && alert.rule.subject() == RuleSubject::Cowbell)
         );
         self.machine.note(&changed);
     }
@@ -61,7 +62,7 @@ fn a_part_that_fails_for_a_minute_is_a_warning() {
     let mut watcher = Watcher::new();
     watcher.tick(1, &[(Part::Dm, true), (Part::Pressure, false)]);
     (0..70).for_each(|_| watcher.tick(1, &[(Part::Dm, false), (Part::Pressure, false)]));
-    let sentence = &watcher.machine.rules.open()[0].sentence;
+    let sentence = &watcher.machine.rules.open()[0].sentence().to_string();
     assert!(
         sentence.starts_with(
             "The status of the device-mapper cannot be read for 70 s: it was not there. The usage"

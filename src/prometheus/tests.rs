@@ -26,7 +26,8 @@ const MOST_OF_VOLUME: usize = 25;
 const UNITS: [&str; 10] = [
     "pvs", "bytes", "seconds", "ratio", "requests", "ticks", "entries", "samples", "jobs", "alerts",
 ];
-const FLAGS: [&str; 3] = [
+const FLAGS: [&str; 4] = [
+    "cowbell_alert",
     "cowbell_store_failed",
     "cowbell_part_failed",
     "cowbell_backup_last_trustworthy",

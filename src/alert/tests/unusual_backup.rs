@@ -82,9 +82,9 @@ fn a_backup_that_did_not_run_is_missed_after_a_period_and_a_half() {
     let alert = &machine.rules.open()[0];
     assert_eq!(alert.volume().as_deref(), Some("vg0/data"));
     assert!(
-        alert.sentence.starts_with("There was no good backup of vg0/data since 2026-03-01 01:00:00 UTC, for 2 d 1 h; usually there is one every 1 d 0 h. "),
+        alert.sentence().to_string().starts_with("There was no good backup of vg0/data since 2026-03-01 01:00:00 UTC, for 2 d 1 h; usually there is one every 1 d 0 h. "),
         "{}",
-        alert.sentence
+        alert.sentence().to_string()
     );
     let mut jobs = nights(10);
     jobs.push(backup_of_data(50, 47.5, 2.0, 100));
@@ -204,7 +204,7 @@ fn a_backup_that_read_half_of_the_usual_is_small_until_the_next_one() {
     machine.until(0.5);
     assert_eq!(machine.hours(), ["0 +backup_small warning"]);
     assert_eq!(
-        machine.rules.open()[0].sentence,
+        machine.rules.open()[0].sentence().to_string(),
         "The backup of vg0/data read only 49.0 GiB; usually it reads 100 GiB. Check that no data is missing in it."
     );
     jobs.push(backup_of_data(51, 1.0, 2.0, 51));
@@ -230,7 +230,8 @@ fn a_lock_of_more_than_ten_seconds_is_raised_while_the_run_lasts() {
     machine.has(&["14 +lock_held warning"]);
     assert!(
         machine.rules.open()[0]
-            .sentence
+            .sentence()
+            .to_string()
             .starts_with("The backup of mylvmbackup may hold the global read lock")
     );
     hears(&mut machine, "presnapshot");
@@ -260,7 +261,7 @@ fn a_next_snapshot_that_is_too_small_is_a_warning_until_it_is_large_enough() {
     machine.until(1.0);
     assert_eq!(machine.hours(), ["0 +snapshot_small warning"]);
     assert_eq!(
-        machine.rules.open()[0].sentence,
+        machine.rules.open()[0].sentence().to_string(),
         "The next snapshot of vg0/data is likely to overflow: 100 MiB, as the last one had, is less than was needed within \
          2 h 00 min in 2 of 3 cases. Use 260 MiB."
     );
