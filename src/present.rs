@@ -20,11 +20,11 @@ use crate::notify::{Delivery, Silence};
 use crate::remote_write::RemoteWriteState;
 use crate::sample::PartState;
 use crate::sizing::{MeasuredVolumes, Question, SizeAdvice, advise};
-use crate::source::dm::usage_unknown;
 use crate::source::{Part, variant_name};
 use crate::store::Health;
 use crate::tally::Tallies;
 use crate::topology::{Extensible, State, Volume, VolumeState};
+use cowbell_device_mapper::usage_unknown;
 
 /// The minimum time for which a tick counts as fresh; otherwise three intervals.
 const MIN_FRESHNESS: Duration = Duration::from_secs(3);

@@ -3,6 +3,7 @@
 //! The grade is that of the worst open alert, whose rules look ahead; so nothing looks better or worse than what receivers
 //! are told. What cannot be seen is unknown, never ok.
 
+use cowbell_device_mapper::usage_unknown;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -13,7 +14,6 @@ pub use crate::job::Grade;
 use crate::job::curves::overflows;
 use crate::job::{Job, Judgement};
 use crate::present::Present;
-use crate::source::dm::usage_unknown;
 use crate::source::{Part, variant_name};
 use crate::topology::{State, Volume, VolumeState};
 use crate::units::{capital, duration_text, percent_text};

@@ -4,6 +4,7 @@ mod backup;
 mod hooks;
 mod tonight;
 
+use cowbell_device_mapper::{DeviceMapper, Scope, usage_unknown};
 use std::path::Path;
 
 use crate::client;
@@ -13,7 +14,7 @@ use crate::notify;
 use crate::sample::{diskstats, host, lvm, sysfs};
 use crate::sizing::Risk;
 use crate::source::files::Root;
-use crate::source::{dm, lvm as report};
+use crate::source::lvm as report;
 use crate::store;
 use crate::units::{count_text, size_text};
 pub use hooks::hook_socket;
@@ -137,17 +138,17 @@ fn names(root: &Root) -> Finding {
 }
 
 fn device_mapper() -> Finding {
-    let found = dm::DeviceMapper::default().read(dm::Scope::All);
+    let found = DeviceMapper::default().read(Scope::All);
     match found {
         Ok(text) => Finding::Good(format!(
             "the device-mapper lists {}; snapshot and pool usage can be read",
             count_text(
-                crate::sample::dm::parse(&text).devices.len(),
+                cowbell_device_mapper::status::parse(&text).devices.len(),
                 "device",
                 "devices"
             )
         )),
-        Err(error) => Finding::Missing(dm::usage_unknown(&error)),
+        Err(error) => Finding::Missing(usage_unknown(&error)),
     }
 }
 

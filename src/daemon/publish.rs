@@ -7,9 +7,9 @@ use super::{Outlets, Watcher};
 use crate::present::{AT_ITS_END, Percentiles, Present, Ticks};
 use crate::remote_write::RemoteWrite;
 use crate::source::clock::micros;
-use crate::source::dm::ROOT_NEEDED;
 use crate::source::{Part, Reading, Source};
 use crate::units::count_text;
+use cowbell_device_mapper::ROOT_NEEDED;
 
 /// The number of durations in the percentiles.
 const DURATIONS: usize = 600;

@@ -8,6 +8,7 @@ pub mod copying;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use cowbell_touched::text::Region;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,6 @@ use crate::sample::backups::{BackupProcess, FailedProcess};
 use crate::sample::diskstats::{Counters, DeviceLine, Number};
 use crate::sample::lvm::Policies;
 use crate::sample::processes::Maker;
-use crate::sample::touched::Region;
 use crate::sample::usage::Usage;
 use crate::topology::{Device, Topology, Volume, VolumeState};
 use crate::units::Sectors;

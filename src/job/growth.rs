@@ -1,5 +1,7 @@
 //! How the COW area of one snapshot grew, at a few ages: enough to know what the next one needs.
 
+use cowbell_touched::curve::MOST_EXTRAPOLATED;
+pub use cowbell_touched::{AGES_MIN, Growth};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -8,41 +10,8 @@ use super::sizing::DEFAULT_CHUNK;
 use super::{Job, Outcome};
 use crate::units::Fill;
 
-/// The ages in minutes at which the usage of a COW area is kept.
-pub const AGES_MIN: [u16; 20] = [
-    1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 600, 720, 1080, 1440,
-];
-
-/// Bytes by age in seconds, in order of age.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Growth(pub Vec<(f64, f64)>);
-
 /// A snapshot that became invalid below this percentage did not overflow: the kernel also gives up after an I/O error.
 const LEAST_FULL_PERCENT: f64 = 90.0;
-/// A run that ended a little before an age still tells what that age needs: at most as much more as it is longer.
-const MOST_EXTRAPOLATED: f64 = 1.25;
-
-impl Growth {
-    /// The bytes at an age, between known ages on a straight line; `None` beyond the last one.
-    pub fn at(&self, age_s: f64) -> Option<f64> {
-        let after = self.0.iter().position(|(age, _)| *age >= age_s);
-        let Some(after) = after else {
-            let (age, bytes) = *self.0.last()?;
-            return (age > 0.0 && age_s <= age * MOST_EXTRAPOLATED).then(|| bytes * age_s / age);
-        };
-        let (x0, y0) = after
-            .checked_sub(1)
-            .map_or((0.0, 0.0), |before| self.0[before]);
-        let (x1, y1) = self.0[after];
-        let part = if x1 > x0 {
-            (age_s - x0) / (x1 - x0)
-        } else {
-            1.0
-        };
-        Some(y0 + (y1 - y0) * part)
-    }
-}
-
 impl Run {
     /// The bytes that the snapshot needed at an age; `None` beyond its end. From its overflow to its end it needed more than
     /// it had, taken to grow as before on average.

@@ -1,6 +1,8 @@
 //! The recommended size of the next run's COW area, from the peaks of earlier runs. A run that overflowed counts with
 //! its full COW area, although it needed more.
 
+pub use cowbell_touched::cow_bytes;
+use cowbell_touched::curve::BYTES_OF_AN_EXCEPTION;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -10,8 +12,6 @@ use super::words::size;
 pub const DEFAULT_EXTENT: u64 = 4 * 1024 * 1024;
 /// LVM's default chunk.
 pub const DEFAULT_CHUNK: u64 = 4 * 1024;
-/// The size of a copied chunk's entry in the COW area's exception tables.
-const BYTES_OF_AN_EXCEPTION: u64 = 16;
 /// The default ratio of size to peak: nights differ, and an overflow loses the backup.
 pub const DEFAULT_MARGIN: f64 = 2.0;
 
@@ -89,13 +89,6 @@ pub fn never_overflows(origin_bytes: u64, chunk: Option<u64>) -> u64 {
         .filter(|chunk| *chunk >= BYTES_OF_AN_EXCEPTION)
         .unwrap_or(DEFAULT_CHUNK);
     cow_bytes(origin_bytes.div_ceil(chunk), chunk)
-}
-
-/// The size of a COW area with so many copied chunks: a header, and one chunk of exceptions for each area.
-pub fn cow_bytes(chunks: u64, chunk: u64) -> u64 {
-    let chunk = chunk.max(BYTES_OF_AN_EXCEPTION);
-    let tables = chunks / (chunk / BYTES_OF_AN_EXCEPTION) + 1;
-    (1 + chunks).saturating_add(tables).saturating_mul(chunk)
 }
 
 impl Sizing {

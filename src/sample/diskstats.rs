@@ -1,29 +1,10 @@
 //! `/proc/diskstats`: the I/O counters of each block device. `procfs` parses the columns. A line that it rejects is
 //! returned verbatim and does not affect other lines.
 
+pub use cowbell_device_mapper::Number;
 use procfs::DiskStat;
 
 use crate::units::Sectors;
-
-/// A device's major and minor number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Number {
-    pub major: u32,
-    pub minor: u32,
-}
-
-impl std::str::FromStr for Number {
-    type Err = ();
-
-    /// Parses `253:3`.
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (major, minor) = text.split_once(':').ok_or(())?;
-        Ok(Self {
-            major: major.parse().map_err(|_| ())?,
-            minor: minor.parse().map_err(|_| ())?,
-        })
-    }
-}
 
 /// One line: a device and its counters.
 #[derive(Clone, Debug, PartialEq)]

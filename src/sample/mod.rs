@@ -3,7 +3,6 @@
 
 pub mod backups;
 pub mod diskstats;
-pub mod dm;
 pub mod hooks;
 pub mod host;
 pub mod kernel_log;
@@ -11,24 +10,23 @@ pub mod lvm;
 pub mod mounts;
 pub mod processes;
 pub mod sysfs;
-pub mod touched;
 pub mod usage;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use cowbell_device_mapper::status::{self, DmDevice};
+use cowbell_touched::text::{self as touched, Region};
 use jiff::Timestamp;
 
 use crate::mylvmbackup::NextSnapshot;
 use crate::source::{Part, PartReading, ReadResult, Reading, variant_name};
 use backups::{BackupProcess, FailedProcess};
 use diskstats::DeviceLine;
-use dm::DmDevice;
 use host::{CpuTimes, Paging};
 use mounts::Mount;
 use processes::Maker;
 use sysfs::BlockDevice;
-use touched::Region;
 use usage::Usage;
 
 /// Each distinct parse error is logged once, up to this many.
@@ -183,7 +181,7 @@ impl Sampler {
                 }
             }
             Part::Dm => {
-                let found = dm::parse(text);
+                let found = status::parse(text);
                 let unparsed = require_parsed(&found.unparsed);
                 self.dm = found.updating(std::mem::take(&mut self.dm));
                 self.dm_read_us = Some(sample.uptime_us);

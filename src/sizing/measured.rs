@@ -3,13 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use cowbell_touched::label::Role;
+use cowbell_touched::text::{Region, Written};
 use jiff::{SignedDuration, Timestamp};
 
-use super::mapped::Mapped;
-use super::{Areas, Curve};
+use super::{Areas, Curve, MappedVolume};
 use crate::interval::Interval;
-use crate::sample::touched::{Region, Written};
-use crate::source::dm::label::Role;
 use crate::topology::Volume;
 use crate::units::Sectors;
 
@@ -69,7 +68,7 @@ struct Tracked {
 /// What is known of the written chunks.
 enum Counted {
     Whole(Areas),
-    Estimated(Mapped),
+    Estimated(MappedVolume),
 }
 
 impl Tracker {
@@ -155,7 +154,9 @@ impl Tracker {
 impl Counted {
     fn begin(region: &Region, is_thin: bool) -> Self {
         match region.role {
-            Role::Map { .. } => Self::Estimated(Mapped::new(region.step, region.length, is_thin)),
+            Role::Map { .. } => {
+                Self::Estimated(MappedVolume::new(region.step, region.length, is_thin))
+            }
             _ => Self::Whole(Areas::new(
                 region.areas().min(MOST_AREAS),
                 region.step.bytes(),

@@ -7,26 +7,17 @@
 
 mod advice;
 mod advise;
-mod areas;
-mod curve;
 mod hours;
 mod known;
-mod mapped;
 mod measured;
-pub mod placement;
-pub mod probes;
 mod question;
 #[cfg(test)]
 mod tests;
 mod text;
 
+pub use cowbell_touched::{Areas, CHUNKS, ChunkCurve, Curve, MappedVolume};
+
 pub use advice::{CurvePoint, HourRow, Hours, Planned, Risk, SizeAdvice, SizeRow};
 pub use advise::{advise, next_snapshot};
-pub use areas::Areas;
-pub use curve::{ChunkCurve, Curve};
-pub use mapped::Mapped;
 pub use measured::{Measured, MeasuredVolumes, Now, OLDEST_CURVE, Tracker};
 pub use question::Question;
-
-/// The chunk sizes that a curve has, as far as they are multiples of the measured areas.
-pub const CHUNKS: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10];

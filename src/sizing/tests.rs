@@ -8,10 +8,10 @@ use super::*;
 use crate::job::growth::{AGES_MIN, Growth, Run};
 use crate::job::sizing::cow_bytes;
 use crate::sample::diskstats::Number;
-use crate::sample::touched::{AreaWrites, Region, Written};
-use crate::source::dm::label::{Probe, Role};
 use crate::table::Style;
 use crate::units::Sectors;
+use cowbell_touched::label::{Probe, Role};
+use cowbell_touched::text::{AreaWrites, Region, Written};
 use jiff::Timestamp;
 
 const MIB: u64 = 1 << 20;
@@ -355,9 +355,10 @@ fn measured_windows_tell_all_ages_and_chunk_sizes() {
 
 /// Probes in areas that are written to more often, of a volume with 64 areas of 1 MiB. In each minute an area gets as many
 /// writes as its number, a third of them to the same chunk.
-fn estimated(minutes: usize) -> (Mapped, Vec<Vec<u64>>) {
-    let choices = probes::choose(&(0..64).map(f64::from).collect::<Vec<_>>(), 32, 0.5);
-    let mut mapped = Mapped::new(Sectors(2048), Sectors(64 * 2048), false);
+fn estimated(minutes: usize) -> (MappedVolume, Vec<Vec<u64>>) {
+    let choices =
+        cowbell_touched::estimate::choose(&(0..64).map(f64::from).collect::<Vec<_>>(), 32, 0.5);
+    let mut mapped = MappedVolume::new(Sectors(2048), Sectors(64 * 2048), false);
     let mut written = vec![vec![0_u64; 256]; 64];
     let mut seed = 1_u64;
     for minute in 0..=minutes {
@@ -441,7 +442,7 @@ fn a_map_and_its_probes_tell_about_the_whole_volume() {
 /// 32 areas with probes, whose first ten chunks are written all the time, and a log that fills another area in half an hour.
 #[test]
 fn a_log_that_passes_through_the_volume_is_counted_although_no_probe_sees_it() {
-    let mut mapped = Mapped::new(Sectors(2048), Sectors(64 * 2048), false);
+    let mut mapped = MappedVolume::new(Sectors(2048), Sectors(64 * 2048), false);
     for minute in 0..=8 * 60 {
         let regions = (0..32).map(|index| Region {
             number: Number {
@@ -535,11 +536,11 @@ fn an_estimate_is_suggested_with_its_error() {
 
 #[test]
 fn a_map_without_all_of_its_probes_tells_nothing() {
-    let mut mapped = Mapped::new(Sectors(2048), Sectors(64 * 2048), false);
+    let mut mapped = MappedVolume::new(Sectors(2048), Sectors(64 * 2048), false);
     mapped.advance(60, &[], &[], false);
     assert!(mapped.curve(at(0)).chunks.is_empty());
     // A map as a recording may claim.
-    let mut huge = Mapped::new(Sectors(1), Sectors(u64::MAX), false);
+    let mut huge = MappedVolume::new(Sectors(1), Sectors(u64::MAX), false);
     huge.advance(
         u32::MAX,
         &[AreaWrites {

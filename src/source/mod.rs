@@ -4,7 +4,6 @@
 pub mod backup;
 mod certificate;
 pub mod clock;
-pub mod dm;
 pub mod files;
 pub mod hooks;
 pub mod live;
@@ -14,6 +13,7 @@ pub mod own;
 pub mod rate;
 pub mod reader;
 pub mod recording;
+mod slow;
 pub mod usage;
 
 use jiff::Timestamp;
@@ -88,7 +88,7 @@ pub enum Part {
     Pressure,
     /// Attributes of block devices in `/sys/class/block`: lines of `name/attribute<TAB>value`
     Sysfs,
-    /// Status of the device-mapper's devices, formatted by [`dm`]
+    /// Status of the device-mapper's devices, formatted by [`cowbell_device_mapper`]
     Dm,
     /// `lvm fullreport` as JSON
     Lvm,
@@ -108,7 +108,7 @@ pub enum Part {
     /// New errors in the kernel's log, a line each
     KernelLog,
     /// Regions of cowbell's device-mapper statistics, with the areas written to since the previous reading, formatted by
-    /// [`live::touched`]
+    /// [`cowbell_touched::text`]
     Touched,
     /// `vgname`, `lvname` and `lvsize` of `/etc/mylvmbackup.conf`, as a file that has nothing else
     BackupPlan,

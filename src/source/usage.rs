@@ -7,13 +7,13 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, fstat, fstatvfs, major, minor, open};
 
 use super::clock::micros;
 use super::files::{Root, unescaped};
+use super::slow::{NoAnswer, SlowThread};
 use super::{Part, PartReading};
 
 /// Maximum age of an answer: a thick snapshot's usage is constant, a thin volume's is not.
@@ -25,23 +25,16 @@ const MAX_MOUNTS: usize = 64;
 
 /// The query and its mounts.
 pub struct UsageQuery {
-    root: Root,
+    /// A request has lines of mountinfo.
+    thread: SlowThread<Vec<String>, Vec<UsageReply>>,
     mounts: String,
     names: String,
     /// Lines of mountinfo.
     chosen: Vec<String>,
-    pending: Option<PendingQuery>,
     /// The mounts of the last query, and its time.
     last_query: Option<(Vec<String>, Instant)>,
     /// Whether an empty text was returned since the last mount.
     reported_empty: bool,
-}
-
-/// A query without an answer yet.
-struct PendingQuery {
-    at: Instant,
-    reply: Receiver<Vec<UsageReply>>,
-    is_late: bool,
 }
 
 /// A line of mountinfo and its usage.
@@ -52,12 +45,25 @@ struct UsageReply {
 
 impl UsageQuery {
     pub fn below(root: &Root) -> Self {
+        let root = root.clone();
+        Self::with(SlowThread::new(
+            "file-systems",
+            move |mounts: Vec<String>| {
+                let reply = |mount: String| UsageReply {
+                    text: usage_line(&root, &mount),
+                    mount,
+                };
+                mounts.into_iter().map(reply).collect()
+            },
+        ))
+    }
+
+    fn with(thread: SlowThread<Vec<String>, Vec<UsageReply>>) -> Self {
         Self {
-            root: root.clone(),
+            thread,
             mounts: String::new(),
             names: String::new(),
             chosen: Vec::new(),
-            pending: None,
             last_query: None,
             reported_empty: false,
         }
@@ -78,66 +84,44 @@ impl UsageQuery {
     /// The answer since the last tick, if any; starts a new query if one is due. Never waits.
     pub fn poll(&mut self) -> Option<PartReading> {
         let text = self.answer();
-        if self.pending.is_none() && self.is_due() {
-            self.start();
+        if self.is_due() && !self.thread.is_busy() {
+            self.last_query = Some((self.chosen.clone(), Instant::now()));
+            self.thread.ask(self.chosen.clone());
         }
-        let is_idle = self.chosen.is_empty() && self.pending.is_none();
+        let is_idle = self.chosen.is_empty() && !self.thread.is_busy();
         let nothing = is_idle && !std::mem::replace(&mut self.reported_empty, is_idle);
         text.or_else(|| nothing.then(|| reading(Ok(String::new()), Duration::ZERO)))
     }
 
     fn answer(&mut self) -> Option<PartReading> {
-        let pending = self.pending.as_mut()?;
-        let took = pending.at.elapsed();
-        let replies = match pending.reply.try_recv() {
-            Ok(replies) => replies,
-            Err(TryRecvError::Empty) if took > DEADLINE && !pending.is_late => {
-                pending.is_late = true;
-                return Some(reading(Err(late(took)), took));
+        Some(match self.thread.poll(DEADLINE)? {
+            Ok(answer) => {
+                // A mount that was replaced during the query is another file system.
+                let still = answer
+                    .value
+                    .into_iter()
+                    .filter(|reply| self.chosen.contains(&reply.mount));
+                reading(Ok(still.map(|reply| reply.text).collect()), answer.took)
             }
-            Err(TryRecvError::Empty) => return None,
-            Err(TryRecvError::Disconnected) => {
-                self.pending = None;
-                return Some(reading(
-                    Err("the file-system thread has stopped".into()),
-                    took,
-                ));
+            Err(none) => {
+                let waited = match none {
+                    NoAnswer::Late(waited) => waited,
+                    NoAnswer::Stopped => Duration::ZERO,
+                };
+                let why = none.sentence("the kernel");
+                reading(
+                    Err(format!(
+                        "the usage of file systems on snapshots is unknown: {why}"
+                    )),
+                    waited,
+                )
             }
-        };
-        self.pending = None;
-        // A mount that was replaced during the query is another file system.
-        let still = replies
-            .into_iter()
-            .filter(|reply| self.chosen.contains(&reply.mount));
-        Some(reading(Ok(still.map(|reply| reply.text).collect()), took))
+        })
     }
 
     fn is_due(&self) -> bool {
         let is_fresh = |(of, at): &(Vec<String>, Instant)| *of == self.chosen && at.elapsed() < AGE;
         !self.chosen.is_empty() && !self.last_query.as_ref().is_some_and(is_fresh)
-    }
-
-    fn start(&mut self) {
-        let (reply, answer) = channel();
-        let (mounts, root) = (self.chosen.clone(), self.root.clone());
-        let asking = move || {
-            let tell = |mount: String| UsageReply {
-                text: usage_line(&root, &mount),
-                mount,
-            };
-            // The receiver is gone while the program stops.
-            let _ = reply.send(mounts.into_iter().map(tell).collect());
-        };
-        // If no thread can be started, the reply is dropped, which `answer` reports.
-        let _ = std::thread::Builder::new()
-            .name("file-systems".into())
-            .spawn(asking);
-        self.last_query = Some((self.chosen.clone(), Instant::now()));
-        self.pending = Some(PendingQuery {
-            at: Instant::now(),
-            reply: answer,
-            is_late: false,
-        });
     }
 }
 
@@ -147,13 +131,6 @@ fn reading(text: Result<String, String>, took: Duration) -> PartReading {
         result: text.into(),
         took_us: micros(took),
     }
-}
-
-fn late(took: Duration) -> String {
-    format!(
-        "the usage of file systems on snapshots is unknown: the kernel has not answered for {:.1} s",
-        took.as_secs_f64()
-    )
 }
 
 /// The first mount of each device on a COW area or thin pool.
@@ -299,44 +276,30 @@ mod tests {
     }
 
     #[test]
-    fn a_hanging_query_is_the_only_one_and_is_reported_once() {
-        let mut usage = UsageQuery::below(&Root("/".into()));
-        assert_eq!(
-            usage.poll().unwrap().result,
-            super::super::ReadResult::Text(String::new())
-        );
-        let (reply, answer) = channel();
-        let at = Instant::now().checked_sub(DEADLINE * 2).unwrap();
+    fn an_answer_about_a_mount_that_is_gone_does_not_count() {
+        let (sender, answers) = std::sync::mpsc::channel();
+        let thread = SlowThread::new("test", move |_| answers.recv().unwrap());
+        let mut usage = UsageQuery::with(thread);
+        let text = |text: &str| super::super::ReadResult::Text(text.into());
+        assert_eq!(usage.poll().unwrap().result, text(""));
         usage.set_names(NAMES);
         usage.set_mounts(&line("253:3", "/mnt/a"));
-        usage.pending = Some(PendingQuery {
-            at,
-            reply: answer,
-            is_late: false,
-        });
-        let error = |text: Option<PartReading>| match text?.result {
-            super::super::ReadResult::Error(error) => Some(error),
-            super::super::ReadResult::Text(_) => None,
-        };
-        assert!(
-            error(usage.poll())
-                .unwrap()
-                .contains("has not answered for 4.0 s")
-        );
-        assert!(
-            usage.poll().is_none() && usage.last_query.is_none(),
-            "no second query starts"
-        );
-        // The answer is about a mount that is gone.
-        let old = UsageReply {
-            mount: "old".into(),
-            text: "253:3\t/mnt/a\t1\t1\t1\n".into(),
-        };
-        reply.send(vec![old]).unwrap();
-        assert_eq!(
-            usage.poll().unwrap().result,
-            super::super::ReadResult::Text(String::new())
-        );
-        assert!(usage.pending.is_some(), "the current mounts are queried");
+        assert!(usage.poll().is_none() && usage.thread.is_busy());
+        for (mount, expected) in [("old".to_string(), ""), (usage.chosen[0].clone(), "line\n")] {
+            let reply = UsageReply {
+                mount,
+                text: "line\n".into(),
+            };
+            sender.send(vec![reply]).unwrap();
+            let found = loop {
+                // Another query is due at once.
+                usage.last_query = None;
+                if let Some(reading) = usage.poll() {
+                    break reading;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            };
+            assert_eq!(found.result, text(expected));
+        }
     }
 }

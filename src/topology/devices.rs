@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::lvm_name::{self, DmUuid};
 use super::{Device, DeviceKind, Group, LvDevice, Volume};
 use crate::sample::diskstats::DeviceLine;
-use crate::sample::dm::DmDevice;
 use crate::sample::sysfs::BlockDevice;
+use cowbell_device_mapper::status::DmDevice;
 
 /// Name prefixes of devices that are not disks: floppies, optical drives, RAM disks, and stacked devices.
 const OTHERS: [&str; 6] = ["ram", "fd", "sr", "drbd", "zd", "bcache"];

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use super::{State, Topology, Volume, VolumeState};
 use crate::sample::diskstats::Number;
-use crate::sample::dm::{CowArea, DmDevice, Health, Pool, PoolMode, Status, Thin};
 use crate::sample::{Sample, lvm};
 use crate::units::{Fill, SECTOR};
+use cowbell_device_mapper::status::{CowArea, DmDevice, Health, Pool, PoolMode, Status, Thin};
 
 /// The sources of volume states.
 pub struct StateSources<'a> {

@@ -18,7 +18,7 @@ use cowbell::report::job::JobReport;
 use cowbell::report::outline::Outline;
 use cowbell::mylvmbackup;
 use cowbell::sample;
-use cowbell::source::dm::call::Response;
+use cowbell_device_mapper::ioctl::Response;
 use cowbell::source::live::{exits, kernel_log};
 use cowbell::source::recording::Header;
 use cowbell::source::{Part, PartReading, ReadResult, Reading, reader};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use cowbell::source::dm::ROOT_NEEDED;
 use cowbell::source::{Part, PartReading, ReadResult};
+use cowbell_device_mapper::ROOT_NEEDED;
 use serde_json::Value;
 
 use crate::cow::Model;

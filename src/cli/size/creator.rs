@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
+use cowbell_device_mapper::ioctl;
+use cowbell_touched::label::{Label, Role};
+use cowbell_touched::statistics::{self, DeviceRegions, NewRegion, Place, StatsReader};
 use rustix::fs::{FlockOperation, flock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
@@ -20,10 +23,6 @@ use tokio::process::Command;
 use super::subject::Subject;
 use super::{refusal, require_room};
 use crate::source::clock;
-use crate::source::dm::label::{Label, Role};
-use crate::source::dm::stats::{DeviceRegions, StatsReader};
-use crate::source::dm::watch::{NewRegion, Place};
-use crate::source::dm::{call, watch};
 
 /// A region takes milliseconds. One that takes longer than this is deleted again.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -52,7 +51,7 @@ pub fn require_none() -> anyhow::Result<()> {
 
 /// The control node, locked. Only root can open it, so only root can hold the lock.
 fn lock() -> anyhow::Result<File> {
-    let control = call::open().map_err(anyhow::Error::msg)?;
+    let control = ioctl::open().map_err(anyhow::Error::msg)?;
     if flock(&control, FlockOperation::NonBlockingLockExclusive).is_err() {
         let inode = control
             .metadata()
@@ -82,7 +81,7 @@ fn holder(locks: &str, inode: u64) -> Option<&str> {
 
 /// Creates the region; returns how long that took.
 pub async fn create(subject: &Subject, region: &NewRegion) -> anyhow::Result<Duration> {
-    let name = &subject.name;
+    let name = &subject.volume.name;
     let mut child = Command::new("/proc/self/exe")
         .args([
             "create-region",
@@ -172,11 +171,11 @@ pub fn run(command: &CreateRegion) -> anyhow::Result<()> {
         1,
     )?;
     let started = Instant::now();
-    let id = watch::create(&control, *device, &region).map_err(failed)?;
+    let id = statistics::create(&control, *device, &region).map_err(failed)?;
     let is_wanted = is_kept(started.elapsed());
     // A map may be deleted while its probes are created.
     if !is_wanted || (is_probe && !has_map(&reader.regions(&control, *device).map_err(failed)?)) {
-        watch::delete(&control, *device, id).map_err(failed)?;
+        statistics::delete(&control, *device, id).map_err(failed)?;
         bail!("cannot watch {name}: the region was deleted again");
     }
     Ok(())

@@ -3,7 +3,6 @@
 //! `--watch` and `--clean` create and delete device-mapper statistics. They need no daemon, and no other command changes a
 //! device. Whatever speaks against a change is found before anything is asked, and is one sentence.
 
-mod budget;
 pub mod creator;
 pub mod probes;
 mod queue;
@@ -13,20 +12,19 @@ use std::io::{BufRead, IsTerminal};
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
+use cowbell_device_mapper::ioctl;
+use cowbell_touched::estimate::PROBES;
+use cowbell_touched::plan::{ByteSize, Grid, Plan, Processors};
+use cowbell_touched::statistics::{MAX_REGIONS, StatsReader, delete_all};
 use rustix::io::Errno;
 
 use super::printing::print;
 use crate::client::job::Form;
 use crate::client::{self, Daemon};
 use crate::config::LvmSource;
-use crate::sizing::probes::PROBES;
 use crate::source::clock;
-use crate::source::dm::call;
-use crate::source::dm::stats::{MAX_REGIONS, StatsReader};
-use crate::source::dm::watch;
 use crate::source::files::Root;
 use crate::units::{count_text, grouped, size_text};
-use budget::{ByteSize, Plan};
 use subject::{Found, Subject};
 
 #[derive(Args)]
@@ -91,8 +89,8 @@ async fn watch_on(volume: &str, command: &Size, root: &Root) -> anyhow::Result<(
         }
     };
     subject.refuse_unless_eligible()?;
-    let processors = budget::Processors::of(root)?;
-    let plan = Plan::of(&subject, command.memory, command.chunk, processors)?;
+    let processors = processors(root)?;
+    let plan = Plan::of(&subject.volume, command.memory, command.chunk, processors)?;
     require_unwatched(&subject, plan.regions())?;
     creator::require_none()?;
     print(&cost(&subject, plan, processors))?;
@@ -107,6 +105,14 @@ async fn watch_on(volume: &str, command: &Size, root: &Root) -> anyhow::Result<(
          --watch off\n",
         took.as_secs_f64() * 1000.0
     ))
+}
+
+fn processors(root: &Root) -> anyhow::Result<Processors> {
+    let read = |name: &str| {
+        let file = root.keep(&format!("sys/devices/system/cpu/{name}")).read();
+        file.map_err(anyhow::Error::msg)
+    };
+    Processors::parse(&read("possible")?, &read("kernel_max")?)
 }
 
 /// Counters that are not read are of no use.
@@ -128,8 +134,8 @@ fn require_root(what: &str) -> anyhow::Result<()> {
 }
 
 fn require_unwatched(subject: &Subject, regions: usize) -> anyhow::Result<()> {
-    let Subject { name, device, .. } = subject;
-    let control = call::open().map_err(anyhow::Error::msg)?;
+    let (name, device) = (&subject.volume.name, &subject.device);
+    let control = ioctl::open().map_err(anyhow::Error::msg)?;
     let mut reader = StatsReader::default();
     let failed = |errno| anyhow::Error::msg(refusal(name, errno));
     let own = reader.regions(&control, *device).map_err(failed)?.regions;
@@ -176,10 +182,10 @@ fn refusal(name: &str, errno: Errno) -> String {
     }
 }
 
-fn cost(subject: &Subject, plan: Plan, processors: budget::Processors) -> String {
-    let Subject { name, .. } = subject;
+fn cost(subject: &Subject, plan: Plan, processors: Processors) -> String {
+    let name = &subject.volume.name;
     let memory = size_text(plan.memory(processors));
-    let of = |grid: budget::Grid| {
+    let of = |grid: Grid| {
         format!(
             "{} parts of {}",
             grouped(grid.areas as f64, 0),
@@ -230,8 +236,8 @@ async fn watch_off(volume: &str, root: &Root) -> anyhow::Result<()> {
     let deleted = match subject::find(volume, root).await? {
         Found::Inactive => 0,
         Found::Active(subject) => {
-            let control = call::open().map_err(anyhow::Error::msg)?;
-            watch::delete_all(&control, subject.device, |_| true)
+            let control = ioctl::open().map_err(anyhow::Error::msg)?;
+            delete_all(&control, subject.device, |_| true)
                 .with_context(|| format!("cannot delete the statistics of {volume}"))?
         }
     };
@@ -245,13 +251,13 @@ async fn watch_off(volume: &str, root: &Root) -> anyhow::Result<()> {
 
 fn clean() -> anyhow::Result<()> {
     require_root("delete statistics")?;
-    let control = call::open().map_err(anyhow::Error::msg)?;
+    let control = ioctl::open().map_err(anyhow::Error::msg)?;
     let devices = StatsReader::default()
         .devices(&control)
         .map_err(anyhow::Error::msg)?;
     let mut deleted = 0;
     for device in devices {
-        deleted += match watch::delete_all(&control, device.number, |_| true) {
+        deleted += match delete_all(&control, device.number, |_| true) {
             Ok(regions) => regions,
             // A device that is gone, or a kernel without statistics.
             Err(Errno::NXIO | Errno::INVAL) => 0,

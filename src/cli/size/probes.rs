@@ -6,16 +6,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use cowbell_device_mapper::ioctl;
+use cowbell_touched::estimate::{PROBES, Writes};
+use cowbell_touched::label::Role;
+use cowbell_touched::placement::place;
+use cowbell_touched::statistics::{NewRegion, RegionEntry, StatsReader, delete_all};
 
 use super::subject::{Found, Subject};
 use super::{creator, queue, refusal, subject};
-use crate::sizing::placement::place;
-use crate::sizing::probes::{PROBES, Writes};
 use crate::source::clock;
-use crate::source::dm::call;
-use crate::source::dm::label::Role;
-use crate::source::dm::stats::{RegionEntry, StatsReader};
-use crate::source::dm::watch::{NewRegion, delete_all};
 use crate::source::files::Root;
 
 /// How long it waits for the volume's queue to be short, for all probes together.
@@ -47,7 +46,12 @@ pub async fn run(command: &CreateProbes, root: &Root) -> anyhow::Result<()> {
     if result.is_err() {
         delete_probes(&subject)?;
     }
-    result.with_context(|| format!("the {PROBES} probes of {} were not created", subject.name))
+    result.with_context(|| {
+        format!(
+            "the {PROBES} probes of {} were not created",
+            subject.volume.name
+        )
+    })
 }
 
 async fn create_all(subject: &Subject, regions: &[NewRegion], root: &Root) -> anyhow::Result<()> {
@@ -70,25 +74,26 @@ fn is_probe(region: &RegionEntry) -> bool {
 
 /// Those of an earlier process, which did not finish, or of this one.
 fn delete_probes(subject: &Subject) -> anyhow::Result<()> {
-    let control = call::open().map_err(anyhow::Error::msg)?;
+    let control = ioctl::open().map_err(anyhow::Error::msg)?;
     delete_all(&control, subject.device, is_probe)
         .map(drop)
-        .map_err(|errno| anyhow::Error::msg(refusal(&subject.name, errno)))
+        .map_err(|errno| anyhow::Error::msg(refusal(&subject.volume.name, errno)))
 }
 
 /// The regions to create, from what the map has counted.
 fn regions(subject: &Subject) -> anyhow::Result<Vec<NewRegion>> {
-    let control = call::open().map_err(anyhow::Error::msg)?;
+    let control = ioctl::open().map_err(anyhow::Error::msg)?;
     let mut reader = StatsReader::default();
     let found = reader.regions(&control, subject.device);
     let found = found
-        .map_err(|errno| anyhow::Error::msg(refusal(&subject.name, errno)))?
+        .map_err(|errno| anyhow::Error::msg(refusal(&subject.volume.name, errno)))?
         .regions;
     let map = found.iter().find_map(|region| match region.label.role {
         Role::Map { chunk } => Some((region, chunk)),
         _ => None,
     });
-    let (map, chunk) = map.with_context(|| format!("{} has no map any more", subject.name))?;
+    let (map, chunk) =
+        map.with_context(|| format!("{} has no map any more", subject.volume.name))?;
     let counters = reader
         .counters(&control, subject.device, map)
         .map_err(anyhow::Error::msg)?;

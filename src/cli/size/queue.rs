@@ -33,12 +33,12 @@ pub async fn require_short(subject: &Subject, root: &Root) -> anyhow::Result<()>
         tokio::time::sleep(PAUSE).await;
     }
     for (device, queues) in &seen {
-        judge(&subject.name, device, queues)?;
+        judge(&subject.volume.name, device, queues)?;
     }
     ensure!(
         !root.process_names().iter().any(|name| name == MAKER),
         "cannot watch {} now: `{MAKER}` runs and may be making a snapshot; try again when it has ended",
-        subject.name
+        subject.volume.name
     );
     Ok(())
 }

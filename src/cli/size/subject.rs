@@ -5,12 +5,13 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use cowbell_device_mapper::Scope;
+use cowbell_touched::plan::MeasuredVolume;
 
-use crate::sample::{Sample, Sampler, diskstats::Number};
+use crate::sample::{Sample, Sampler};
 use crate::source::clock;
-use crate::source::dm::call::device_number;
-use crate::source::dm::{Scope, Worker};
 use crate::source::files::Root;
+use crate::source::live::device_mapper;
 use crate::source::lvm::Reporter;
 use crate::source::{Part, PartReading, Reading};
 use crate::topology::{State, Topology, Volume, VolumeKind};
@@ -21,20 +22,15 @@ const DM_DEADLINE: Duration = Duration::from_secs(3);
 /// An active volume.
 #[derive(Clone, Debug, Default)]
 pub struct Subject {
-    /// `vg0/mysql`
-    pub name: String,
+    pub volume: MeasuredVolume,
     /// As printed by `lvs -o lv_uuid`.
     pub uuid: String,
     /// The device-mapper's number of its device.
     pub device: u64,
     /// The kernel's names of its device and of the PVs below, whose queues count.
     pub queues: Vec<String>,
-    /// In bytes.
-    pub size: u64,
     pub kind: VolumeKind,
     pub is_suspended: bool,
-    /// For a thin volume, the chunk size of its pool in bytes.
-    pub pool_chunk: Option<u64>,
 }
 
 pub enum Found {
@@ -84,28 +80,29 @@ fn describe(topology: &Topology, sample: &Sample, index: usize) -> anyhow::Resul
     let Some(device) = volume.device.map(|index| &topology.devices[index]) else {
         return Ok(Found::Inactive);
     };
-    let is_pool = |pool: &&Volume| pool.vg == volume.vg && Some(&pool.lv) == volume.pool.as_ref();
-    let pool = topology
-        .volumes
-        .iter()
-        .position(|pool| volume.kind == VolumeKind::Thin && is_pool(&pool));
-    let Number { major, minor } = device.number;
+    let mut pool_chunk = None;
+    if volume.kind == VolumeKind::Thin
+        && let Some(pool) = topology.pool_of(volume)
+        && let Some(index) = topology.volume_index(&pool.uuid)
+    {
+        pool_chunk = states[index].fill.map(|fill| fill.unit);
+    }
     let size = device
         .size
         .with_context(|| format!("the size of {} is unknown", volume.full_name()))?;
     Ok(Found::Active(Subject {
-        name: volume.full_name(),
+        volume: MeasuredVolume {
+            name: volume.full_name(),
+            size: size.bytes(),
+            pool_chunk,
+        },
         uuid: volume.uuid.to_string(),
-        device: device_number(major, minor),
+        device: device.number.dev(),
         queues: std::iter::once(device.name.to_string())
             .chain(volume.pvs.iter().cloned())
             .collect(),
-        size: size.bytes(),
         kind: volume.kind,
         is_suspended: states[index].state == State::Suspended,
-        pool_chunk: pool
-            .and_then(|pool| states[pool].fill)
-            .map(|fill| fill.unit),
     }))
 }
 
@@ -125,9 +122,12 @@ fn unknown(topology: &Topology, vg: &str, lv: &str) -> anyhow::Error {
 
 /// One reading of what names volumes.
 async fn reading(root: &Root) -> anyhow::Result<Reading> {
-    let mut worker = Worker::start().context("cannot start a thread")?;
-    worker.request(Scope::All);
-    let (_, mapped) = worker.read(DM_DEADLINE).await;
+    let mut thread = device_mapper::thread();
+    thread.ask(Scope::All);
+    let mapped = match thread.wait(DM_DEADLINE).await {
+        Ok(answer) => answer.value.1,
+        Err(none) => Err(none.sentence("the device-mapper")),
+    };
     let mapped = mapped
         .map_err(anyhow::Error::msg)
         .context("cannot read which volumes there are")?;
@@ -163,7 +163,7 @@ async fn reading(root: &Root) -> anyhow::Result<Reading> {
 impl Subject {
     /// Refuses volumes that have no snapshots of their own, and suspended ones.
     pub fn refuse_unless_eligible(&self) -> anyhow::Result<()> {
-        let name = &self.name;
+        let name = &self.volume.name;
         match self.kind {
             kind if kind.is_pool() => {
                 bail!("cannot watch {name}: it is a pool; choose a volume in it")
@@ -171,7 +171,7 @@ impl Subject {
             kind if kind.is_snapshot() => {
                 bail!("cannot watch {name}: it is a snapshot; choose its origin")
             }
-            VolumeKind::Thin if self.pool_chunk.is_none_or(|chunk| chunk == 0) => {
+            VolumeKind::Thin if self.volume.pool_chunk.is_none_or(|chunk| chunk == 0) => {
                 bail!(
                     "cannot watch {name}: the chunk size of its pool is unknown; `cowbell check` may show why"
                 )

@@ -4,60 +4,49 @@
 //! A thread reads the file once a minute, since the disk below it may hang. Nothing waits for the thread, and no second one
 //! starts meanwhile.
 
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use super::{Part, PartReading, ReadResult, timed};
 use crate::source::backup::next_snapshot;
 use crate::source::files::Root;
+use crate::source::slow::SlowThread;
 
 /// The time between two readings.
 const PERIOD: Duration = Duration::from_secs(60);
 
 /// The readings of the file.
 pub struct BackupPlanQuery {
-    root: Root,
+    thread: SlowThread<(), PartReading>,
     asked_at: Option<Instant>,
-    pending: Option<Receiver<PartReading>>,
     last: Option<ReadResult>,
 }
 
 impl BackupPlanQuery {
     pub fn below(root: &Root) -> Self {
+        let root = root.clone();
         Self {
-            root: root.clone(),
+            thread: SlowThread::new("backup-plan", move |()| {
+                timed(Part::BackupPlan, || next_snapshot(&root))
+            }),
             asked_at: None,
-            pending: None,
             last: None,
         }
     }
 
     /// The text if it is another one than before; starts a new reading if one is due. Never waits.
     pub fn poll(&mut self) -> Option<PartReading> {
-        let answer = self.pending.as_ref().map(Receiver::try_recv);
-        if !matches!(answer, Some(Err(TryRecvError::Empty))) {
-            self.pending = None;
-            if self.asked_at.is_none_or(|at| at.elapsed() >= PERIOD) {
-                self.start();
-            }
+        // A late one is no news: the plan may be a minute old anyway.
+        let answer = self.thread.poll(Duration::MAX);
+        if self.asked_at.is_none_or(|at| at.elapsed() >= PERIOD) && !self.thread.is_busy() {
+            self.asked_at = Some(Instant::now());
+            self.thread.ask(());
         }
-        let reading = answer?
-            .ok()
-            .filter(|reading| self.last.as_ref() != Some(&reading.result))?;
+        let reading = answer?.ok()?.value;
+        if self.last.as_ref() == Some(&reading.result) {
+            return None;
+        }
         self.last = Some(reading.result.clone());
         Some(reading)
-    }
-
-    fn start(&mut self) {
-        self.asked_at = Some(Instant::now());
-        let (sender, answer) = channel();
-        let root = self.root.clone();
-        // The receiver is gone while the program stops.
-        let reading = move || drop(sender.send(timed(Part::BackupPlan, || next_snapshot(&root))));
-        let thread = std::thread::Builder::new()
-            .name("backup-plan".into())
-            .spawn(reading);
-        self.pending = thread.is_ok().then_some(answer);
     }
 }
 
@@ -69,7 +58,7 @@ mod tests {
     fn next(query: &mut BackupPlanQuery) -> Option<ReadResult> {
         query.asked_at = None;
         let mut reading = query.poll();
-        while reading.is_none() && query.pending.is_some() {
+        while reading.is_none() && query.thread.is_busy() {
             std::thread::sleep(Duration::from_millis(1));
             reading = query.poll();
         }
@@ -102,24 +91,6 @@ mod tests {
         assert!(
             error.starts_with("cannot read /etc/mylvmbackup.conf: Is a directory"),
             "{error}"
-        );
-    }
-
-    #[test]
-    fn a_reading_that_hangs_is_the_only_one() {
-        let mut query = BackupPlanQuery::below(&Root("/".into()));
-        let (sender, answer) = channel();
-        query.pending = Some(answer);
-        assert_eq!(
-            (query.poll(), query.asked_at),
-            (None, None),
-            "no second thread starts"
-        );
-        drop(sender);
-        assert_eq!(
-            (query.poll(), query.pending.is_some()),
-            (None, true),
-            "another one starts"
         );
     }
 }

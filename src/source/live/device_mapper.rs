@@ -4,9 +4,11 @@
 
 use std::time::{Duration, Instant};
 
+use cowbell_device_mapper::{DeviceMapper, Events, Scope};
+
 use super::{Part, PartReading, ReadResult};
 use crate::source::clock::micros;
-use crate::source::dm::{Events, Scope, Worker};
+use crate::source::slow::SlowThread;
 
 /// The device-mapper answers in microseconds, unless a pool's commit waits for the disk. A tick waits no longer than this.
 const DM_DEADLINE: Duration = Duration::from_millis(400);
@@ -14,15 +16,33 @@ const DM_DEADLINE: Duration = Duration::from_millis(400);
 /// are read at every tick while one is suspended.
 const ALL_AGE: Duration = Duration::from_secs(10);
 
+/// A late answer is used for this long. The status of a thin pool waits for a commit, and so for the disk: that tick continues
+/// without it, and the next one uses it.
+const LATE_ANSWER_AGE: Duration = Duration::from_secs(1);
+
 /// The end of a suspended device's line.
 const SUSPENDED: &str = "\tsuspended\n";
 /// The kernel's status of an invalid snapshot, and briefly of one whose merge begins. Only the layers tell them apart: a
 /// merging snapshot's origin lies on its COW area. That moment may pass before its event arrives.
 const INVALID: &str = " Invalid";
 
+pub type DmThread = SlowThread<Scope, DmAnswer>;
+/// The devices that were asked for, and their text.
+type DmAnswer = (Scope, Result<String, String>);
+
+/// A thread that asks the device-mapper.
+pub fn thread() -> DmThread {
+    let mut device_mapper = DeviceMapper::default();
+    SlowThread::new("device-mapper", move |scope| {
+        (scope, device_mapper.read(scope))
+    })
+}
+
 /// The device-mapper's thread and its events.
 pub struct DmSource {
-    worker: Worker,
+    thread: DmThread,
+    /// A late answer for this tick.
+    late: Option<DmAnswer>,
     /// `None` without support for events; then all devices are read at every tick.
     events: Option<Events>,
     /// The last request and when it was sent.
@@ -35,15 +55,16 @@ pub struct DmSource {
 }
 
 impl DmSource {
-    pub fn start() -> std::io::Result<Self> {
-        Ok(Self {
-            worker: Worker::start()?,
+    pub fn open() -> Self {
+        Self {
+            thread: thread(),
+            late: None,
             events: Events::open(),
             scope: Scope::All,
             asked_at: Instant::now(),
             all_asked_at: None,
             invalid_count: 0,
-        })
+        }
     }
 
     /// Whether the number of invalid snapshots changed, so that names and layers must be read again in this tick.
@@ -63,12 +84,29 @@ impl DmSource {
         } else {
             Scope::All
         };
-        self.worker.request(self.scope);
+        if !self.thread.is_busy() {
+            self.thread.ask(self.scope);
+            return;
+        }
+        match self.thread.poll(Duration::MAX) {
+            None => {}
+            Some(Ok(answer)) if answer.at.elapsed() < LATE_ANSWER_AGE => {
+                self.late = Some(answer.value);
+            }
+            // The dropped answer may have been one about all devices.
+            Some(_) => self.thread.ask(Scope::All),
+        }
     }
 
     /// The answer, within the deadline.
     pub async fn read(&mut self, deadline: Duration) -> PartReading {
-        let (scope, answer) = self.worker.read(DM_DEADLINE.min(deadline)).await;
+        let (scope, answer) = match self.late.take() {
+            Some(late) => late,
+            None => match self.thread.wait(DM_DEADLINE.min(deadline)).await {
+                Ok(answer) => answer.value,
+                Err(none) => (self.scope, Err(none.sentence("the device-mapper"))),
+            },
+        };
         self.judge(scope, &answer);
         if self.events.is_none() && answer.is_ok() {
             self.events = Events::open();
@@ -120,7 +158,7 @@ mod tests {
 
     #[tokio::test]
     async fn all_devices_are_read_again_while_one_is_suspended() {
-        let mut source = DmSource::start().expect("a thread");
+        let mut source = DmSource::open();
         let mut is_fresh_after = |scope, text: &str| {
             source.judge(scope, &Ok(text.into()));
             source.is_fresh()

@@ -1,16 +1,14 @@
 //! The machine that cowbell runs on: a reading each tick, and messages of hooks in between.
 
 mod backup_plan;
-mod device_mapper;
+pub mod device_mapper;
 pub mod exits;
 mod extra;
 pub mod kernel_log;
 mod makers;
-mod probes;
 mod reports;
-pub mod touched;
+mod touched;
 mod watched;
-pub mod written;
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -83,11 +81,7 @@ struct Names {
 impl Live {
     /// Reads below `root` at each `interval`.
     pub fn new(root: Root, interval: Duration, source: LvmSource) -> std::io::Result<Self> {
-        let device_mapper = if source.uses_dm() {
-            Some(DmSource::start()?)
-        } else {
-            None
-        };
+        let device_mapper = source.uses_dm().then(DmSource::open);
         let live = Self::unprivileged(root, interval)?;
         Ok(Self {
             backup_plan: Some(BackupPlanQuery::below(&live.root)),

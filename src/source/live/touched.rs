@@ -1,78 +1,96 @@
 //! Which areas of a volume were written to: regions of device-mapper statistics that `cowbell size --watch on` created,
-//! read once a minute. The rest of the time, and without regions, this costs nothing.
+//! read once a minute by a thread. The rest of the time, and without regions, this costs nothing.
 //!
-//! A message may wait in the kernel, so a thread with its own descriptor reads. A late thread is not waited for, and no
-//! second one starts. It takes the counters of the previous reading with it, and returns the new ones.
+//! `cowbell_touched::text` describes the text. After regions, a text without any is empty. If a reading fails, the next one
+//! covers its time too.
 //!
-//! `written` describes the text. After regions, a text without any is empty. If a reading fails, the next one covers its
-//! time too.
+//! An hour after a map was created, a process creates its probes: until then nothing is known of where the volume is
+//! written to. The process may wait in the kernel for the storage, so nothing waits for it but a thread.
 
-use std::fs::File;
+use std::collections::HashMap;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
+use cowbell_touched::label::{Probe, Role, are_complete};
+use cowbell_touched::text::{self, Counters};
 
-use super::probes::ProbeCreation;
-use super::written::{Counters, RegionCounters, describe};
 use super::{Part, PartReading};
-use crate::source::clock::micros;
-use crate::source::dm::call::{self, major_minor};
-use crate::source::dm::stats::StatsReader;
+use crate::source::clock::{self, micros};
+use crate::source::slow::{NoAnswer, SlowThread};
 
 /// The time between two readings.
 const PERIOD: Duration = Duration::from_secs(60);
 /// A reading takes microseconds for each area. One that takes longer than this is reported as late.
 const DEADLINE: Duration = Duration::from_secs(10);
-
-/// Whether a thread reads, also one that another `Live` started and left alone. A flag suffices: it guards no value.
-static IS_READING: AtomicBool = AtomicBool::new(false);
+/// How long writes to the map are counted before places are chosen by them.
+const MAP_ALONE_MS: i64 = 60 * 60 * 1000;
+/// The time until the next try for the same volume, if it was busy.
+const RETRY: Duration = Duration::from_secs(10 * 60);
 
 /// The readings of the regions.
-#[derive(Default)]
 pub struct TouchedAreas {
+    /// A request says whether to create probes.
+    thread: SlowThread<bool, Result<String, String>>,
+    creates_probes: bool,
     asked_at: Option<Instant>,
-    pending: Option<PendingReading>,
-    counters: Counters,
     /// Whether the last text has regions.
     has_regions: bool,
-    /// `None` if nothing may be created.
-    probes: Option<ProbeCreation>,
 }
 
-struct PendingReading {
-    answer: Receiver<Answer>,
-    is_late: bool,
-}
-
-struct Answer {
-    text: Result<String, String>,
-    took: Duration,
-    counters: Counters,
+impl Default for TouchedAreas {
+    fn default() -> Self {
+        let mut counters = Counters::default();
+        let mut creation = ProbeCreation::default();
+        Self::with(SlowThread::new("touched-areas", move |creates_probes| {
+            let (text, now) = text::read(std::mem::take(&mut counters));
+            counters = now;
+            if creates_probes && text.is_ok() {
+                creation.start_if_due(&counters);
+            }
+            text
+        }))
+    }
 }
 
 impl TouchedAreas {
-    /// Creates probes in maps too.
+    fn with(thread: SlowThread<bool, Result<String, String>>) -> Self {
+        Self {
+            thread,
+            creates_probes: false,
+            asked_at: None,
+            has_regions: false,
+        }
+    }
+
+    /// Creates the probes of maps too.
     pub fn create_probes(&mut self) {
-        self.probes.get_or_insert_default();
+        self.creates_probes = true;
     }
 
     /// The text since the last tick, if any; starts a new reading if one is due. Never waits.
     pub fn poll(&mut self) -> Option<PartReading> {
-        let text = self.answer();
-        if self.pending.is_none() && self.asked_at.is_none_or(|at| at.elapsed() >= PERIOD) {
-            self.start();
+        let answer = self.thread.poll(DEADLINE);
+        if self.asked_at.is_none_or(|at| at.elapsed() >= PERIOD) && !self.thread.is_busy() {
+            self.asked_at = Some(Instant::now());
+            self.thread.ask(self.creates_probes);
         }
-        let (text, took) = text?;
-        let is_empty = matches!(&text, Ok(text) if text.is_empty());
-        // Without regions, neither an empty text nor an error matters.
-        let is_news = self.has_regions || matches!(&text, Ok(text) if !text.is_empty());
-        if text.is_ok() {
-            self.has_regions = !is_empty;
-            if let Some(probes) = &mut self.probes {
-                probes.start_if_due(&self.counters);
+        let (text, took) = match answer? {
+            Ok(answer) => (answer.value, answer.took),
+            Err(none) => {
+                let why = none.sentence("the kernel, about its statistics,");
+                let took = match none {
+                    NoAnswer::Late(waited) => waited,
+                    NoAnswer::Stopped => Duration::ZERO,
+                };
+                (Err(why), took)
             }
+        };
+        let now_has_regions = text.as_ref().is_ok_and(|text| !text.is_empty());
+        // Without regions, neither an empty text nor an error matters.
+        let is_news = self.has_regions || now_has_regions;
+        if text.is_ok() {
+            self.has_regions = now_has_regions;
         }
         is_news.then(|| PartReading {
             part: Part::Touched,
@@ -80,204 +98,155 @@ impl TouchedAreas {
             took_us: micros(took),
         })
     }
+}
 
-    fn answer(&mut self) -> Option<(Result<String, String>, Duration)> {
-        let pending = self.pending.as_mut()?;
-        let waited = self.asked_at.map_or(Duration::ZERO, |at| at.elapsed());
-        match pending.answer.try_recv() {
-            Ok(answer) => {
-                (self.pending, self.counters) = (None, answer.counters);
-                Some((answer.text, answer.took))
-            }
-            Err(TryRecvError::Empty) if waited > DEADLINE && !pending.is_late => {
-                pending.is_late = true;
-                let waited_s = waited.as_secs_f64();
-                Some((
-                    Err(format!(
-                        "the kernel has not answered about statistics for {waited_s:.1} s"
-                    )),
-                    waited,
-                ))
-            }
-            Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => {
-                self.pending = None;
-                Some((
-                    Err("the thread that reads statistics has stopped".into()),
-                    waited,
-                ))
-            }
-        }
-    }
+/// Whether the process exists. A flag suffices: it guards no value.
+static PROCESS_EXISTS: AtomicBool = AtomicBool::new(false);
 
-    fn start(&mut self) {
-        if IS_READING.swap(true, Ordering::AcqRel) {
+/// The processes started so far.
+#[derive(Default)]
+struct ProbeCreation {
+    /// By the DM UUID of the volume.
+    tried: HashMap<String, Instant>,
+}
+
+impl ProbeCreation {
+    /// Starts the process for the first volume that needs it, unless one exists.
+    fn start_if_due(&mut self, counters: &Counters) {
+        self.tried.retain(|_, at| at.elapsed() < RETRY);
+        let due = volumes_without_probes(counters, clock::now().as_millisecond());
+        let Some(uuid) = due.into_iter().find(|uuid| !self.tried.contains_key(*uuid)) else {
+            return;
+        };
+        if PROCESS_EXISTS.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.asked_at = Some(Instant::now());
-        let (sender, answer) = channel();
-        let before = std::mem::take(&mut self.counters);
-        let reading = move || {
-            let _ended = Reading;
-            let started = Instant::now();
-            let (text, counters) = read(before);
-            // The receiver is gone while the program stops.
-            let _ = sender.send(Answer {
-                text,
-                took: started.elapsed(),
-                counters,
-            });
+        self.tried.insert(uuid.into(), Instant::now());
+        let uuid = uuid.to_string();
+        let creation = move || {
+            if let Err(error) = create_probes(&uuid) {
+                tracing::warn!("cannot start a process that creates probes: {error}");
+            }
+            PROCESS_EXISTS.store(false, Ordering::Release);
         };
-        match std::thread::Builder::new()
-            .name("touched-areas".into())
-            .spawn(reading)
-        {
-            Ok(_) => {
-                self.pending = Some(PendingReading {
-                    answer,
-                    is_late: false,
-                })
+        let thread = std::thread::Builder::new().name("probes".into());
+        if thread.spawn(creation).is_err() {
+            PROCESS_EXISTS.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// Waits for the process. It reports its own errors.
+fn create_probes(uuid: &str) -> std::io::Result<()> {
+    let mut process = Command::new("/proc/self/exe");
+    process
+        .args(["create-probes", uuid])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()?;
+    Ok(())
+}
+
+/// The DM UUIDs of volumes with an old map and without all of its probes.
+fn volumes_without_probes(counters: &Counters, now_ms: i64) -> Vec<&str> {
+    let mut maps = Vec::new();
+    let mut probes: HashMap<&str, Vec<Probe>> = HashMap::new();
+    for ((uuid, _), now) in counters {
+        let label = &now.region.label;
+        match label.role {
+            Role::Map { .. } => {
+                let created: Option<i64> = label.created.parse().ok();
+                if created.is_some_and(|at| at.saturating_add(MAP_ALONE_MS) <= now_ms) {
+                    maps.push(uuid.as_str());
+                }
             }
-            Err(_) => IS_READING.store(false, Ordering::Release),
+            Role::Probe(probe) => probes.entry(uuid).or_default().push(probe),
+            Role::Whole | Role::Other => {}
         }
     }
-}
-
-/// The end of a reading, also of one that panics.
-struct Reading;
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        IS_READING.store(false, Ordering::Release);
-    }
-}
-
-/// Reads all regions; returns the text, and the counters for the next reading. After an error these are the old ones.
-pub fn read(before: Counters) -> (Result<String, String>, Counters) {
-    match read_counters() {
-        Ok(found) => {
-            let mut text = String::new();
-            for (device, uuid, now) in &found {
-                describe(
-                    *device,
-                    uuid,
-                    now,
-                    before.get(&(uuid.clone(), now.region.id)),
-                    &mut text,
-                );
-            }
-            let counters = found
-                .into_iter()
-                .map(|(_, uuid, now)| ((uuid, now.region.id), now));
-            (Ok(text), counters.collect())
-        }
-        Err(why) => (Err(why), before),
-    }
-}
-
-/// The device, its UUID and the counters of each region.
-fn read_counters() -> Result<Vec<(u64, String, RegionCounters)>, String> {
-    let control = call::open()?;
-    let mut reader = StatsReader::default();
-    let mut found = Vec::new();
-    for device in reader.devices(&control)? {
-        found.extend(device_counters(&mut reader, &control, device.number)?);
-    }
-    Ok(found)
-}
-
-fn device_counters(
-    reader: &mut StatsReader,
-    control: &File,
-    device: u64,
-) -> Result<Vec<(u64, String, RegionCounters)>, String> {
-    let found = match reader.regions(control, device) {
-        Ok(found) if found.is_volume() => found,
-        // Another device, or one that is gone, or a kernel without statistics.
-        Ok(_) | Err(Errno::NXIO | Errno::INVAL) => return Ok(Vec::new()),
-        Err(errno) => {
-            return Err(format!(
-                "cannot list the statistics of {}: {errno}",
-                major_minor(device)
-            ));
-        }
-    };
-    let counters = found.regions.into_iter().map(|region| {
-        let areas = reader.counters(control, device, &region)?;
-        Ok((device, found.uuid.clone(), RegionCounters { region, areas }))
-    });
-    counters.collect()
+    maps.retain(|uuid| !probes.get(uuid).is_some_and(|probes| are_complete(probes)));
+    maps
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
+    use cowbell_touched::label::Label;
+    use cowbell_touched::statistics::RegionEntry;
+    use cowbell_touched::text::RegionCounters;
+
     use super::*;
     use crate::source::ReadResult;
 
-    /// The reply to a pending reading.
-    fn pending(areas: &mut TouchedAreas, asked_at: Instant) -> std::sync::mpsc::Sender<Answer> {
-        let (sender, answer) = channel();
-        areas.asked_at = Some(asked_at);
-        areas.pending = Some(PendingReading {
-            answer,
-            is_late: false,
-        });
-        sender
-    }
-
-    fn polled(areas: &mut TouchedAreas, text: Result<&str, &str>) -> Option<ReadResult> {
+    /// The next text, from a thread that answers so.
+    fn polled(
+        areas: &mut TouchedAreas,
+        answers: &mpsc::Sender<Result<String, String>>,
+        text: Result<&str, &str>,
+    ) -> Option<ReadResult> {
+        areas.asked_at = None;
+        assert!(areas.poll().is_none(), "it is asked");
         let text = text.map(String::from).map_err(String::from);
-        let answer = Answer {
-            text,
-            took: Duration::ZERO,
-            counters: Counters::new(),
-        };
-        pending(areas, Instant::now()).send(answer).ok().unwrap();
-        areas.poll().map(|reading| reading.result)
+        answers.send(text).unwrap();
+        loop {
+            let found = areas.poll();
+            if !areas.thread.is_busy() {
+                return found.map(|reading| reading.result);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     #[test]
     fn without_regions_only_their_end_is_reported() {
-        let mut areas = TouchedAreas::default();
+        let (sender, answers) = mpsc::channel();
+        let thread = SlowThread::new("test", move |_| answers.recv().unwrap());
+        let mut areas = TouchedAreas::with(thread);
         let text = |text: &str| Some(ReadResult::Text(text.into()));
-        assert_eq!(polled(&mut areas, Ok("")), None);
-        assert_eq!(polled(&mut areas, Err("no right")), None);
-        assert_eq!(polled(&mut areas, Ok("253:3…")), text("253:3…"));
-        assert_eq!(
-            polled(&mut areas, Err("no right")),
-            Some(ReadResult::Error("no right".into()))
-        );
-        assert_eq!(polled(&mut areas, Ok("")), text(""));
-        assert_eq!(polled(&mut areas, Ok("")), None);
+        for (answer, expected) in [
+            (Ok(""), None),
+            (Err("no right"), None),
+            (Ok("253:3…"), text("253:3…")),
+            (Err("no right"), Some(ReadResult::Error("no right".into()))),
+            (Ok(""), text("")),
+            (Ok(""), None),
+        ] {
+            assert_eq!(polled(&mut areas, &sender, answer), expected, "{answer:?}");
+        }
+    }
+
+    fn counters(labels: &[&str]) -> Counters {
+        let regions = labels.iter().zip(0..).map(|(label, id)| {
+            let region = RegionEntry {
+                id,
+                start: 0,
+                length: 8,
+                step: 8,
+                label: Label::parse(label),
+            };
+            let areas = Vec::new();
+            (("LVM-x".to_string(), id), RegionCounters { region, areas })
+        });
+        regions.collect()
     }
 
     #[test]
-    fn a_late_reading_is_the_only_one_and_is_reported_once() {
-        let mut areas = TouchedAreas {
-            has_regions: true,
-            ..TouchedAreas::default()
-        };
-        let sender = pending(&mut areas, Instant::now().checked_sub(PERIOD * 2).unwrap());
-        let Some(ReadResult::Error(error)) = areas.poll().map(|reading| reading.result) else {
-            panic!()
-        };
-        assert_eq!(
-            error,
-            "the kernel has not answered about statistics for 120.0 s"
-        );
-        assert!(
-            areas.poll().is_none()
-                && areas
-                    .pending
-                    .as_ref()
-                    .is_some_and(|pending| pending.is_late)
-        );
-        IS_READING.store(true, Ordering::Release);
-        drop(sender);
-        assert!(
-            areas.poll().is_some() && areas.pending.is_none(),
-            "no second thread starts"
-        );
-        IS_READING.store(false, Ordering::Release);
+    fn an_hour_after_its_map_a_volume_needs_probes() {
+        for (labels, now_ms, expected) in [
+            (&["1000"][..], MAP_ALONE_MS * 9, 0),
+            (&["1000/map/8"], MAP_ALONE_MS, 0),
+            (&["1000/map/8"], MAP_ALONE_MS + 1000, 1),
+            (&["1000/map/8", "7/0/2/0.5"], MAP_ALONE_MS * 9, 1),
+            (
+                &["1000/map/8", "7/0/2/0.5", "7/1/2/0.5"],
+                MAP_ALONE_MS * 9,
+                0,
+            ),
+        ] {
+            let counters = counters(labels);
+            let found = volumes_without_probes(&counters, now_ms);
+            assert_eq!(found.len(), expected, "{labels:?} {now_ms}");
+        }
     }
 }

@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use cowbell::job::Job;
-use cowbell::sizing::placement::place;
-use cowbell::sizing::probes::Writes;
 use cowbell::sizing::{Curve, Question, SizeRow, advise};
-use cowbell::source::dm::call;
-use cowbell::source::dm::label::{Label, Role};
-use cowbell::source::dm::watch::{self, NewRegion, Place as Extent};
 use cowbell::units::SECTOR;
+use cowbell_device_mapper::ioctl;
+use cowbell_touched::estimate::Writes;
+use cowbell_touched::label::{Label, Role};
+use cowbell_touched::placement::place;
+use cowbell_touched::statistics::{self, NewRegion, Place as Extent};
 
 use crate::aio::Writer;
 use crate::cases::{Case, KIB, MIB, Place, all};
@@ -139,7 +139,7 @@ fn make_volumes() -> anyhow::Result<()> {
 impl Campaign {
     /// Makes the regions with which `cowbell size --watch on` begins.
     fn measure(&self) -> anyhow::Result<()> {
-        let control = call::open().map_err(anyhow::Error::msg)?;
+        let control = ioctl::open().map_err(anyhow::Error::msg)?;
         for (case, _) in &self.loads {
             let device = device_of(case)?;
             let create = |step: u64, role| {
@@ -149,7 +149,7 @@ impl Campaign {
                     step: step / SECTOR,
                     label,
                 };
-                watch::create(&control, device, &region)
+                statistics::create(&control, device, &region)
                     .with_context(|| format!("a region of {}", case.name))
             };
             if let Some(step) = case.exact {
@@ -168,7 +168,7 @@ impl Campaign {
     }
 
     fn place_probes(&self) -> anyhow::Result<()> {
-        let control = call::open().map_err(anyhow::Error::msg)?;
+        let control = ioctl::open().map_err(anyhow::Error::msg)?;
         for (index, (case, _)) in self
             .loads
             .iter()
@@ -187,7 +187,7 @@ impl Campaign {
             for region in place(&map, chunk, &writes.collect::<Vec<_>>(), 1, || {
                 random.unit()
             }) {
-                watch::create(&control, device_of(case)?, &region)?;
+                statistics::create(&control, device_of(case)?, &region)?;
             }
         }
         Ok(())

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, ensure};
 use cowbell::interval::Interval;
 use cowbell::pipeline::Observer;
-use cowbell::sample::touched::Region;
 use cowbell::sizing::{MeasuredVolumes, Tracker};
-use cowbell::source::dm::call;
-use cowbell::source::dm::label::Role;
-use cowbell::source::dm::stats::StatsReader;
-use cowbell::source::dm::{DeviceMapper, Scope};
 use cowbell::source::files::{OpenFile, Root};
-use cowbell::source::live::touched;
-use cowbell::source::live::written::Counters;
 use cowbell::source::lvm::Reporter;
 use cowbell::source::{Part, PartReading, Reading};
 use cowbell::topology::Volume;
 use cowbell::units::Fill;
+use cowbell_device_mapper::ioctl;
+use cowbell_device_mapper::{DeviceMapper, Scope};
+use cowbell_touched::label::Role;
+use cowbell_touched::statistics::StatsReader;
+use cowbell_touched::text;
+use cowbell_touched::text::Counters;
+use cowbell_touched::text::Region;
 use jiff::Timestamp;
 
 use crate::cases::Case;
@@ -93,7 +93,7 @@ impl Machine {
     /// Reads the counters.
     pub fn read(&mut self) -> anyhow::Result<()> {
         let started = std::time::Instant::now();
-        let (text, counters) = touched::read(std::mem::take(&mut self.counters));
+        let (text, counters) = text::read(std::mem::take(&mut self.counters));
         let areas = counters
             .values()
             .map(|region| region.areas.len() as u64)
@@ -174,7 +174,7 @@ impl Machine {
 
     /// The writes to each area of a volume's map so far, with its region, as `cowbell create-probes` reads them.
     pub fn map_of(&self, case: &Case) -> anyhow::Result<Map> {
-        let control = call::open().map_err(anyhow::Error::msg)?;
+        let control = ioctl::open().map_err(anyhow::Error::msg)?;
         let mut reader = StatsReader::default();
         let device = device_of(case)?;
         let regions = reader.regions(&control, device)?.regions;
@@ -190,13 +190,13 @@ impl Machine {
 }
 
 type Map = (
-    cowbell::source::dm::stats::RegionEntry,
-    Vec<cowbell::source::dm::stats::AreaCounters>,
+    cowbell_touched::statistics::RegionEntry,
+    Vec<cowbell_touched::statistics::AreaCounters>,
 );
 
 /// The device-mapper's number of a volume.
 pub fn device_of(case: &Case) -> anyhow::Result<u64> {
-    let control = call::open().map_err(anyhow::Error::msg)?;
+    let control = ioctl::open().map_err(anyhow::Error::msg)?;
     let devices = StatsReader::default()
         .devices(&control)
         .map_err(anyhow::Error::msg)?;

@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, ensure};
-use cowbell::source::dm::call;
-use cowbell::source::dm::label::{Label, Role};
-use cowbell::source::dm::stats::StatsReader;
-use cowbell::source::dm::watch::{self, NewRegion, Place};
 use cowbell::units::SECTOR;
+use cowbell_device_mapper::ioctl;
+use cowbell_touched::label::{Label, Role};
+use cowbell_touched::statistics::{self, NewRegion, Place, StatsReader};
 
 use crate::aio::{self, PageBuffer};
 use crate::score::{Figures, percentile};
@@ -45,7 +44,7 @@ pub fn compare(
     goal: Option<f64>,
 ) -> anyhow::Result<()> {
     let disk = aio::open(Path::new(&format!("/dev/vg0/{}", volume.lv)))?;
-    let control = call::open().map_err(anyhow::Error::msg)?;
+    let control = ioctl::open().map_err(anyhow::Error::msg)?;
     let device = device(volume.lv)?;
     let region = NewRegion {
         place: Place::WholeDevice,
@@ -59,11 +58,11 @@ pub fn compare(
         // ABBA: what changes with time hits both alike.
         for is_watched in [pair % 2 == 1, pair % 2 == 0] {
             let id = is_watched
-                .then(|| watch::create(&control, device, &region))
+                .then(|| statistics::create(&control, device, &region))
                 .transpose()?;
             let rate = write_for(&disk, volume, RUN, &mut random)?;
             if let Some(id) = id {
-                watch::delete(&control, device, id)?;
+                statistics::delete(&control, device, id)?;
                 with.push(rate);
             } else {
                 without.push(rate);
@@ -198,7 +197,7 @@ fn timed_writes(volume: &Volume, stop: &AtomicBool) -> anyhow::Result<Vec<(f64, 
 }
 
 fn device(lv: &str) -> anyhow::Result<u64> {
-    let control = call::open().map_err(anyhow::Error::msg)?;
+    let control = ioctl::open().map_err(anyhow::Error::msg)?;
     let devices = StatsReader::default()
         .devices(&control)
         .map_err(anyhow::Error::msg)?;
@@ -212,7 +211,7 @@ fn device(lv: &str) -> anyhow::Result<u64> {
 
 /// The time in the label of the region.
 fn created_ms(lv: &str) -> anyhow::Result<f64> {
-    let control = call::open().map_err(anyhow::Error::msg)?;
+    let control = ioctl::open().map_err(anyhow::Error::msg)?;
     let regions = StatsReader::default()
         .regions(&control, device(lv)?)?
         .regions;

@@ -1,20 +1,17 @@
 //! Device-mapper devices and the status of their targets, for each target with a status of interest.
 //!
-//! The text comes from [`crate::source::dm`]. An unknown word is an error that quotes the line; other lines are not
+//! The text comes from [`super::DeviceMapper`]. An unknown word is an error that quotes the line; other lines are not
 //! affected. Source of the grammar: `drivers/md/dm-*.c` of Linux 6.12, back to 3.10.
 
-mod mapped;
-mod snapshot;
+mod stacked;
 #[cfg(test)]
 mod tests;
-mod thin;
 
 use std::collections::HashMap;
 
-use super::diskstats::Number;
-use crate::units::{Fill, SECTOR, Sectors};
-pub use snapshot::CowArea;
-pub use thin::{Pool, PoolMode, Thin};
+use cowbell_units::{Fill, SECTOR, Sectors};
+
+use super::Number;
 
 /// The size of a metadata block of a thin pool or cache, in bytes.
 const METADATA_BLOCK: u64 = 4096;
@@ -63,6 +60,44 @@ pub enum Status {
     Other(String),
 }
 
+/// The area that holds a thick snapshot's copied chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CowArea {
+    /// In sectors, with the snapshot's own metadata.
+    Filled(Fill),
+    /// The snapshot is lost: its COW area overflowed, or an I/O error or lack of memory invalidated it.
+    Invalid,
+    MergeFailed,
+    /// The kernel reports `Unknown`.
+    Unknown,
+}
+
+/// A thin pool. Source: `dm-thin.c`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    Working {
+        data: Fill,
+        metadata: Fill,
+        mode: PoolMode,
+        needs_check: bool,
+    },
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolMode {
+    ReadWrite,
+    ReadOnly,
+    OutOfDataSpace,
+}
+
+/// A thin volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thin {
+    Mapped(Sectors),
+    Failed,
+}
+
 /// The health of a cache, write cache or VDO pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
@@ -102,7 +137,7 @@ impl DmDevices {
     }
 }
 
-/// Parses the text that `source::dm` writes.
+/// Parses the text of the devices.
 pub fn parse(text: &str) -> DmDevices {
     let mut found = DmDevices {
         is_partial: text.starts_with("again\n"),
@@ -223,17 +258,67 @@ impl Status {
 
 fn status(kind: &str, words: &[&str]) -> Option<Status> {
     Some(match kind {
-        "snapshot" => Status::Snapshot(snapshot::parse(words)?),
-        "snapshot-merge" => Status::SnapshotMerge(snapshot::parse(words)?),
-        "thin-pool" => Status::ThinPool(thin::parse_pool(words)?),
-        "thin" => Status::Thin(thin::parse_thin(words)?),
-        "cache" => mapped::cache(words)?,
-        "writecache" => mapped::writecache(words)?,
-        "vdo" => mapped::vdo(words)?,
-        "raid" => mapped::raid(words)?,
-        "mirror" => mapped::mirror(words)?,
+        "snapshot" => Status::Snapshot(cow_area(words)?),
+        "snapshot-merge" => Status::SnapshotMerge(cow_area(words)?),
+        "thin-pool" => Status::ThinPool(pool(words)?),
+        "thin" => Status::Thin(thin(words)?),
+        "cache" => stacked::cache(words)?,
+        "writecache" => stacked::writecache(words)?,
+        "vdo" => stacked::vdo(words)?,
+        "raid" => stacked::raid(words)?,
+        "mirror" => stacked::mirror(words)?,
         _ => Status::Other(kind.to_string()),
     })
+}
+
+/// `<allocated>/<total> <metadata>` in sectors, or a word.
+fn cow_area(words: &[&str]) -> Option<CowArea> {
+    match words {
+        ["Invalid"] | ["Overflow"] => Some(CowArea::Invalid),
+        ["Merge", "failed"] => Some(CowArea::MergeFailed),
+        ["Unknown"] => Some(CowArea::Unknown),
+        [fill, metadata] => {
+            let mut fill = ratio(fill, SECTOR)?;
+            if fill.used == metadata.parse::<u64>().ok()? {
+                // Only metadata is allocated: `lvs` reports 0 %.
+                fill.used = 0;
+            }
+            Some(CowArea::Filled(fill))
+        }
+        [fill] => ratio(fill, SECTOR).map(CowArea::Filled),
+        _ => None,
+    }
+}
+
+/// `<transaction> <metadata used>/<total> <data used>/<total> <held root> <flags…>`, or a word.
+fn pool(words: &[&str]) -> Option<Pool> {
+    if matches!(words, ["Fail"] | ["Error"]) || words.last() == Some(&"Error") {
+        return Some(Pool::Failed);
+    }
+    let metadata = ratio(words.get(1)?, METADATA_BLOCK)?;
+    // The table has the chunk size. Until it is known, the unit is 0.
+    let data = ratio(words.get(2)?, 0)?;
+    let mode = match words {
+        _ if words.contains(&"out_of_data_space") => PoolMode::OutOfDataSpace,
+        _ if words.contains(&"ro") => PoolMode::ReadOnly,
+        _ if words.contains(&"rw") => PoolMode::ReadWrite,
+        _ => return None,
+    };
+    Some(Pool::Working {
+        data,
+        metadata,
+        mode,
+        needs_check: words.contains(&"needs_check"),
+    })
+}
+
+/// `<mapped sectors> <highest mapped sector>`, or a word; `-` if the thin device cannot be opened.
+fn thin(words: &[&str]) -> Option<Thin> {
+    match words {
+        ["Fail" | "Error" | "-"] => Some(Thin::Failed),
+        [mapped, _highest] => Some(Thin::Mapped(Sectors(mapped.parse().ok()?))),
+        _ => None,
+    }
 }
 
 fn ratio(text: &str, unit: u64) -> Option<Fill> {

@@ -1,6 +1,5 @@
 //! A single ioctl of the device-mapper and its result: `struct dm_ioctl` and the data after it. Only four commands are
-//! ever sent. The first three change nothing. The fourth is a message: those of [`super::stats`] change nothing either,
-//! and those of [`super::watch`] create and delete statistics. Source: `include/uapi/linux/dm-ioctl.h`.
+//! ever sent. The first three change nothing. The fourth is a message, which may create or delete statistics. Source: `include/uapi/linux/dm-ioctl.h`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,7 +10,7 @@ use rustix::io::Errno;
 use rustix::ioctl::opcode;
 use rustix::ioctl::{Direction, Ioctl, IoctlOutput, Opcode};
 
-use super::ROOT_NEEDED;
+use super::{Number, ROOT_NEEDED};
 
 pub const CONTROL: &str = "/dev/mapper/control";
 
@@ -76,7 +75,7 @@ impl Buffer {
     }
 
     /// Sends a message to a device, which answers with a text. Statistics answer for every device, also a suspended one.
-    pub(super) fn message(
+    pub fn message(
         &mut self,
         control: &File,
         device: u64,
@@ -293,7 +292,7 @@ impl<'a> Response<'a> {
             "suspended"
         };
         let (name, uuid) = (self.text(48), self.uuid());
-        let _ = writeln!(text, "{}\t{name}\t{uuid}\t{state}", major_minor(device));
+        let _ = writeln!(text, "{}\t{name}\t{uuid}\t{state}", Number::of_dev(device));
         self.targets("status", text)
     }
 
@@ -323,21 +322,6 @@ impl<'a> Response<'a> {
 pub struct DeviceEntry {
     pub number: u64,
     pub name: String,
-}
-
-/// Decodes the device-mapper's `dev` (`huge_encode_dev`) as `major:minor`.
-pub fn major_minor(device: u64) -> String {
-    let (major, minor) = (
-        (device >> 8) & 0xfff,
-        (device & 0xff) | ((device >> 12) & 0xf_ff00),
-    );
-    format!("{major}:{minor}")
-}
-
-/// The device-mapper's `dev` for a device: the reverse of [`major_minor`].
-pub fn device_number(major: u32, minor: u32) -> u64 {
-    let (major, minor) = (u64::from(major), u64::from(minor));
-    (major << 8) | (minor & 0xff) | ((minor & 0xf_ff00) << 12)
 }
 
 #[cfg(test)]
@@ -392,15 +376,5 @@ mod tests {
         // The sector is in front of it.
         assert_eq!(Response::of(&buffer).text(HEADER + MESSAGE), text);
         assert_eq!(Response::of(&buffer).answer(), "", "{buffer:?}");
-    }
-
-    #[test]
-    fn device_numbers_are_decoded() {
-        assert_eq!(major_minor(0xfd03), "253:3");
-        assert_eq!(major_minor(0x0010_fd03), "253:259");
-        assert_eq!(
-            (device_number(253, 3), device_number(253, 259)),
-            (0xfd03, 0x0010_fd03)
-        );
     }
 }

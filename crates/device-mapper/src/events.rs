@@ -6,7 +6,7 @@ use std::fs::File;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::call::{self, Buffer, Command};
+use super::ioctl::{self, Buffer, Command};
 
 /// A second descriptor of the control device, which becomes readable after an event.
 ///
@@ -19,7 +19,7 @@ pub struct Events {
 impl Events {
     /// `None` if the device-mapper cannot be opened or does not support events.
     pub fn open() -> Option<Self> {
-        let control = call::open().ok()?;
+        let control = ioctl::open().ok()?;
         let mut buffer = Buffer::default();
         buffer.call(&control, Command::ArmPoll, 0, 0).ok()?;
         // SAFETY: the file owns its descriptor, and nothing replaces or closes it while it is registered.

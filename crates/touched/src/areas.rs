@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use jiff::Timestamp;
 
-use super::{CHUNKS, ChunkCurve, Curve};
-use crate::job::growth::AGES_MIN;
+use crate::CHUNKS;
+use crate::curve::{AGES_MIN, ChunkCurve, Curve};
 
 /// Older minutes are forgotten.
 const LONGEST_MIN: u16 = AGES_MIN[AGES_MIN.len() - 1];

@@ -5,15 +5,15 @@
 
 use std::collections::VecDeque;
 
+use cowbell_units::Sectors;
 use jiff::Timestamp;
 
-use super::probes::{BLOCK, Estimate, Found, Writes, estimate};
-use super::{Areas, ChunkCurve, Curve};
-use crate::job::growth::AGES_MIN;
-use crate::sample::touched::{AreaWrites, Region, Written};
-use crate::source::dm::label::{Probe, Role, are_complete};
-use crate::source::dm::stats::MAX_AREAS;
-use crate::units::Sectors;
+use crate::areas::Areas;
+use crate::curve::{AGES_MIN, ChunkCurve, Curve};
+use crate::estimate::{BLOCK, Estimate, ProbeResult, Writes, estimate};
+use crate::label::{Probe, Role, are_complete};
+use crate::statistics::MAX_AREAS;
+use crate::text::{AreaWrites, Region, Written};
 
 /// Older hours are forgotten.
 const HOURS: usize = AGES_MIN[AGES_MIN.len() - 1] as usize / 60;
@@ -27,7 +27,7 @@ const BLOCKS_OF_A_PASS: std::ops::RangeInclusive<f64> = 0.9..=1.1;
 const MOST_OF_PROBE: usize = 4096;
 
 /// A volume that is measured by a map.
-pub struct Mapped {
+pub struct MappedVolume {
     map: WriteMap,
     /// Empty until all of them exist.
     probes: Vec<ProbeAreas>,
@@ -71,7 +71,7 @@ struct ProbeAreas {
     areas: Areas,
 }
 
-impl Mapped {
+impl MappedVolume {
     /// A map with areas of `step`, of a volume of `length`. Nothing is known before now.
     pub fn new(step: Sectors, length: Sectors, is_thin: bool) -> Self {
         Self {
@@ -327,7 +327,7 @@ fn of_chunk(
         (0..of.counts.len())
             .map(|age| {
                 let found = probes.iter().zip(&areas).zip(&counts).map(
-                    |((probe, (writes, bytes)), counts)| Found {
+                    |((probe, (writes, bytes)), counts)| ProbeResult {
                         chunks: counts[age] as f64 * *bytes as f64 / probe.length as f64,
                         expected: writes[age]
                             .0

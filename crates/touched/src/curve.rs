@@ -3,8 +3,47 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::job::growth::{AGES_MIN, Growth};
-use crate::job::sizing::cow_bytes;
+/// The ages in minutes at which the usage of a COW area is kept.
+pub const AGES_MIN: [u16; 20] = [
+    1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 600, 720, 1080, 1440,
+];
+
+/// Bytes by age in seconds, in order of age.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Growth(pub Vec<(f64, f64)>);
+
+/// A run that ended a little before an age still tells what that age needs: at most as much more as it is longer.
+pub const MOST_EXTRAPOLATED: f64 = 1.25;
+
+impl Growth {
+    /// The bytes at an age, between known ages on a straight line; `None` beyond the last one.
+    pub fn at(&self, age_s: f64) -> Option<f64> {
+        let after = self.0.iter().position(|(age, _)| *age >= age_s);
+        let Some(after) = after else {
+            let (age, bytes) = *self.0.last()?;
+            return (age > 0.0 && age_s <= age * MOST_EXTRAPOLATED).then(|| bytes * age_s / age);
+        };
+        let (x0, y0) = after
+            .checked_sub(1)
+            .map_or((0.0, 0.0), |before| self.0[before]);
+        let (x1, y1) = self.0[after];
+        let part = if x1 > x0 {
+            (age_s - x0) / (x1 - x0)
+        } else {
+            1.0
+        };
+        Some(y0 + (y1 - y0) * part)
+    }
+}
+
+/// The size of a copied chunk's entry in the COW area's exception tables.
+pub const BYTES_OF_AN_EXCEPTION: u64 = 16;
+/// The size of a COW area with so many copied chunks: a header, and one chunk of exceptions for each area.
+pub fn cow_bytes(chunks: u64, chunk: u64) -> u64 {
+    let chunk = chunk.max(BYTES_OF_AN_EXCEPTION);
+    let tables = chunks / (chunk / BYTES_OF_AN_EXCEPTION) + 1;
+    (1 + chunks).saturating_add(tables).saturating_mul(chunk)
+}
 
 /// As stored, an hour apart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,29 +1,76 @@
-//! Reads the status of device-mapper devices through `/dev/mapper/control`.
+//! Asks the device-mapper which devices there are, and parses what it answers.
 //!
-//! One list, then one status call for each device with usage or sync progress. All calls use the no-flush flag, since
-//! otherwise a thin pool would commit its metadata. Other devices are read only after events. Tables are read only of
-//! thin pools, for their chunk size, since the table of a crypt target would contain its key.
+//! ```text
+//! /dev/mapper/control → ioctl → DeviceMapper::read → text → status::parse → devices with the status of their targets
+//! ```
 //!
-//! The result is text: a line `major:minor<TAB>name<TAB>uuid<TAB>active|suspended` for each device, followed by its
-//! `status` and `table` lines as `dmsetup` prints them, each after a tab. A text that begins with the line `again`
-//! contains only some devices; all others are unchanged.
+//! - [`ioctl`] sends single commands. Only four are ever sent, and only messages on statistics change anything.
+//! - [`DeviceMapper`] lists the devices, then asks once for each device with usage or sync progress. All calls use the
+//!   no-flush flag, since otherwise a thin pool would commit its metadata. Other devices are read only after events. Tables
+//!   are read only of thin pools, for their chunk size, since the table of a crypt target would contain its key.
+//! - [`status`] parses the text. It needs no device, so a recording of the text is enough to see what was seen.
+//! - [`Events`] waits until a device is added, removed, renamed or reloaded.
 //!
-//! An ioctl takes microseconds; `dmsetup` or `lvs` would start a process for each tick.
+//! The text has a line `major:minor<TAB>name<TAB>uuid<TAB>active|suspended` for each device, followed by its `status` and
+//! `table` lines as `dmsetup` prints them, each after a tab. One that begins with the line `again` contains only some
+//! devices; all others are unchanged.
+//!
+//! An ioctl takes microseconds; `dmsetup` or `lvs` would start a process each time. It can also wait as long as a disk does,
+//! and nothing interrupts it: call it from a thread that others do not wait for.
 
-pub mod call;
 mod events;
-pub mod label;
-pub mod stats;
-pub mod watch;
-mod worker;
+pub mod ioctl;
+pub mod status;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::fmt::Write as _;
 use std::fs::File;
 
-use call::{Buffer, CallError, Command, DeviceEntry, NO_FLUSH, STATUS_TABLE, major_minor};
 pub use events::Events;
-pub use worker::Worker;
+use ioctl::{Buffer, CallError, Command, DeviceEntry, NO_FLUSH, STATUS_TABLE};
+
+/// A device's major and minor number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Number {
+    pub major: u32,
+    pub minor: u32,
+}
+
+impl Number {
+    /// From the device-mapper's `dev` (`huge_encode_dev`).
+    pub fn of_dev(dev: u64) -> Self {
+        Self {
+            major: (dev >> 8) as u32 & 0xfff,
+            minor: (dev as u32 & 0xff) | (dev >> 12) as u32 & 0xf_ff00,
+        }
+    }
+
+    /// The device-mapper's `dev`.
+    pub fn dev(self) -> u64 {
+        let (major, minor) = (u64::from(self.major), u64::from(self.minor));
+        (major << 8) | (minor & 0xff) | ((minor & 0xf_ff00) << 12)
+    }
+}
+
+/// `253:3`
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+impl std::str::FromStr for Number {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (major, minor) = text.split_once(':').ok_or(())?;
+        Ok(Self {
+            major: major.parse().map_err(|_| ())?,
+            minor: minor.parse().map_err(|_| ())?,
+        })
+    }
+}
 
 /// Targets with usage or sync progress, which are read at every tick.
 const READ_EACH_TICK: [&str; 9] = [
@@ -74,7 +121,7 @@ impl DeviceMapper {
     pub fn read(&mut self, scope: Scope) -> Result<String, String> {
         let control = match self.control.take() {
             Some(control) => control,
-            None => call::open()?,
+            None => ioctl::open()?,
         };
         let text = self.read_from(&control, scope);
         self.control = Some(control);
@@ -139,7 +186,7 @@ fn describe(
                 let _ = writeln!(
                     text,
                     "{} could not be read: {why}",
-                    major_minor(device.number)
+                    Number::of_dev(device.number)
                 );
                 return true;
             }
@@ -156,4 +203,18 @@ fn describe(
         }
     }
     is_read_each_tick
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_kernel() {
+        for (dev, text) in [(0xfd03, "253:3"), (0x0010_fd03, "253:259")] {
+            let number = Number::of_dev(dev);
+            assert_eq!((number.to_string().as_str(), number.dev()), (text, dev));
+            assert_eq!(text.parse(), Ok(number));
+        }
+    }
 }

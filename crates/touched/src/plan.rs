@@ -6,15 +6,12 @@
 use std::str::FromStr;
 
 use anyhow::{Context, bail, ensure};
+use cowbell_units::{SECTOR, size_text};
 
-use super::subject::Subject;
-use crate::sizing::placement::MOST_OF_PROBE;
-use crate::sizing::probes::PROBES;
-use crate::source::dm::label::{Label, Role};
-use crate::source::dm::stats::MAX_AREAS;
-use crate::source::dm::watch::{NewRegion, Place};
-use crate::source::files::Root;
-use crate::units::{SECTOR, size_text};
+use crate::estimate::PROBES;
+use crate::label::{Label, Role};
+use crate::placement::MOST_OF_PROBE;
+use crate::statistics::{MAX_AREAS, NewRegion, Place};
 
 /// Kernel memory without `--memory`.
 const USUAL_MEMORY: ByteSize = ByteSize(64 << 20);
@@ -67,23 +64,16 @@ pub struct Processors {
 }
 
 impl Processors {
-    pub fn of(root: &Root) -> anyhow::Result<Self> {
-        let read = |name: &str| {
-            root.keep(&format!("sys/devices/system/cpu/{name}"))
-                .read()
-                .map_err(anyhow::Error::msg)
-        };
-        let possible = read("possible")?;
-        let count = count(possible.trim())
-            .with_context(|| format!("expected processors such as 0-7, but found {possible:?}"))?;
-        let highest = read("kernel_max")?;
-        let highest = highest
-            .trim()
-            .parse()
-            .with_context(|| format!("expected a number, but found {highest:?}"))?;
+    /// From the texts of `possible` and `kernel_max` in `/sys/devices/system/cpu`.
+    pub fn parse(possible: &str, highest: &str) -> anyhow::Result<Self> {
         Ok(Self {
-            possible: count,
-            highest,
+            possible: count(possible.trim()).with_context(|| {
+                format!("expected processors such as 0-7, but found {possible:?}")
+            })?,
+            highest: highest
+                .trim()
+                .parse()
+                .with_context(|| format!("expected a number, but found {highest:?}"))?,
         })
     }
 }
@@ -98,6 +88,17 @@ fn count(list: &str) -> Option<u64> {
             .checked_add(1)
     };
     list.split(',').map(length).sum()
+}
+
+/// The volume to measure.
+#[derive(Clone, Debug, Default)]
+pub struct MeasuredVolume {
+    /// `vg0/mysql`
+    pub name: String,
+    /// In bytes.
+    pub size: u64,
+    /// For a thin volume, the chunk size of its pool in bytes.
+    pub pool_chunk: Option<u64>,
 }
 
 /// What is counted.
@@ -120,22 +121,22 @@ pub struct Grid {
 impl Plan {
     /// All chunks if they fit the memory, otherwise the finest map that does.
     pub fn of(
-        subject: &Subject,
+        volume: &MeasuredVolume,
         memory: Option<ByteSize>,
         chunk: Option<ByteSize>,
         processors: Processors,
     ) -> anyhow::Result<Self> {
         let ByteSize(memory) = memory.unwrap_or(USUAL_MEMORY);
         let step = match chunk {
-            Some(chunk) => checked(chunk, subject)?,
-            None => subject.pool_chunk.unwrap_or(FINEST),
+            Some(chunk) => checked(chunk, volume)?,
+            None => volume.pool_chunk.unwrap_or(FINEST),
         };
-        let whole = Self::Whole(Grid::covering(subject.size, step));
+        let whole = Self::Whole(Grid::covering(volume.size, step));
         let finest = step.saturating_mul(LEAST_OF_AREA);
         let coarsest = finest.max(COARSEST_MAP);
         let maps = std::iter::successors(Some(finest), |of_map| of_map.checked_mul(2));
         let maps = maps.take_while(|of_map| *of_map <= coarsest);
-        let mapped = maps.map(|of_map| Self::mapped(subject.size, of_map, step));
+        let mapped = maps.map(|of_map| Self::mapped(volume.size, of_map, step));
         let plans: Vec<Self> = std::iter::once(whole)
             .chain(mapped)
             .filter(|plan| plan.areas() <= MAX_AREAS)
@@ -151,13 +152,13 @@ impl Plan {
         let Some(least) = memories().min() else {
             bail!(
                 "cannot watch {}: it is too large; choose a larger --chunk",
-                subject.name
+                volume.name
             )
         };
         bail!(
             "cannot watch {}: the counters need at least {} of kernel memory, and --memory allows {}; to use that much, start \
              it with --memory {}",
-            subject.name,
+            volume.name,
             size_text(least),
             size_text(memory),
             if least > 1 << 20 {
@@ -231,13 +232,13 @@ impl Grid {
     }
 }
 
-fn checked(chunk: ByteSize, subject: &Subject) -> anyhow::Result<u64> {
+fn checked(chunk: ByteSize, volume: &MeasuredVolume) -> anyhow::Result<u64> {
     let ByteSize(step) = chunk;
-    match subject.pool_chunk {
+    match volume.pool_chunk {
         Some(chunk) => ensure!(
             step.is_multiple_of(chunk),
             "expected a --chunk for {} that is a multiple of its pool's chunk, {}, but found {}",
-            subject.name,
+            volume.name,
             size_text(chunk),
             size_text(step)
         ),
@@ -258,12 +259,11 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const GIB: u64 = 1 << 30;
 
-    fn subject(size: u64, pool_chunk: Option<u64>) -> Subject {
-        Subject {
+    fn volume(size: u64, pool_chunk: Option<u64>) -> MeasuredVolume {
+        MeasuredVolume {
             name: "vg0/data".into(),
             size,
             pool_chunk,
-            ..Subject::default()
         }
     }
 
@@ -283,7 +283,7 @@ mod tests {
     ) -> Result<Plan, String> {
         let bytes = |text: &str| text.parse::<ByteSize>().unwrap();
         let plan = Plan::of(
-            &subject(size, pool_chunk),
+            &volume(size, pool_chunk),
             Some(bytes(memory)),
             chunk.map(bytes),
             PROCESSORS,

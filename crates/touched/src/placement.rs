@@ -1,10 +1,10 @@
 //! Where the probes of a map are: in areas chosen by the writes to them so far. Pure but for the random numbers.
 
-use super::probes::{Choice, PROBES, Writes, choose};
-use crate::source::dm::label::{Label, Probe, Role};
-use crate::source::dm::stats::RegionEntry;
-use crate::source::dm::watch::{NewRegion, Place};
-use crate::units::SECTOR;
+use cowbell_units::SECTOR;
+
+use crate::estimate::{Choice, PROBES, Writes, choose};
+use crate::label::{Label, Probe, Role};
+use crate::statistics::{NewRegion, Place, RegionEntry};
 
 /// Chunks of a probe. In a larger area it has only a part.
 pub const MOST_OF_PROBE: u64 = 512;

@@ -13,7 +13,7 @@ const STUDENT: f64 = 2.04;
 const LEAST_ERROR: f64 = 0.01;
 /// The kernel's sectors in the smallest chunk. A smaller write touches one all the same.
 const SECTORS_OF_BLOCK: f64 = 8.0;
-pub(super) const BLOCK: f64 = 4096.0;
+pub const BLOCK: f64 = 4096.0;
 
 /// Writes to one place, as the kernel counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -87,7 +87,7 @@ pub fn choose(expected: &[f64], count: usize, start: f64) -> Vec<Choice> {
 
 /// What one probe found.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
+pub struct ProbeResult {
     /// The chunks of its area that were written, as many as its part of the area suggests.
     pub chunks: f64,
     /// As expected from the writes to the area.
@@ -104,8 +104,8 @@ pub struct Estimate {
 }
 
 /// The chunks written in the whole volume. `expected` is the sum over all areas, and `most` what cannot be exceeded.
-pub fn estimate(found: &[Found], expected: f64, most: f64) -> Estimate {
-    let weighted = |value: fn(&Found) -> f64| {
+pub fn estimate(found: &[ProbeResult], expected: f64, most: f64) -> Estimate {
+    let weighted = |value: fn(&ProbeResult) -> f64| {
         found
             .iter()
             .map(|one| value(one) / one.probability)
@@ -133,9 +133,9 @@ pub fn estimate(found: &[Found], expected: f64, most: f64) -> Estimate {
 
 /// The standard error of the ratio of two sums, from the ratios without each one of the probes: a probe with much weight
 /// hides its own residual from the usual formula. Source: the jackknife, Särndal, Swensson and Wretman, 11.5.
-fn ratio_error(found: &[Found], chunks: f64, base: f64) -> f64 {
+fn ratio_error(found: &[ProbeResult], chunks: f64, base: f64) -> f64 {
     let ratio = chunks / base;
-    let without = |one: &Found| {
+    let without = |one: &ProbeResult| {
         let rest = base - one.expected / one.probability;
         // One that has all of the weight tells nothing about the others.
         if rest > base * f64::EPSILON {
@@ -226,9 +226,9 @@ mod tests {
         let expected: Vec<f64> = (0..200).map(|area| f64::from(200 - area)).collect();
         let truth = |area: usize| expected[area] / 3.0;
         let sum: f64 = expected.iter().sum();
-        let found: Vec<Found> = choose(&expected, 32, 0.3)
+        let found: Vec<ProbeResult> = choose(&expected, 32, 0.3)
             .iter()
-            .map(|choice| Found {
+            .map(|choice| ProbeResult {
                 chunks: truth(choice.area),
                 expected: expected[choice.area],
                 probability: choice.probability,
@@ -260,7 +260,7 @@ mod tests {
                 .collect();
             let (sum, whole): (f64, f64) = (expected.iter().sum(), truth.iter().sum());
             let choices = choose(&expected, PROBES, random());
-            let of_area = |choice: &Choice| Found {
+            let of_area = |choice: &Choice| ProbeResult {
                 chunks: truth[choice.area],
                 expected: expected[choice.area],
                 probability: choice.probability,
@@ -277,12 +277,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_exceeded_does_not_make_the_interval_smaller_below() {
-        let found = |chunks: f64| Found {
+        let found = |chunks: f64| ProbeResult {
             chunks,
             expected: 10.0,
             probability: 0.1,
         };
-        let probes: Vec<Found> = (0..32)
+        let probes: Vec<ProbeResult> = (0..32)
             .map(|index| found(if index % 2 == 0 { 6.0 } else { 14.0 }))
             .collect();
         let Estimate {
@@ -298,25 +298,25 @@ mod tests {
     #[test]
     fn a_probe_with_much_weight_widens_the_interval() {
         let found = |index: usize| match index {
-            0 => Found {
+            0 => ProbeResult {
                 chunks: 300.0,
                 expected: 150.0,
                 probability: 0.1,
             },
-            _ => Found {
+            _ => ProbeResult {
                 chunks: 10.0,
                 expected: 10.0,
                 probability: 0.1,
             },
         };
-        let probes: Vec<Found> = (0..32).map(found).collect();
+        let probes: Vec<ProbeResult> = (0..32).map(found).collect();
         let Estimate { least, chunks, .. } = estimate(&probes, 1000.0, f64::INFINITY);
         assert!(chunks - least > 650.0, "{least} to {chunks}");
     }
 
     #[test]
     fn without_a_write_in_any_probe_the_writes_alone_tell() {
-        let unseen = Found {
+        let unseen = ProbeResult {
             chunks: 0.0,
             expected: 0.0,
             probability: 0.1,

@@ -2,7 +2,7 @@
 //! `dm-raid.c`, `dm-raid1.c`.
 
 use super::{Health, METADATA_BLOCK, Status, ratio};
-use crate::units::{Fill, SECTOR};
+use cowbell_units::{Fill, SECTOR};
 
 /// `8 <metadata used>/<total> <block sectors> <data used>/<total> … <flags>`, or a single word.
 pub(super) fn cache(words: &[&str]) -> Option<Status> {
