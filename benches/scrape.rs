@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use cowbell::alert::{Pace, Race};
 use cowbell::config;
 use cowbell::forecast::{Eta, EtaBasis, OutlookVerdict, Risk};
-use cowbell::interval::{DeviceInterval, Host, Interval};
+use cowbell::interval::{DeviceInterval, Host, Interval, Work};
 use cowbell::present::{Present, Ticks};
 use cowbell::prometheus::{Format, metrics};
 use cowbell::sample::diskstats::{Counters, Number};
@@ -82,7 +82,7 @@ fn present() -> Present {
         interval_length: Duration::from_secs(1),
         interval: Arc::new(interval()),
         thresholds: config::Alerts::default(),
-        tallies: Arc::default(),
+        averages: Arc::default(),
         jobs: Vec::new(),
         curves: Arc::default(),
         outlooks: OnceLock::new(),
@@ -110,17 +110,20 @@ fn present() -> Present {
 }
 
 fn interval() -> Interval {
-    let counters = Counters {
-        reads: 123_456_789,
-        sectors_read: Sectors(9_876_543_210),
-        read_ms: 12_345_678,
-        writes: 23_456_789,
-        sectors_written: Sectors(876_543_210),
-        write_ms: 2_345_678,
-        busy_ms: 345_678,
-        queue_ms: 3_456_789,
-        ..Counters::default()
-    };
+    let counters = Counters(
+        [
+            123_456_789,
+            9_876_543_210,
+            12_345_678,
+            23_456_789,
+            876_543_210,
+            2_345_678,
+            345_678,
+            3_456_789,
+            0,
+        ]
+        .map(Some),
+    );
     Interval {
         at: Timestamp::UNIX_EPOCH,
         elapsed_us: 1_000_000,
@@ -131,7 +134,7 @@ fn interval() -> Interval {
         )),
         devices: vec![
             DeviceInterval {
-                work: None,
+                work: Work::default(),
                 counters: Some(counters)
             };
             DEVICES

@@ -32,11 +32,14 @@ pub mod topology;
 /// Computes the differences between two samples, with gaps and resets.
 pub mod interval;
 
+/// The table of all quantities: names, units, and how they follow from an interval.
+pub mod quantity;
+
 /// Reading → sample → topology → interval, for daemon, tests and benches.
 pub mod pipeline;
 
-/// Averages, maxima and sums per device since the start.
-pub mod tally;
+/// Averages, maxima and sums of each device since the start.
+pub mod averages;
 
 /// One quantity over time.
 pub mod series;

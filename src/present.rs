@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::alert::{Alert, Pace, Race};
+use crate::averages::Averages;
 use crate::config::{self, Receiver};
 use crate::forecast::{Curve, Outlook, RemainingReads, Room, outlook};
 use crate::interval::Interval;
@@ -22,7 +23,6 @@ use crate::sample::PartState;
 use crate::sizing::{MeasuredVolumes, Question, SizeAdvice, advise};
 use crate::source::{Part, variant_name};
 use crate::store::Health;
-use crate::tally::Tallies;
 use crate::topology::{Extensible, State, Volume, VolumeState};
 use cowbell_device_mapper::usage_unknown;
 
@@ -45,7 +45,7 @@ pub struct Present {
     pub interval: Arc<Interval>,
     /// The alert thresholds.
     pub thresholds: config::Alerts,
-    pub tallies: Arc<Tallies>,
+    pub averages: Arc<Averages>,
     /// Running jobs, and the last ones that ended.
     pub jobs: Vec<Arc<Job>>,
     /// What was read from live snapshots, and how far they filled.

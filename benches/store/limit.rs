@@ -71,8 +71,7 @@ impl Limit {
         for tick in 0..ticks {
             let interval = machine.tick();
             for (index, done) in interval.devices.iter().enumerate() {
-                let Some(work) = done.work else { continue };
-                let row = crate::machine::columns(&work);
+                let row = crate::machine::columns(&done.work);
                 window[index].add(&row);
                 day[index].add(&row);
             }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use cowbell::interval::{CpuWork, DeviceInterval, Host, Interval, Work};
+use cowbell::interval::{DeviceInterval, Host, Interval, Work};
+use cowbell::sample::diskstats::Counter;
 use cowbell::sample::diskstats::Number;
 use cowbell::topology::{self, DeviceKind, State, Topology, Volume, VolumeKind, VolumeState};
-use cowbell::units::{Fill, Sectors};
+use cowbell::units::Fill;
 use jiff::Timestamp;
 
 use crate::chance::Chance;
@@ -194,50 +195,24 @@ impl Machine {
             *sum += now;
         }
         self.host[6] = blocked;
-        Host {
-            paged_kib: Some((read_kib, written_kib)),
-            cpu: Some(CpuWork {
-                user,
-                system,
-                iowait,
-                total,
-            }),
-            blocked: u32::try_from(blocked).ok(),
-            pressure_us: Some(pressure_us),
-        }
+        Host(now.map(Some))
     }
 }
 
 fn interval_of(work: &[u64; COUNTERS]) -> DeviceInterval {
-    let ms = |column: usize| u32::try_from(work[column]).unwrap_or(u32::MAX);
-    let work = Work {
-        reads: work[0],
-        sectors_read: Sectors(work[1]),
-        read_ms: ms(2),
-        writes: work[3],
-        sectors_written: Sectors(work[4]),
-        write_ms: ms(5),
-        busy_ms: ms(6),
-        queue_ms: ms(7),
-    };
+    let mut counted = Work::IDLE;
+    for (counter, amount) in Counter::all().zip(work) {
+        counted = counted.with(counter, *amount);
+    }
     DeviceInterval {
-        work: Some(work),
+        work: counted,
         counters: None,
     }
 }
 
 /// A device's columns in the order of its counters.
 pub fn columns(work: &Work) -> [u64; COUNTERS] {
-    [
-        work.reads,
-        work.sectors_read.0,
-        work.read_ms.into(),
-        work.writes,
-        work.sectors_written.0,
-        work.write_ms.into(),
-        work.busy_ms.into(),
-        work.queue_ms.into(),
-    ]
+    std::array::from_fn(|column| work.0[column].unwrap_or_default())
 }
 
 /// The name by which the store is asked for a device.

@@ -218,7 +218,7 @@ fn present(store: &Store, interval: Arc<cowbell::interval::Interval>) -> Present
         interval_length: Duration::from_secs(1),
         interval,
         thresholds: config::Alerts::default(),
-        tallies: Arc::default(),
+        averages: Arc::default(),
         jobs: Vec::new(),
         curves: Arc::default(),
         outlooks: Default::default(),

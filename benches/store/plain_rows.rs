@@ -87,7 +87,7 @@ async fn write(
 ) -> sqlx::Result<()> {
     let ts = interval.at.as_millisecond();
     let mut transaction = connection.begin().await?;
-    for (dev, work) in (0i64..).zip(interval.devices.iter().filter_map(|device| device.work)) {
+    for (dev, work) in (0i64..).zip(interval.devices.iter().map(|device| device.work)) {
         let mut query = sqlx::query("INSERT INTO work VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
             .bind(ts)
             .bind(dev);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cowbell::series::quantity::{DeviceQuantity, Quantity};
+use cowbell::quantity::Quantity;
 use cowbell::series::{DEFAULT_POINTS, MOST_POINTS, Range};
 use cowbell::store::{
     ExportQuery, Form, ReadView, Resolution, SeriesKey, StoreReader, Subject, Target, Text,
@@ -16,7 +16,7 @@ use crate::meter::{Process, ms};
 const TIMES: usize = 11;
 
 /// What charts ask for most.
-const BYTES: [DeviceQuantity; 2] = [DeviceQuantity::ReadBytes, DeviceQuantity::WrittenBytes];
+const BYTES: [Quantity; 2] = [Quantity::ReadBytes, Quantity::WrittenBytes];
 
 /// The last day of one device and of eight, in goals and results.
 pub async fn day(reader: &StoreReader, until: Timestamp) {
@@ -30,7 +30,7 @@ pub async fn day(reader: &StoreReader, until: Timestamp) {
     row("1 device, 24 h, 1,000 points: 10 ms", thinned);
     let latency = median(
         reader,
-        &wanted(1, &[DeviceQuantity::ReadAwaitMs]),
+        &wanted(1, &[Quantity::ReadAwaitMs]),
         day,
         until,
         MOST_POINTS,
@@ -104,11 +104,11 @@ pub async fn export(db: &Path, until: Timestamp) {
     );
 }
 
-fn wanted(devices: usize, quantities: &[DeviceQuantity]) -> Vec<SeriesKey> {
+fn wanted(devices: usize, quantities: &[Quantity]) -> Vec<SeriesKey> {
     let of_device = |device: usize| {
-        let wanted = move |quantity: &DeviceQuantity| SeriesKey {
+        let wanted = move |quantity: &Quantity| SeriesKey {
             subject: Subject::Device(name(device)),
-            quantity: Quantity::Device(*quantity),
+            quantity: *quantity,
         };
         quantities.iter().map(wanted)
     };

@@ -32,9 +32,9 @@ use crate::alert::Severity;
 use crate::series::{Range, Series};
 use scaled::Scaled;
 
+pub use crate::quantity::Unit;
 pub use ink::Look;
 pub use scatter::{Scatter, scatter};
-pub use unit::Unit;
 
 /// Limits of width and height in pixels; values outside are clamped.
 pub const WIDTHS: std::ops::RangeInclusive<u32> = 240..=4_000;

@@ -1,6 +1,7 @@
 //! The upper end and the labels of a vertical axis, at round values.
 
-use super::unit::{Multiple, Unit};
+use super::unit::Multiple;
+use crate::quantity::Unit;
 use crate::units::grouped;
 
 /// Maximum number of labels above zero; more would distract from the lines.

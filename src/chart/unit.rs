@@ -1,24 +1,6 @@
-//! Units of axes and of values in the legend.
+//! How axes are labelled in each unit.
 
-use crate::units::{Prefix, bytes_text, grouped, number_text, three_figures};
-
-/// The unit of an axis.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unit {
-    /// In multiples of 1024.
-    Bytes,
-    /// In multiples of 1024.
-    BytesPerSecond,
-    /// KiB per second, as in `vmstat`'s `bi` and `bo`.
-    KibPerSecond,
-    /// Values from 0 to 100.
-    Percent,
-    /// Values from 0 to 1, shown as percent.
-    Share,
-    Milliseconds,
-    #[default]
-    Count,
-}
+use crate::quantity::Unit;
 
 /// A multiple of the unit: labels show `value / by`, with `name` above them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,19 +14,6 @@ const BYTES: [&str; 5] = ["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"];
 const COUNTS: [&str; 4] = ["", "thousand", "million", "billion"];
 
 impl Unit {
-    /// A value for display: `312 MiB/s`, `41.0 %`.
-    pub fn value_text(self, value: f64) -> String {
-        match self {
-            Self::Bytes => bytes_text(value, Prefix::Binary),
-            Self::BytesPerSecond => format!("{}/s", bytes_text(value, Prefix::Binary)),
-            Self::KibPerSecond => format!("{} KiB/s", grouped(value, 0)),
-            Self::Percent => format!("{value:.1} %"),
-            Self::Share => format!("{:.1} %", (value * 100.0).clamp(f64::MIN, f64::MAX)),
-            Self::Milliseconds => format!("{} ms", three_figures(value)),
-            Self::Count => number_text(value),
-        }
-    }
-
     /// Whether steps are powers of two.
     pub fn is_binary(self) -> bool {
         matches!(self, Self::Bytes | Self::BytesPerSecond)
@@ -55,7 +24,7 @@ impl Unit {
         match self {
             Self::Bytes | Self::BytesPerSecond => 65_536.0,
             Self::KibPerSecond => 50.0,
-            Self::Percent | Self::Count => 1.0,
+            Self::Percent | Self::PerSecond | Self::Count => 1.0,
             Self::Share => 0.01,
             Self::Milliseconds => 0.1,
         }
@@ -92,7 +61,7 @@ impl Unit {
                 by: 1.0,
                 name: "ms",
             },
-            Self::Count => largest_below(step, 1000.0, &COUNTS),
+            Self::PerSecond | Self::Count => largest_below(step, 1000.0, &COUNTS),
         }
     }
 }

@@ -16,6 +16,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::alert::{Alert, OwnState, Rules, Severity, Situation};
+use crate::averages::Averages;
 use crate::commands::{AlertRequest, Request};
 use crate::config::Config;
 use crate::forecast::Outlook;
@@ -30,7 +31,6 @@ use crate::sizing::{MeasuredVolumes, Tracker};
 use crate::source::clock::micros;
 use crate::source::{Reading, Source};
 use crate::store::{Progress, StartState, StoreWriter, WriteOp};
-use crate::tally::Tallies;
 use crate::topology::Volume;
 use supervisor::Supervisor;
 pub use terms::Terms;
@@ -104,7 +104,7 @@ struct Watcher {
     invalid_hooks: (u64, String),
     rules: Rules,
     silences: Vec<Silence>,
-    tallies: Arc<Tallies>,
+    averages: Arc<Averages>,
     started_at: Option<Timestamp>,
     taken: u64,
     missed: u64,
@@ -135,7 +135,7 @@ impl Watcher {
             invalid_hooks: Default::default(),
             rules,
             silences: known.silences,
-            tallies: Arc::default(),
+            averages: Arc::default(),
             started_at: None,
             taken: 0,
             missed: 0,
@@ -217,7 +217,7 @@ impl Watcher {
         }
         if reading.is_tick() {
             let interval = Arc::new(self.observer.observe(reading));
-            Arc::make_mut(&mut self.tallies).add(&interval);
+            Arc::make_mut(&mut self.averages).add(&interval);
             self.look_back(reading, outlets).await;
             self.judge(&interval, outlets).await;
             outlets.store.append_tick(&interval).await;

@@ -44,7 +44,7 @@ impl Watcher {
             interval_length: self.terms.interval_length,
             interval: Arc::clone(interval),
             thresholds: self.terms.alerts.clone(),
-            tallies: Arc::clone(&self.tallies),
+            averages: Arc::clone(&self.averages),
             jobs: self
                 .jobs
                 .ended()

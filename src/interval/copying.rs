@@ -6,8 +6,6 @@
 //! Copies are attributed to a PV only if the volume lies on that PV alone, since the kernel does not count the I/O of
 //! a volume for each PV.
 
-use serde::{Deserialize, Serialize};
-
 use super::Interval;
 use crate::topology::{Device, State, Volume};
 
@@ -28,7 +26,7 @@ pub struct Copying {
 }
 
 /// The part of a device's I/O that was copying for snapshots, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     pub read: u64,
     pub written: u64,
@@ -52,20 +50,20 @@ impl Interval {
     /// The cost of the thick snapshots of `volume` or its origin; `None` without snapshots or if unknown.
     pub fn copying(&self, volume: &Volume) -> Option<Copying> {
         let origin = self.copied_origin(volume)?;
-        let work = |index: Option<usize>| self.devices.get(index?)?.work;
+        let work = |index: Option<usize>| Some(self.devices.get(index?)?.work);
         let (top, real) = (work(origin.device)?, work(origin.real)?);
         let mut copying = Copying {
-            origin_written: top.sectors_written.bytes(),
-            real_written: real.sectors_written.bytes(),
-            copied: signed(real.sectors_read.bytes()) - signed(top.sectors_read.bytes()),
+            origin_written: top.written_bytes()?,
+            real_written: real.written_bytes()?,
+            copied: signed(real.read_bytes()?) - signed(top.read_bytes()?),
             ..Copying::default()
         };
         for snapshot in self.topology.thick_snapshots(origin) {
             let (top, cow) = (work(snapshot.device)?, work(snapshot.cow)?);
             // Reads through the snapshot that its origin's device served, and not its COW area.
-            copying.copied -= signed(top.sectors_read.bytes()) - signed(cow.sectors_read.bytes());
-            copying.cow_written += cow.sectors_written.bytes();
-            copying.into_snapshots += top.sectors_written.bytes();
+            copying.copied -= signed(top.read_bytes()?) - signed(cow.read_bytes()?);
+            copying.cow_written += cow.written_bytes()?;
+            copying.into_snapshots += top.written_bytes()?;
         }
         Some(copying)
     }
@@ -97,18 +95,10 @@ impl Interval {
             let copied = self.copying(origin)?.copied_bytes();
             share.read += bytes_on(origin, pv, copied)?;
             for snapshot in snapshots() {
-                let cow = self.devices.get(snapshot.cow?)?.work?;
-                let into_it = self
-                    .devices
-                    .get(snapshot.device?)?
-                    .work?
-                    .sectors_written
-                    .bytes();
-                share.written += bytes_on(
-                    snapshot,
-                    pv,
-                    cow.sectors_written.bytes().saturating_sub(into_it),
-                )?;
+                let cow_written = self.devices.get(snapshot.cow?)?.work.written_bytes()?;
+                let into_it = self.devices.get(snapshot.device?)?.work.written_bytes()?;
+                let copied = cow_written.saturating_sub(into_it);
+                share.written += bytes_on(snapshot, pv, copied)?;
             }
         }
         Some(share)

@@ -6,16 +6,16 @@
 pub mod copying;
 
 use std::collections::HashMap;
+use std::ops::Index;
 use std::sync::Arc;
 
 use cowbell_touched::text::Region;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use crate::mylvmbackup::NextSnapshot;
 use crate::sample::Sample;
 use crate::sample::backups::{BackupProcess, FailedProcess};
-use crate::sample::diskstats::{Counters, DeviceLine, Number};
+use crate::sample::diskstats::{Counted, Counter, Counters, DeviceLine, Number};
 use crate::sample::lvm::Policies;
 use crate::sample::processes::Maker;
 use crate::sample::usage::Usage;
@@ -56,83 +56,105 @@ pub struct Interval {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DeviceInterval {
-    /// The device's I/O; `None` is a gap.
-    pub work: Option<Work>,
+    pub work: Work,
     /// Its counters at the end; `None` if they could not be read.
     pub counters: Option<Counters>,
 }
 
-/// Differences of a device's counters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Work {
-    pub reads: u64,
-    pub sectors_read: Sectors,
-    pub read_ms: u32,
-    pub writes: u64,
-    pub sectors_written: Sectors,
-    pub write_ms: u32,
-    pub busy_ms: u32,
-    pub queue_ms: u32,
+/// Differences of a device's counters, in their units; `None` for one that is not known. The default is a gap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work(pub [Option<u64>; Counter::COUNT]);
+
+impl Index<Counter> for Work {
+    type Output = Option<u64>;
+
+    fn index(&self, counter: Counter) -> &Option<u64> {
+        &self.0[counter as usize]
+    }
 }
 
 impl Work {
-    /// `None` if a counter went back, because the device was recreated.
-    pub fn between(before: &Counters, now: &Counters) -> Option<Self> {
-        let increase = |before: u64, now: u64| now.checked_sub(before);
-        // Milliseconds wrap at 2³². A counter that went back would look like a wrap by more than half of that.
-        let increase_ms =
-            |before: u32, now: u32| Some(now.wrapping_sub(before)).filter(|ms| *ms < u32::MAX / 2);
-        Some(Self {
-            reads: increase(before.reads, now.reads)?,
-            sectors_read: Sectors(increase(before.sectors_read.0, now.sectors_read.0)?),
-            read_ms: increase_ms(before.read_ms, now.read_ms)?,
-            writes: increase(before.writes, now.writes)?,
-            sectors_written: Sectors(increase(before.sectors_written.0, now.sectors_written.0)?),
-            write_ms: increase_ms(before.write_ms, now.write_ms)?,
-            busy_ms: increase_ms(before.busy_ms, now.busy_ms)?,
-            queue_ms: increase_ms(before.queue_ms, now.queue_ms)?,
-        })
-    }
+    /// Nothing was done.
+    pub const IDLE: Self = Self([Some(0); Counter::COUNT]);
 
-    /// The sum; `None` if one is unknown or there are none.
-    pub fn sum(works: impl Iterator<Item = Option<Self>>) -> Option<Self> {
-        works.reduce(|sum, work| Some(sum?.plus(work?))).flatten()
-    }
-
-    /// The sum of two devices or two intervals.
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            reads: self.reads + other.reads,
-            sectors_read: Sectors(self.sectors_read.0 + other.sectors_read.0),
-            read_ms: self.read_ms.saturating_add(other.read_ms),
-            writes: self.writes + other.writes,
-            sectors_written: Sectors(self.sectors_written.0 + other.sectors_written.0),
-            write_ms: self.write_ms.saturating_add(other.write_ms),
-            busy_ms: self.busy_ms.saturating_add(other.busy_ms),
-            queue_ms: self.queue_ms.saturating_add(other.queue_ms),
+    /// A device whose requests or sectors went back was recreated: nothing is known of it.
+    ///
+    /// Times can step back by some milliseconds, since the kernel adds up those of its processors without a lock. Then
+    /// that time alone is unknown.
+    pub fn between(before: &Counters, now: &Counters) -> Self {
+        let mut work = Self::default();
+        for counter in Counter::all() {
+            let (Some(before), Some(now)) = (before[counter], now[counter]) else {
+                continue;
+            };
+            work.0[counter as usize] = match counter.counted() {
+                Counted::Milliseconds => increase_of_ms(before, now),
+                Counted::Requests | Counted::Sectors if now < before => return Self::default(),
+                Counted::Requests | Counted::Sectors => Some(now - before),
+            };
         }
+        work
+    }
+
+    pub fn with(mut self, counter: Counter, amount: u64) -> Self {
+        self.0[counter as usize] = Some(amount);
+        self
+    }
+
+    pub fn read_bytes(&self) -> Option<u64> {
+        Some(Sectors(self[Counter::SectorsRead]?).bytes())
+    }
+
+    pub fn written_bytes(&self) -> Option<u64> {
+        Some(Sectors(self[Counter::SectorsWritten]?).bytes())
+    }
+
+    /// The sum of several devices. A counter is unknown if one device's is, or if there is no device.
+    pub fn sum(works: impl Iterator<Item = Self>) -> Self {
+        works
+            .reduce(|sum, work| Self(std::array::from_fn(|n| sum.0[n]?.checked_add(work.0[n]?))))
+            .unwrap_or_default()
     }
 }
 
-/// The host's activity.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Host {
-    /// KiB paged in and out: `vmstat`'s bi and bo.
-    pub paged_kib: Option<(u64, u64)>,
-    pub cpu: Option<CpuWork>,
-    /// Processes blocked on I/O at the end.
-    pub blocked: Option<u32>,
-    /// Microseconds during which at least one process waited for I/O.
-    pub pressure_us: Option<u64>,
+/// Milliseconds wrap at 2³²: 100 after 4,294,967,200 are 196 more. A step back, from 500 to 493, would be a wrap by nearly
+/// 50 days.
+fn increase_of_ms(before: u64, now: u64) -> Option<u64> {
+    let increase = now.wrapping_sub(before) & u64::from(u32::MAX);
+    (increase < u64::from(u32::MAX / 2)).then_some(increase)
 }
 
-/// CPU time by use, in clock ticks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuWork {
-    pub user: u64,
-    pub system: u64,
-    pub iowait: u64,
-    pub total: u64,
+/// What is counted of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostColumn {
+    /// `vmstat`'s bi and bo.
+    PagedInKib,
+    PagedOutKib,
+    /// CPU time by use, in clock ticks.
+    User,
+    System,
+    Iowait,
+    AllCpu,
+    /// Processes blocked on I/O at the end.
+    Blocked,
+    /// Microseconds during which at least one process waited for I/O.
+    PressureUs,
+}
+
+impl HostColumn {
+    pub const COUNT: usize = Self::PressureUs as usize + 1;
+}
+
+/// The host's activity; `None` for what is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Host(pub [Option<u64>; HostColumn::COUNT]);
+
+impl Index<HostColumn> for Host {
+    type Output = Option<u64>;
+
+    fn index(&self, column: HostColumn) -> &Option<u64> {
+        &self.0[column as usize]
+    }
 }
 
 /// A sample and the topology of its devices.
@@ -167,21 +189,24 @@ impl Interval {
         }
     }
 
-    /// The I/O of all devices in the host's total; `None` if one of them is unknown.
-    pub fn total(&self) -> Option<Work> {
+    /// The I/O of all devices in the host's total.
+    pub fn total(&self) -> Work {
         let devices = self.topology.devices.iter().zip(&self.devices);
-        Work::sum(
-            devices
-                .filter(|(device, _)| device.counts)
-                .map(|(_, interval)| interval.work),
-        )
+        let counted = devices.filter(|(device, _)| device.counts);
+        Work::sum(counted.map(|(_, interval)| interval.work))
     }
 
     /// What a device did.
-    pub fn work_of(&self, device: &Device) -> Option<Work> {
-        self.devices
-            .get(self.topology.device_index(&device.identity)?)?
-            .work
+    pub fn work_of(&self, device: &Device) -> Work {
+        let index = self.topology.device_index(&device.identity);
+        let interval = index.and_then(|index| self.devices.get(index));
+        interval.map_or_else(Work::default, |interval| interval.work)
+    }
+
+    /// What a volume's own device did.
+    pub fn work_of_volume(&self, volume: &Volume) -> Work {
+        self.device_of(volume)
+            .map_or_else(Work::default, |device| device.work)
     }
 
     /// Finds a volume by `vg/lv` or UUID.
@@ -235,7 +260,9 @@ fn device_intervals(before: Option<&SampledMachine>, now: &SampledMachine) -> Ve
         };
         let before = counters_before.get(&(&*device.identity, device.generation));
         DeviceInterval {
-            work: before.and_then(|before| Work::between(before, &line.counters)),
+            work: before.map_or_else(Work::default, |before| {
+                Work::between(before, &line.counters)
+            }),
             counters: Some(line.counters),
         }
     });
@@ -266,32 +293,31 @@ fn by_number(sample: &Sample) -> HashMap<Number, &DeviceLine> {
 }
 
 fn host(before: Option<&Sample>, now: &Sample) -> Host {
-    let paged = |before: &Sample| {
-        let (before, now) = (before.paging?, now.paging?);
-        Some((
-            now.in_kib.checked_sub(before.in_kib)?,
-            now.out_kib.checked_sub(before.out_kib)?,
-        ))
+    let mut host = Host::default();
+    host.0[HostColumn::Blocked as usize] = now.blocked.map(u64::from);
+    let Some(before) = before else {
+        return host;
     };
-    let pressure = |before: &Sample| now.pressure_us?.checked_sub(before.pressure_us?);
-    Host {
-        paged_kib: before.and_then(paged),
-        cpu: before.and_then(|before| cpu_work(before, now)),
-        blocked: now.blocked,
-        pressure_us: before.and_then(pressure),
+    let mut set = |column: HostColumn, before: u64, now: u64| {
+        host.0[column as usize] = now.checked_sub(before);
+    };
+    if let (Some(before), Some(now)) = (before.paging, now.paging) {
+        set(HostColumn::PagedInKib, before.in_kib, now.in_kib);
+        set(HostColumn::PagedOutKib, before.out_kib, now.out_kib);
     }
-}
-
-/// The kernel documents that iowait may decrease; it counts from 0 then.
-fn cpu_work(before: &Sample, now: &Sample) -> Option<CpuWork> {
-    let (before, now) = (before.cpu?, now.cpu?);
-    Some(CpuWork {
-        user: now.user.checked_sub(before.user)?,
-        system: now.system.checked_sub(before.system)?,
-        iowait: now.iowait.saturating_sub(before.iowait),
-        total: now
-            .total
-            .checked_sub(before.total)
-            .filter(|total| *total > 0)?,
-    })
+    if let (Some(before), Some(now)) = (before.cpu, now.cpu) {
+        set(HostColumn::User, before.user, now.user);
+        set(HostColumn::System, before.system, now.system);
+        // The kernel documents that iowait may decrease; it counts from 0 then.
+        set(
+            HostColumn::Iowait,
+            before.iowait.min(now.iowait),
+            now.iowait,
+        );
+        set(HostColumn::AllCpu, before.total, now.total);
+    }
+    if let (Some(before), Some(now)) = (before.pressure_us, now.pressure_us) {
+        set(HostColumn::PressureUs, before, now);
+    }
+    host
 }

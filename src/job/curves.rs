@@ -52,7 +52,7 @@ fn next_point(interval: &Interval, uuid: &str, last: Option<Point>) -> Option<Po
             used,
         });
     };
-    let read = interval.device_of(volume)?.work?.sectors_read.bytes() as f64;
+    let read = interval.work_of_volume(volume).read_bytes()? as f64;
     let seconds = interval.elapsed_us as f64 / 1e6;
     (seconds > 0.0).then_some(Point {
         at_s: last.at_s + seconds,

@@ -110,11 +110,11 @@ fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
         overflows(interval, volume).and_then(|(_, state)| state.fill),
     );
     job.update_mounts(interval.at, volume.mounted_on.as_deref());
-    if let Some(counters) = interval
+    let counters = interval
         .device_of(volume)
-        .and_then(|device| device.counters)
-    {
-        job.count_reads(counters.sectors_read.bytes());
+        .and_then(|device| device.counters);
+    if let Some(read) = counters.and_then(|counters| counters.read_bytes()) {
+        job.count_reads(read);
     }
     update_read_errors(job, interval, volume);
     true
@@ -172,7 +172,7 @@ pub(super) fn follow_host(job: &mut Job, interval: &Interval) {
         return;
     }
     job.setup.update_host(interval);
-    if let Some(total) = interval.total() {
-        job.bytes_read = Some(job.bytes_read.unwrap_or_default() + total.sectors_read.bytes());
+    if let Some(read) = interval.total().read_bytes() {
+        job.bytes_read = Some(job.bytes_read.unwrap_or_default() + read);
     }
 }

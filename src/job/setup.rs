@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::layout::{Disk, Layout, all_disks, disks_below};
-use crate::interval::Interval;
+use crate::interval::{HostColumn, Interval};
 use crate::topology::{Topology, Volume, VolumeKind};
 use crate::units::Fill;
 
@@ -148,7 +148,7 @@ fn replace<T: Clone + PartialEq>(list: &mut Option<Vec<T>>, new: &[T]) {
 
 /// The number of processors: the sum of their time divided by the elapsed time.
 fn processors(interval: &Interval) -> Option<u32> {
-    let time = interval.host.cpu?.total as f64 * MICROSECONDS_OF_A_CLOCK_TICK;
+    let time = interval.host[HostColumn::AllCpu]? as f64 * MICROSECONDS_OF_A_CLOCK_TICK;
     let count = (time / interval.elapsed_us as f64).round();
     (interval.elapsed_us >= LEAST_TO_COUNT_PROCESSORS_US && count >= 1.0).then_some(count as u32)
 }

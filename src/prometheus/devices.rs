@@ -7,59 +7,59 @@ use std::fmt;
 
 use super::family::{Families, Family, LabelFamily, Labels};
 use crate::interval::Interval;
-use crate::sample::diskstats::Counters;
+use crate::sample::diskstats::{Counted, Counter};
 use crate::source::variant_name;
 use crate::topology::Device;
+use crate::units::Sectors;
 
-type DeviceCounter = (Family, fn(&Counters) -> f64);
-const COUNTERS: [DeviceCounter; 8] = [
+const COUNTERS: [(Counter, Family); 8] = [
     (
+        Counter::SectorsRead,
         counter("cowbell_device_read", "bytes", "Bytes read."),
-        |done| done.sectors_read.bytes() as f64,
     ),
     (
+        Counter::SectorsWritten,
         counter("cowbell_device_written", "bytes", "Bytes written."),
-        |done| done.sectors_written.bytes() as f64,
     ),
     (
+        Counter::Reads,
         counter("cowbell_device_read", "requests", "Completed reads."),
-        |done| done.reads as f64,
     ),
     (
+        Counter::Writes,
         counter("cowbell_device_write", "requests", "Completed writes."),
-        |done| done.writes as f64,
     ),
     (
+        Counter::ReadMs,
         counter(
             "cowbell_device_read_time",
             "seconds",
             "Sum of the times of reads, with their time in the queue.",
         ),
-        |done| seconds(done.read_ms),
     ),
     (
+        Counter::WriteMs,
         counter(
             "cowbell_device_write_time",
             "seconds",
             "Sum of the times of writes, with their time in the queue.",
         ),
-        |done| seconds(done.write_ms),
     ),
     (
+        Counter::BusyMs,
         counter(
             "cowbell_device_busy",
             "seconds",
             "Time with at least one request in flight.",
         ),
-        |done| seconds(done.busy_ms),
     ),
     (
+        Counter::QueueMs,
         counter(
             "cowbell_device_queue",
             "seconds",
             "Sum of the times of all requests; its rate is the mean queue.",
         ),
-        |done| seconds(done.queue_ms),
     ),
 ];
 const SIZE: Family = Family {
@@ -75,11 +75,11 @@ const INFO: LabelFamily = LabelFamily {
 pub fn encode(interval: &Interval, families: &mut Families) -> fmt::Result {
     let devices = &interval.topology.devices;
     let labels: Vec<Labels> = devices.iter().map(labels).collect();
-    for (family, value) in &COUNTERS {
+    for (counter, family) in &COUNTERS {
         let counters = interval
             .devices
             .iter()
-            .map(|done| done.counters.as_ref().map(value));
+            .map(|done| in_base_unit(*counter, done.counters?[*counter]?));
         families.counters(family, labels.iter().zip(counters))?;
     }
     let sizes = devices
@@ -127,6 +127,10 @@ fn properties<'a>(device: &'a Device, kind: &'a str) -> Labels {
     ])
 }
 
-fn seconds(milliseconds: u32) -> f64 {
-    f64::from(milliseconds) / 1e3
+fn in_base_unit(counter: Counter, count: u64) -> Option<f64> {
+    Some(match counter.counted() {
+        Counted::Requests => count as f64,
+        Counted::Sectors => Sectors(count).bytes() as f64,
+        Counted::Milliseconds => count as f64 / 1e3,
+    })
 }

@@ -10,10 +10,10 @@ use super::*;
 use crate::alert::{Pace, Race};
 use crate::config;
 use crate::forecast::{Eta, EtaBasis, Outlook, OutlookVerdict, PastRuns, RemainingReads, Risk};
-use crate::interval::{DeviceInterval, Host, Interval};
+use crate::interval::{DeviceInterval, Host, Interval, Work};
 use crate::job::{Job, JobKind, Outcome};
 use crate::present::Ticks;
-use crate::sample::diskstats::{Counters, Number};
+use crate::sample::diskstats::{Counter, Counters, Number};
 use crate::store::Health;
 use crate::topology::{
     Device, DeviceKind, LvDevice, State, Topology, Volume, VolumeKind, VolumeState,
@@ -195,8 +195,8 @@ fn present() -> Present {
             elapsed_us: 1_000_000,
             topology: Arc::new(topology),
             devices: vec![DeviceInterval {
-                work: None,
-                counters: Some(Counters::default()),
+                work: Work::default(),
+                counters: Some(Counters([Some(0); Counter::COUNT])),
             }],
             volumes: KINDS.map(state).into(),
             host: Host::default(),
@@ -211,7 +211,7 @@ fn present() -> Present {
             next_snapshot: None,
         }),
         thresholds: config::Alerts::default(),
-        tallies: Arc::default(),
+        averages: Arc::default(),
         outlooks: OnceLock::from(
             jobs.iter()
                 .map(|job| (job.id, outlook(eta)))

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use crate::job::course::{Course, Measure, PvMeasure, Span, Tick};
 use crate::job::setup::Setup;
 use crate::job::{Job, JobKind};
+use crate::quantity::Quantity;
 use crate::series::Range;
-use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, VolumeQuantity};
 use crate::store::{SeriesKey, Subject, TickTable};
 
 /// The longest time before and after a job; otherwise as long as the job.
@@ -15,29 +15,26 @@ pub const MOST_AROUND_S: f64 = 600.0;
 /// Maximum number of PVs with figures.
 pub const MOST_PVS: usize = 16;
 
-const OF_HOST: [(Measure, HostQuantity); 6] = [
-    (Measure::Bi, HostQuantity::BiKibPerS),
-    (Measure::Bo, HostQuantity::BoKibPerS),
-    (Measure::User, HostQuantity::User),
-    (Measure::System, HostQuantity::System),
-    (Measure::Iowait, HostQuantity::Iowait),
-    (Measure::PressureIo, HostQuantity::PressureIoSome),
+const OF_HOST: [(Measure, Quantity); 6] = [
+    (Measure::Bi, Quantity::BiKibPerS),
+    (Measure::Bo, Quantity::BoKibPerS),
+    (Measure::User, Quantity::User),
+    (Measure::System, Quantity::System),
+    (Measure::Iowait, Quantity::Iowait),
+    (Measure::PressureIo, Quantity::PressureIoSome),
 ];
-const OF_ORIGIN: [(Measure, DeviceQuantity); 4] = [
-    (Measure::OriginRead, DeviceQuantity::ReadBytes),
-    (Measure::OriginWritten, DeviceQuantity::WrittenBytes),
-    (Measure::OriginWrites, DeviceQuantity::Writes),
-    (Measure::OriginWriteAwaitMs, DeviceQuantity::WriteAwaitMs),
+const OF_ORIGIN: [(Measure, Quantity); 4] = [
+    (Measure::OriginRead, Quantity::ReadBytes),
+    (Measure::OriginWritten, Quantity::WrittenBytes),
+    (Measure::OriginWrites, Quantity::Writes),
+    (Measure::OriginWriteAwaitMs, Quantity::WriteAwaitMs),
 ];
-const OF_PV: [(PvMeasure, DeviceQuantity); 5] = [
-    (PvMeasure::Read, DeviceQuantity::ReadBytes),
-    (PvMeasure::Written, DeviceQuantity::WrittenBytes),
-    (PvMeasure::Utilisation, DeviceQuantity::Utilisation),
-    (PvMeasure::ReadAwaitMs, DeviceQuantity::ReadAwaitMs),
-    (
-        PvMeasure::ReadRequestBytes,
-        DeviceQuantity::ReadRequestBytes,
-    ),
+const OF_PV: [(PvMeasure, Quantity); 5] = [
+    (PvMeasure::Read, Quantity::ReadBytes),
+    (PvMeasure::Written, Quantity::WrittenBytes),
+    (PvMeasure::Utilisation, Quantity::Utilisation),
+    (PvMeasure::ReadAwaitMs, Quantity::ReadAwaitMs),
+    (PvMeasure::ReadRequestBytes, Quantity::ReadRequestBytes),
 ];
 
 /// The series of a job's course.
@@ -110,11 +107,7 @@ impl Sources {
             ..Self::default()
         };
         for (measure, quantity) in OF_HOST {
-            sources.add(
-                Slot::Measure(measure),
-                &Subject::Host,
-                Quantity::Host(quantity),
-            );
+            sources.add(Slot::Measure(measure), &Subject::Host, quantity);
         }
         for (name, subject) in pvs.iter().take(MOST_PVS) {
             for (measure, quantity) in OF_PV {
@@ -125,8 +118,8 @@ impl Sources {
             JobKind::Snapshot => sources.snapshot(job, setup, identity),
             JobKind::Command | JobKind::Mark => {
                 let of_all = [
-                    (Measure::SnapshotRead, DeviceQuantity::ReadBytes),
-                    (Measure::Written, DeviceQuantity::WrittenBytes),
+                    (Measure::SnapshotRead, Quantity::ReadBytes),
+                    (Measure::Written, Quantity::WrittenBytes),
                 ];
                 for (measure, quantity) in of_all {
                     sources.device(Slot::Measure(measure), &Subject::Total, quantity);
@@ -141,7 +134,7 @@ impl Sources {
         self.device(
             Slot::Measure(Measure::SnapshotRead),
             &snapshot,
-            DeviceQuantity::ReadBytes,
+            Quantity::ReadBytes,
         );
         let origin = job.origin_name();
         if let Some(origin) = &origin {
@@ -153,22 +146,22 @@ impl Sources {
         if !setup.is_thick() {
             return;
         }
-        let fill = Quantity::Volume(VolumeQuantity::FillPercent);
+        let fill = Quantity::FillPercent;
         self.add(Slot::Measure(Measure::FillPercent), &snapshot, fill);
-        self.device(Slot::IntoSnapshot, &snapshot, DeviceQuantity::WrittenBytes);
+        self.device(Slot::IntoSnapshot, &snapshot, Quantity::WrittenBytes);
         if let Some(identity) = identity(&job.key) {
             let cow = Subject::Device(format!("{identity}-cow"));
-            self.device(Slot::CowWritten, &cow, DeviceQuantity::WrittenBytes);
-            self.device(Slot::CowRead, &cow, DeviceQuantity::ReadBytes);
+            self.device(Slot::CowWritten, &cow, Quantity::WrittenBytes);
+            self.device(Slot::CowRead, &cow, Quantity::ReadBytes);
         }
         if let Some(identity) = origin.and_then(|origin| identity(&origin)) {
             let real = Subject::Device(format!("{identity}-real"));
-            self.device(Slot::RealRead, &real, DeviceQuantity::ReadBytes);
+            self.device(Slot::RealRead, &real, Quantity::ReadBytes);
         }
     }
 
-    fn device(&mut self, slot: Slot, subject: &Subject, quantity: DeviceQuantity) {
-        self.add(slot, subject, Quantity::Device(quantity));
+    fn device(&mut self, slot: Slot, subject: &Subject, quantity: Quantity) {
+        self.add(slot, subject, quantity);
     }
 
     fn add(&mut self, slot: Slot, subject: &Subject, quantity: Quantity) {

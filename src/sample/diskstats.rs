@@ -1,6 +1,8 @@
 //! `/proc/diskstats`: the I/O counters of each block device. `procfs` parses the columns. A line that it rejects is
 //! returned verbatim and does not affect other lines.
 
+use std::ops::Index;
+
 pub use cowbell_device_mapper::Number;
 use procfs::DiskStat;
 
@@ -15,26 +17,107 @@ pub struct DeviceLine {
     pub counters: Counters,
 }
 
-/// Counters that only increase while the device exists. Millisecond counters wrap at 2³² on every machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    pub reads: u64,
-    pub sectors_read: Sectors,
-    pub read_ms: u32,
-    pub writes: u64,
-    pub sectors_written: Sectors,
-    pub write_ms: u32,
+/// The counters of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counter {
+    Reads,
+    SectorsRead,
+    ReadMs,
+    Writes,
+    SectorsWritten,
+    WriteMs,
     /// Time with at least one request in flight.
-    pub busy_ms: u32,
+    BusyMs,
     /// Sum of all requests' times.
-    pub queue_ms: u32,
-    /// 0 on kernels before 4.18, which do not count them.
-    pub sectors_discarded: Sectors,
+    QueueMs,
+    SectorsDiscarded,
+}
+
+/// What a counter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    Requests,
+    Sectors,
+    Milliseconds,
+}
+
+type Column = fn(&DiskStat) -> Option<u64>;
+
+/// A row for each counter: what it counts, and its column. A column that the kernel does not have is unknown.
+const TABLE: [(Counter, Counted, Column); 9] = {
+    use Counted::{Milliseconds, Requests, Sectors};
+    [
+        (Counter::Reads, Requests, |line| Some(line.reads)),
+        (Counter::SectorsRead, Sectors, |line| {
+            Some(line.sectors_read)
+        }),
+        (Counter::ReadMs, Milliseconds, |line| {
+            Some(line.time_reading)
+        }),
+        (Counter::Writes, Requests, |line| Some(line.writes)),
+        (Counter::SectorsWritten, Sectors, |line| {
+            Some(line.sectors_written)
+        }),
+        (Counter::WriteMs, Milliseconds, |line| {
+            Some(line.time_writing)
+        }),
+        (Counter::BusyMs, Milliseconds, |line| {
+            Some(line.time_in_progress)
+        }),
+        (Counter::QueueMs, Milliseconds, |line| {
+            Some(line.weighted_time_in_progress)
+        }),
+        // Since Linux 4.18.
+        (Counter::SectorsDiscarded, Sectors, |line| {
+            line.sectors_discarded
+        }),
+    ]
+};
+
+impl Counter {
+    pub const COUNT: usize = TABLE.len();
+
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|(counter, ..)| *counter)
+    }
+
+    pub fn counted(self) -> Counted {
+        TABLE[self as usize].1
+    }
+}
+
+/// The counters of a device since it was created, in the units of the kernel; `None` for one that it does not count.
+///
+/// Milliseconds wrap at 2³² on every machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters(pub [Option<u64>; Counter::COUNT]);
+
+impl Index<Counter> for Counters {
+    type Output = Option<u64>;
+
+    fn index(&self, counter: Counter) -> &Option<u64> {
+        &self.0[counter as usize]
+    }
 }
 
 impl Counters {
     pub fn is_untouched(&self) -> bool {
-        self.reads == 0 && self.writes == 0
+        self[Counter::Reads] == Some(0) && self[Counter::Writes] == Some(0)
+    }
+
+    pub fn read_bytes(&self) -> Option<u64> {
+        Some(Sectors(self[Counter::SectorsRead]?).bytes())
+    }
+
+    pub fn written_bytes(&self) -> Option<u64> {
+        Some(Sectors(self[Counter::SectorsWritten]?).bytes())
+    }
+
+    fn of(line: &DiskStat) -> Self {
+        Self(TABLE.map(|(_, counted, column)| match counted {
+            Counted::Milliseconds => column(line).map(|ms| ms & u64::from(u32::MAX)),
+            Counted::Requests | Counted::Sectors => column(line),
+        }))
     }
 }
 
@@ -70,23 +153,9 @@ fn device_line(stat: DiskStat) -> Option<DeviceLine> {
             major: stat.major.try_into().ok()?,
             minor: stat.minor.try_into().ok()?,
         },
+        counters: Counters::of(&stat),
         name: stat.name,
-        counters: Counters {
-            reads: stat.reads,
-            sectors_read: Sectors(stat.sectors_read),
-            read_ms: low_word(stat.time_reading),
-            writes: stat.writes,
-            sectors_written: Sectors(stat.sectors_written),
-            write_ms: low_word(stat.time_writing),
-            busy_ms: low_word(stat.time_in_progress),
-            queue_ms: low_word(stat.weighted_time_in_progress),
-            sectors_discarded: Sectors(stat.sectors_discarded.unwrap_or_default()),
-        },
     })
-}
-
-fn low_word(value: u64) -> u32 {
-    (value & 0xffff_ffff) as u32
 }
 
 #[cfg(test)]
@@ -102,9 +171,27 @@ mod tests {
             assert_eq!(unparsed, Vec::<String>::new());
             let device = &devices[0];
             assert_eq!(device.name, "vda");
-            assert_eq!(device.counters.sectors_written, Sectors(160));
-            assert_eq!(device.counters.queue_ms, 11);
+            assert_eq!(device.counters[Counter::SectorsWritten], Some(160));
+            assert_eq!(device.counters[Counter::QueueMs], Some(11));
         }
+    }
+
+    #[test]
+    fn a_counter_that_an_old_kernel_lacks_is_unknown() {
+        let discarded = |rest: &str| {
+            let (devices, _) = parse(&format!("8 0 sda 10 1 80 5 20 2 160 6 3 7 11{rest}\n"));
+            devices[0].counters[Counter::SectorsDiscarded]
+        };
+        assert_eq!([discarded(""), discarded(" 1 2 3 4")], [None, Some(3)]);
+    }
+
+    #[test]
+    fn the_table_has_a_row_for_each_counter_in_order() {
+        assert!(
+            Counter::all()
+                .enumerate()
+                .all(|(place, counter)| counter as usize == place)
+        );
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! One quantity over time. A `Downsampler` reduces ticks to a given number of points, each with minimum, mean and
 //! maximum. It stores sums, not rates, so means are exact.
 
-pub mod quantity;
 pub mod when;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+use crate::quantity::Extent;
 
 /// Default number of points per series, about the width of a chart in pixels.
 pub const DEFAULT_POINTS: usize = 600;
@@ -27,69 +28,6 @@ pub struct Point {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     pub points: Vec<Point>,
-}
-
-/// A quantity in one tick as integers: `amount` per `over`, times `scale`.
-///
-/// A rate is sectors over microseconds, a latency milliseconds over requests, a gauge its value over one. Adding the
-/// amounts and the overs of several ticks gives their exact mean.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Observation {
-    pub amount: u64,
-    pub over: u64,
-    /// Converts the ratio to the quantity's unit; constant per quantity.
-    pub scale: f64,
-}
-
-impl Observation {
-    /// `None` if `over` is zero, such as a latency without requests.
-    pub fn ratio(amount: u64, over: u64, scale: f64) -> Option<Self> {
-        (over > 0).then_some(Self {
-            amount,
-            over,
-            scale,
-        })
-    }
-
-    /// A rate per second from a count over microseconds.
-    pub fn per_second(amount: u64, elapsed_us: u64, scale: f64) -> Option<Self> {
-        Self::ratio(amount, elapsed_us, scale * 1e6)
-    }
-
-    pub fn gauge(amount: u64) -> Self {
-        Self {
-            amount,
-            over: 1,
-            scale: 1.0,
-        }
-    }
-
-    pub fn value(self) -> f64 {
-        self.amount as f64 / self.over as f64 * self.scale
-    }
-}
-
-/// A count over microseconds as a rate per second; `None` without time.
-pub fn per_second(amount: u64, elapsed_us: u64) -> Option<f64> {
-    Observation::per_second(amount, elapsed_us, 1.0).map(Observation::value)
-}
-
-/// A quantity over one or more ticks: their sum, the smallest and the largest value.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Extent {
-    pub all: Observation,
-    pub min: f64,
-    pub max: f64,
-}
-
-impl From<Observation> for Extent {
-    fn from(all: Observation) -> Self {
-        Self {
-            all,
-            min: all.value(),
-            max: all.value(),
-        }
-    }
 }
 
 /// A range of time; both ends belong to it.

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Areas, Curve, MappedVolume};
 use crate::interval::Interval;
+use crate::sample::diskstats::Counter;
 use crate::topology::Volume;
 use crate::units::Sectors;
 
@@ -61,7 +62,7 @@ struct Tracked {
     /// Whole hours, of which the curve was stored.
     stored_hours: u32,
     /// The volume's counter.
-    discarded: Option<Sectors>,
+    discarded: Option<u64>,
     curve: Arc<Curve>,
 }
 
@@ -100,7 +101,7 @@ impl Tracker {
                 .devices
                 .get(device)
                 .and_then(|device| device.counters);
-            let discarded = discarded.map(|counters| counters.sectors_discarded);
+            let discarded = discarded.and_then(|counters| counters[Counter::SectorsDiscarded]);
             let tracked = self.tracked(volume, region, interval.at, discarded);
             let is_due = tracked.take(region, of_volume, (now_us, interval.at), discarded);
             let measured = known.entry(Arc::clone(&volume.uuid)).or_default();
@@ -123,7 +124,7 @@ impl Tracker {
         volume: &Volume,
         region: &Region,
         at: Timestamp,
-        discarded: Option<Sectors>,
+        discarded: Option<u64>,
     ) -> &mut Tracked {
         let identity = (region.id, region.length, region.step);
         let is_other = |tracked: &Tracked| tracked.identity != identity || region.written.is_none();
@@ -192,7 +193,7 @@ impl Tracked {
         region: &Region,
         of_volume: &[Region],
         (now_us, at): (u64, Timestamp),
-        discarded: Option<Sectors>,
+        discarded: Option<u64>,
     ) -> bool {
         // Rounded, since readings are not a minute apart to the microsecond.
         let passed = (now_us.saturating_sub(self.read_us) + US_OF_A_MINUTE / 2) / US_OF_A_MINUTE;

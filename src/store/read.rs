@@ -17,7 +17,7 @@ use super::segment::{Axis, Level, chunk_key, rows_of};
 use super::stream::Stream;
 use super::subject::{SeriesKey, Subject};
 use super::tick::SegmentTicks;
-use crate::series::quantity::Quantity;
+use crate::quantity::Quantity;
 use crate::series::{Downsampler, Range, Series};
 
 /// Segments of a range, packed as they are stored, and those in memory.

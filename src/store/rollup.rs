@@ -8,10 +8,9 @@ use std::ops::Range;
 
 use super::codec::{Presence, Rows};
 use super::segment::{Axis, Level};
-use super::stream::Kind;
+use super::stream::{Kind, row_of};
 use super::tick::SegmentTicks;
-use crate::series::quantity::Quantity;
-use crate::series::{Extent, Observation};
+use crate::quantity::{Extent, Observation, Quantity};
 
 /// Columns of a quantity.
 const COLUMNS: usize = 4;
@@ -145,8 +144,8 @@ pub fn rolled(kind: Kind, from: Level, axis: &Axis, rows: &Rows, groups: &[Range
             }
             for (tally, quantity) in tallies.iter_mut().zip(quantities) {
                 tally.add(match from {
-                    Level::Ticks => kind
-                        .observe(*quantity, &numbers, axis.elapsed_us[row])
+                    Level::Ticks => quantity
+                        .observe(&row_of(&numbers), axis.elapsed_us[row])
                         .into(),
                     _ => Tally::of_row(kind, *quantity, |column| numbers[column]),
                 });
@@ -206,8 +205,8 @@ pub fn extent(
             .iter_mut()
             .zip(&rows.columns)
             .for_each(|(number, column)| *number = column[row]);
-        return kind
-            .observe(quantity, &numbers, elapsed_us)
+        return quantity
+            .observe(&row_of(&numbers), elapsed_us)
             .map(Extent::from);
     }
     let tally = Tally::of_row(kind, quantity, |column| rows.columns[column][row]);

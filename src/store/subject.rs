@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 
 use super::catalog::Catalog;
 use super::stream::{Kind, Stream};
-use crate::series::quantity::Quantity;
+use crate::quantity::Quantity;
 
 /// The subject of a series.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +50,7 @@ impl Subject {
         all()
             .find(|quantity| quantity.name() == metric)
             .with_context(|| {
-                let names: Vec<String> = all().map(Quantity::name).collect();
+                let names: Vec<&str> = all().map(Quantity::name).collect();
                 format!(
                     "expected `metric` to be one of {}, but found `{metric}`",
                     names.join(", ")
@@ -89,7 +89,7 @@ impl SeriesKey {
 
     /// The stream that it is in; `None` if the subject was never seen or has no such quantity.
     pub(super) fn stream(&self, catalog: &Catalog) -> Option<Stream> {
-        let (own, kind) = (self.subject.stream(catalog)?, self.quantity.into());
+        let (own, kind) = (self.subject.stream(catalog)?, self.quantity.kind());
         match (own.kind, kind) {
             (Kind::Volume, Kind::Device) => {
                 Some(Stream::new(kind, catalog.device_of_volume(own.row)?))
@@ -105,22 +105,19 @@ impl SeriesKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::series::quantity::{DeviceQuantity, ShareQuantity, VolumeQuantity};
+    use crate::quantity::Quantity;
 
     #[test]
     fn api_names_parse() {
         let quantity = |of: &str, metric: &str| SeriesKey::named(of, metric).unwrap().quantity;
-        assert_eq!(
-            quantity("total", "read_bytes"),
-            Quantity::Device(DeviceQuantity::ReadBytes)
-        );
+        assert_eq!(quantity("total", "read_bytes"), Quantity::ReadBytes);
         assert_eq!(
             quantity("device:sda", "copy_read_bytes"),
-            Quantity::Share(ShareQuantity::CopyReadBytes)
+            Quantity::CopyReadBytes
         );
         assert_eq!(
             quantity("volume:vg0/data", "used_bytes"),
-            Quantity::Volume(VolumeQuantity::UsedBytes)
+            Quantity::UsedBytes
         );
         for kind in Kind::ALL {
             let subject = match kind {
@@ -129,7 +126,7 @@ mod tests {
                 Kind::Volume => "volume:vg0/data",
             };
             for known in kind.quantities() {
-                assert_eq!(quantity(subject, &known.name()), *known);
+                assert_eq!(quantity(subject, known.name()), *known);
             }
         }
     }

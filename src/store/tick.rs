@@ -8,8 +8,9 @@ use super::catalog::Catalog;
 use super::codec::Presence;
 use super::journal::JournalContent;
 use super::position::Position;
-use super::stream::{Kind, Stream, host_columns, volume_columns, work_columns};
+use super::stream::{Kind, Stream, stored};
 use crate::interval::Interval;
+use crate::quantity::{copying_row, volume_row};
 
 /// The values of each stream of the layout, in the tick that ended at `at_ms`.
 ///
@@ -96,26 +97,20 @@ impl Tick {
     pub fn of(interval: &Interval, catalog: &Catalog, before: Option<&Self>) -> Self {
         let mut rows: Vec<(Stream, Option<Vec<u64>>)> =
             Vec::with_capacity(interval.devices.len() + interval.volumes.len() + 2);
-        rows.push((Stream::HOST, Some(host_columns(&interval.host).to_vec())));
-        rows.push((
-            Stream::TOTAL,
-            interval.total().map(|work| work_columns(&work).to_vec()),
-        ));
+        rows.push((Stream::HOST, stored(&interval.host.0)));
+        rows.push((Stream::TOTAL, stored(&interval.total().0)));
         for (device, done) in interval.topology.devices.iter().zip(&interval.devices) {
             let Some(row) = catalog.device(&device.identity) else {
                 continue;
             };
-            rows.push((
-                Stream::new(Kind::Device, row),
-                done.work.map(|work| work_columns(&work).to_vec()),
-            ));
+            rows.push((Stream::new(Kind::Device, row), stored(&done.work.0)));
             if device.is_pv
                 && interval.may_copy(device)
                 && let Some(share) = interval.share(device)
             {
                 rows.push((
                     Stream::new(Kind::Copying, row),
-                    Some(vec![share.read, share.written]),
+                    stored(&copying_row(&share)),
                 ));
             }
         }
@@ -123,10 +118,8 @@ impl Tick {
             let Some(row) = catalog.volume(&volume.uuid) else {
                 continue;
             };
-            rows.push((
-                Stream::new(Kind::Volume, row),
-                Some(volume_columns(state).to_vec()),
-            ));
+            let columns = volume_row(state).map(|value| value.unwrap_or(u64::MAX));
+            rows.push((Stream::new(Kind::Volume, row), Some(columns.to_vec())));
         }
         rows.sort_unstable_by_key(|(stream, _)| *stream);
         let layout = match before {

@@ -12,8 +12,8 @@ use super::rollup::Value;
 use super::segment::Level;
 use super::stream::Stream;
 use super::subject::SeriesKey;
-use crate::series::quantity::Quantity;
-use crate::series::{Extent, Range};
+use crate::quantity::{Extent, Quantity, RowKind};
+use crate::series::Range;
 
 /// Maximum rows, apart from ticks that are not rolled up yet: a day at one tick a second. A row takes 16 bytes for each
 /// quantity.
@@ -108,7 +108,7 @@ fn table(found: &StoredRange, wanted: &[Option<(Stream, Quantity)>], range: Rang
 
 /// `None` if it is not a number.
 fn value(quantity: Quantity, extent: Extent) -> Option<f64> {
-    let value = if matches!(quantity, Quantity::Volume(_)) {
+    let value = if quantity.kind() == RowKind::Volume {
         extent.max
     } else {
         extent.all.value()
@@ -119,8 +119,7 @@ fn value(quantity: Quantity, extent: Extent) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::series::Observation;
-    use crate::series::quantity::{DeviceQuantity, VolumeQuantity};
+    use crate::quantity::Observation;
 
     #[test]
     fn of_a_fill_that_was_rolled_up_the_largest_is_taken_and_of_a_rate_the_mean() {
@@ -133,13 +132,7 @@ mod tests {
             min: 1.0,
             max: 9.0,
         };
-        assert_eq!(
-            value(Quantity::Volume(VolumeQuantity::FillPercent), extent),
-            Some(9.0)
-        );
-        assert_eq!(
-            value(Quantity::Device(DeviceQuantity::ReadBytes), extent),
-            Some(5.0)
-        );
+        assert_eq!(value(Quantity::FillPercent, extent), Some(9.0));
+        assert_eq!(value(Quantity::ReadBytes, extent), Some(5.0));
     }
 }

@@ -17,7 +17,7 @@ use super::Site;
 use super::answer::{Problem, ProblemBody};
 use super::peer::{Peer, Process};
 use crate::present::Present;
-use crate::series::quantity::{DeviceQuantity, HostQuantity};
+use crate::quantity::Quantity;
 use crate::verdict::Verdict;
 
 /// Keeps proxies and tunnels open between long ticks.
@@ -50,17 +50,17 @@ impl From<&Present> for TickBody {
     fn from(present: &Present) -> Self {
         let interval = &present.interval;
         let total = interval.total();
-        let device = |quantity: DeviceQuantity| quantity.value(total, interval.elapsed_us);
-        let host = |quantity: HostQuantity| quantity.value(&interval.host, interval.elapsed_us);
+        let device = |quantity: Quantity| quantity.of_work(&total, interval.elapsed_us);
+        let host = |quantity: Quantity| quantity.value(&interval.host.0, interval.elapsed_us);
         Self {
             at: interval.at,
             interval_ms: u64::try_from(present.interval_length.as_millis()).unwrap_or(u64::MAX),
             age_ms: u64::try_from(present.published.elapsed().as_millis()).unwrap_or(u64::MAX),
             ended: present.ended.is_some(),
-            read_bytes_per_s: device(DeviceQuantity::ReadBytes),
-            written_bytes_per_s: device(DeviceQuantity::WrittenBytes),
-            bi_kib_per_s: host(HostQuantity::BiKibPerS),
-            bo_kib_per_s: host(HostQuantity::BoKibPerS),
+            read_bytes_per_s: device(Quantity::ReadBytes),
+            written_bytes_per_s: device(Quantity::WrittenBytes),
+            bi_kib_per_s: host(Quantity::BiKibPerS),
+            bo_kib_per_s: host(Quantity::BoKibPerS),
             alerts: present.alerts.len(),
             verdict: Verdict::of_host(present),
         }

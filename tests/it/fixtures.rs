@@ -1,7 +1,7 @@
 //! Captured machines of several kernels and versions of LVM: each is understood without a complaint, and its volumes
 //! are those that `lvs` showed there.
 
-use cowbell::interval::Interval;
+use cowbell::interval::{HostColumn, Interval};
 use cowbell::sample::{Sampler, lvm};
 use cowbell::source::{Part, ReadResult};
 use cowbell::topology::{State, Volume, VolumeKind, VolumeState};
@@ -27,7 +27,11 @@ fn every_captured_machine_is_understood_without_a_complaint() {
             "{}: all devices",
             machine.name
         );
-        assert!(interval.host.blocked.is_some(), "{}", machine.name);
+        assert!(
+            interval.host[HostColumn::Blocked].is_some(),
+            "{}",
+            machine.name
+        );
         let sample = Sampler::default().sample(reading);
         assert!(
             sample.paging.is_some() && sample.cpu.is_some(),

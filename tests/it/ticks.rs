@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cowbell::interval::{DeviceInterval, Host, Interval, Work};
+use cowbell::quantity::Quantity;
+use cowbell::sample::diskstats::Counter;
 use cowbell::sample::diskstats::Number;
-use cowbell::series::quantity::{DeviceQuantity, Quantity};
 use cowbell::series::{Point, Range};
 use cowbell::store::{SeriesKey, StoreReader, StoreWriter, Subject, TickOrigin};
 use cowbell::topology::{Device, DeviceKind, Topology};
-use cowbell::units::Sectors;
 use jiff::{SignedDuration, Timestamp};
 
 /// 2026-03-01T02:00:00Z
@@ -36,17 +36,15 @@ impl Tick {
     }
 
     pub fn interval(self, topology: &Arc<Topology>) -> Interval {
-        let work = Work {
-            reads: 1,
-            sectors_read: Sectors(self.sectors),
-            ..Work::default()
-        };
+        let work = Work::IDLE
+            .with(Counter::Reads, 1)
+            .with(Counter::SectorsRead, self.sectors);
         let idle = DeviceInterval {
-            work: Some(Work::default()),
+            work: Work::IDLE,
             counters: None,
         };
         let mut devices = vec![idle; topology.devices.len()];
-        devices[0].work = Some(work);
+        devices[0].work = work;
         Interval {
             at: self.at,
             elapsed_us: u64::try_from(self.elapsed.as_micros()).unwrap(),
@@ -123,7 +121,7 @@ pub async fn read_bytes(
     to: Timestamp,
     points: usize,
 ) -> Vec<Point> {
-    let quantity = Quantity::Device(DeviceQuantity::ReadBytes);
+    let quantity = Quantity::ReadBytes;
     let wanted = SeriesKey {
         subject: Subject::Device("sda".into()),
         quantity,

@@ -23,7 +23,8 @@ use super::rollup::{self, SegmentAxis, columns_at, extent};
 use super::seal::{Segment, read_axis, read_rows};
 use super::segment::{Level, rows_of};
 use super::tick::SegmentTicks;
-use crate::series::{Extent, Range};
+use crate::quantity::Extent;
+use crate::series::Range;
 use tables::Tables;
 use topics::{Topic, Topics};
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::naming::{Metric, labels};
 use super::topics::Topics;
 use super::{Rows, SegmentAxis, Sheet, extent};
-use crate::series::quantity::Quantity;
+use crate::quantity::Quantity;
 use crate::store::catalog::Catalog;
 use crate::store::position::{Position, Span};
 use crate::store::segment::{Axis, Level};

@@ -6,8 +6,7 @@ use std::collections::HashMap;
 use anyhow::bail;
 
 use super::{ExportQuery, Line, Resolution};
-use crate::series::Extent;
-use crate::series::quantity::Quantity;
+use crate::quantity::{Extent, Quantity};
 use crate::store::catalog::{Catalog, DeviceRow, VolumeRow};
 use crate::store::stream::{Kind, Stream};
 use crate::store::subject::{SeriesKey, Subject};
@@ -80,7 +79,7 @@ impl Topics {
             .map(|stream| {
                 let (name, id) = named(*stream, catalog);
                 let quantities = own_quantities(*stream).filter_map(|quantity| {
-                    let place = places.get(&Stream::new(Kind::from(quantity), stream.row))?;
+                    let place = places.get(&Stream::new(quantity.kind(), stream.row))?;
                     Some((*place, quantity))
                 });
                 Topic {
@@ -205,7 +204,7 @@ pub fn values(extent: Option<&Extent>) -> [Option<f64>; 3] {
 pub fn names(quantity: Quantity) -> [String; 3] {
     let name = quantity.name();
     let [min, max] = ["min", "max"].map(|which| format!("{name}_{which}"));
-    [name, min, max]
+    [name.into(), min, max]
 }
 
 fn named(stream: Stream, catalog: &Catalog) -> (String, Option<String>) {
@@ -323,7 +322,7 @@ fn refuse_unknown(metrics: &[String], subjects: &[(Subject, Stream)]) -> anyhow:
                     .iter()
                     .any(|(_, stream)| own_quantities(*stream).any(|own| own == *quantity))
             };
-            let names: Vec<String> = in_order().filter(has).map(Quantity::name).collect();
+            let names: Vec<&str> = in_order().filter(has).map(Quantity::name).collect();
             bail!(
                 "expected `metric` to be one of {}, but found `{metric}`",
                 names.join(", ")

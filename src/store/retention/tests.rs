@@ -45,7 +45,7 @@ async fn forty_days(folder: &tempfile::TempDir) -> SqliteConnection {
             let mut tick = Tick::new(at_ms, 180_000_000, Arc::clone(&layout));
             for place in 0..DEVICES {
                 let [reads, sectors, ms] = chances(at_ms as u64 + u64::from(place));
-                tick.push(place, Some(&[reads, sectors, ms, 0, 0, 0, 1, 1]));
+                tick.push(place, Some(&[reads, sectors, ms, 0, 0, 0, 1, 1, 0]));
             }
             Arc::new(tick)
         });

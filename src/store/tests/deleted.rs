@@ -42,7 +42,7 @@ async fn three_weeks(path: &Path) {
             elapsed_us,
             Arc::clone(&layout),
         );
-        tick.push(1, Some(&[1, 8, 1, 0, 0, 0, 1, 1]));
+        tick.push(1, Some(&[1, 8, 1, 0, 0, 0, 1, 1, 0]));
         seal(&mut connection, number, &[Arc::new(tick)])
             .await
             .unwrap();

@@ -140,7 +140,7 @@ async fn ticks_of_a_device_that_was_refused_are_named_by_whoever_verifies() {
         Stream::new(Kind::Device, 2),
     ];
     let mut tick = Tick::new(0, 1_000_000, Arc::new(streams));
-    (0..3).for_each(|place| tick.push(place, Some(&[1; 8])));
+    (0..3).for_each(|place| tick.push(place, Some(&[1; 9])));
     seal(&mut connection, 1, &[Arc::new(tick)]).await.unwrap();
     drop(connection);
     let found = inventory(&path).await.unwrap().damage;

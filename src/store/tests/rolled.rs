@@ -7,12 +7,12 @@ use proptest::prelude::*;
 
 use super::cases;
 use super::course::{Numbers, STREAMS, course, segments};
-use crate::series::quantity::Quantity;
-use crate::series::{Extent, Observation};
+use crate::quantity::Quantity;
+use crate::quantity::{Extent, Observation};
 use crate::store::codec::{Presence, Rows, decode, encode};
 use crate::store::rollup;
 use crate::store::segment::{Axis, Level, rows_of};
-use crate::store::stream::Stream;
+use crate::store::stream::{Stream, row_of};
 use crate::store::tick::Tick;
 
 /// Eight binary digits.
@@ -37,8 +37,8 @@ fn added(ticks: &[Arc<Tick>], stream: Stream, quantity: Quantity) -> Option<(u64
     let zeros = vec![0; stream.kind.columns()];
     let seen = ticks.iter().filter_map(|tick| match tick.row(stream) {
         (Presence::Absent | Presence::Unknown, _) => None,
-        (Presence::Known, []) => stream.kind.observe(quantity, &zeros, tick.elapsed_us),
-        (Presence::Known, row) => stream.kind.observe(quantity, row, tick.elapsed_us),
+        (Presence::Known, []) => quantity.observe(&row_of(&zeros), tick.elapsed_us),
+        (Presence::Known, row) => quantity.observe(&row_of(row), tick.elapsed_us),
     });
     let seen: Vec<Observation> = seen.collect();
     let values = || seen.iter().map(|seen| seen.value());

@@ -12,8 +12,9 @@ use tokio::sync::watch;
 
 use super::cases;
 use super::course::{BEGIN_MS, Numbers, STREAMS, course, segments};
-use crate::series::quantity::Quantity;
-use crate::series::{Observation, Point, Range};
+use crate::quantity::Observation;
+use crate::quantity::Quantity;
+use crate::series::{Point, Range};
 use crate::store::catalog::{Catalog, DeviceRow, Rows, VolumeRow};
 use crate::store::codec::Presence;
 use crate::store::database::for_writing;
@@ -22,7 +23,7 @@ use crate::store::recent::RecentTicks;
 use crate::store::rolling::roll_up;
 use crate::store::seal::{last_instant, last_segment, rolled_until, seal};
 use crate::store::segment::Level;
-use crate::store::stream::{Kind, Stream};
+use crate::store::stream::{Kind, Stream, row_of};
 use crate::store::tick::{SegmentTicks, Tick};
 use crate::store::{Health, SeriesKey, StoreReader, Subject, TickOrigin, paths};
 
@@ -168,8 +169,8 @@ pub fn seen(tick: &Tick, stream: Stream, quantity: Quantity) -> Option<Observati
     let zeros = vec![0; stream.kind.columns()];
     match tick.row(stream) {
         (Presence::Absent | Presence::Unknown, _) => None,
-        (Presence::Known, []) => stream.kind.observe(quantity, &zeros, tick.elapsed_us),
-        (Presence::Known, row) => stream.kind.observe(quantity, row, tick.elapsed_us),
+        (Presence::Known, []) => quantity.observe(&row_of(&zeros), tick.elapsed_us),
+        (Presence::Known, row) => quantity.observe(&row_of(row), tick.elapsed_us),
     }
 }
 

@@ -8,7 +8,7 @@ use proptest::sample::Index;
 use super::cases;
 use super::course::{Numbers, course};
 use super::series::{everything, kept, range, seen};
-use crate::series::Observation;
+use crate::quantity::Observation;
 use crate::store::tick::Tick;
 
 proptest! {

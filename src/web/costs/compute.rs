@@ -12,11 +12,11 @@ use crate::job::setup::{Setup, SnapshotKind};
 use crate::job::sizing::{DEFAULT_EXTENT, DEFAULT_MARGIN, Limits, Peak, Sizing, sizing};
 use crate::job::{Job, JobKind};
 use crate::present::Present;
+use crate::quantity::Quantity;
 use crate::report::course::{MOST_PVS, Sources, Times};
 use crate::report::file;
 use crate::report::job::JobReport;
 use crate::report::outline::Outline;
-use crate::series::quantity::{Quantity, VolumeQuantity};
 use crate::series::{Point, Range};
 use crate::store::{JobQuery, SeriesKey, Subject, on_a_thread};
 use crate::topology::{Device, DeviceKind, Topology};
@@ -300,11 +300,10 @@ async fn fullest(site: &Site, run: &Job, present: &Present) -> Result<Option<(u6
         from: run.started_at,
         to: run.ended_at.unwrap_or(present.interval.at),
     };
-    let wanted =
-        [VolumeQuantity::UsedBytes, VolumeQuantity::FillPercent].map(|quantity| SeriesKey {
-            subject: Subject::Volume(run.key.clone()),
-            quantity: Quantity::Volume(quantity),
-        });
+    let wanted = [Quantity::UsedBytes, Quantity::FillPercent].map(|quantity| SeriesKey {
+        subject: Subject::Volume(run.key.clone()),
+        quantity,
+    });
     let series = site.store.series(&wanted, range, POINTS_OF_FILL).await?;
     let [Some(used), Some(percent)] = &series[..] else {
         return Ok(None);

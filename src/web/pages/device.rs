@@ -11,8 +11,8 @@ use super::text::{self, rate, size};
 use super::{Answer, Content};
 use crate::interval::Interval;
 use crate::present::Present;
-use crate::series::per_second;
-use crate::series::quantity::DeviceQuantity;
+use crate::quantity::Quantity;
+use crate::quantity::per_second;
 use crate::store::Subject;
 use crate::table::Table;
 use crate::topology::{Device, DeviceKind};
@@ -170,28 +170,21 @@ fn disk_remark(device: &Device) -> Option<String> {
 fn key_figures(present: &Present, device: &Device) -> Vec<KeyFigure> {
     let interval = &present.interval;
     let work = interval.work_of(device);
-    let value = |quantity: DeviceQuantity| quantity.value(work, interval.elapsed_us);
+    let value = |quantity: Quantity| quantity.of_work(&work, interval.elapsed_us);
     let rate = |quantity| rate(value(quantity));
     let count = |quantity| text::count(value(quantity));
-    let (busy, queue) = (
-        value(DeviceQuantity::Utilisation),
-        count(DeviceQuantity::QueueDepth),
-    );
+    let (busy, queue) = (value(Quantity::Utilisation), count(Quantity::QueueDepth));
     let mut figures = vec![
-        KeyFigure::new("Read", rate(DeviceQuantity::ReadBytes), "in the last tick"),
-        KeyFigure::new(
-            "Written",
-            rate(DeviceQuantity::WrittenBytes),
-            "in the last tick",
-        ),
+        KeyFigure::new("Read", rate(Quantity::ReadBytes), "in the last tick"),
+        KeyFigure::new("Written", rate(Quantity::WrittenBytes), "in the last tick"),
         KeyFigure::new(
             "Read latency",
-            count(DeviceQuantity::ReadAwaitMs),
+            count(Quantity::ReadAwaitMs),
             "ms, mean of the last tick",
         ),
         KeyFigure::new(
             "Write latency",
-            count(DeviceQuantity::WriteAwaitMs),
+            count(Quantity::WriteAwaitMs),
             "ms, mean of the last tick",
         ),
         KeyFigure::new(

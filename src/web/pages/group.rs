@@ -13,8 +13,8 @@ use crate::chart::Look;
 use crate::interval::Work;
 use crate::job::Job;
 use crate::present::Present;
+use crate::quantity::Quantity;
 use crate::series::Range;
-use crate::series::quantity::{DeviceQuantity, Quantity};
 use crate::source::Part;
 use crate::store::Subject;
 use crate::topology::{Device, Group, Volume};
@@ -66,8 +66,8 @@ async fn existing(
 ) -> Result<Subjects, Problem> {
     let pvs: Vec<&Device> = volumes::pvs(present, group).collect();
     let sketches = vec![
-        charts::by_pv("Read, by PV", &pvs, DeviceQuantity::ReadBytes),
-        charts::by_pv("Written, by PV", &pvs, DeviceQuantity::WrittenBytes),
+        charts::by_pv("Read, by PV", &pvs, Quantity::ReadBytes),
+        charts::by_pv("Written, by PV", &pvs, Quantity::WrittenBytes),
     ];
     let charts = charts::draw(site, present, view, range, jobs, sketches).await?;
     let volumes = present.interval.topology.volumes.iter();
@@ -109,12 +109,7 @@ async fn gone(
     let sketch = |title, quantity| {
         let trace = |((lv, uuid), number): ((&String, &Arc<str>), u8)| {
             let subject = Subject::Volume(uuid.to_string());
-            charts::trace(
-                lv,
-                &subject,
-                Quantity::Device(quantity),
-                Look::Other(number),
-            )
+            charts::trace(lv, &subject, quantity, Look::Other(number))
         };
         let traces = volumes
             .iter()
@@ -128,8 +123,8 @@ async fn gone(
         }
     };
     let sketches = vec![
-        sketch("Read, by volume", DeviceQuantity::ReadBytes),
-        sketch("Written, by volume", DeviceQuantity::WrittenBytes),
+        sketch("Read, by volume", Quantity::ReadBytes),
+        sketch("Written, by volume", Quantity::WrittenBytes),
     ];
     let is_known = present
         .parts
@@ -156,16 +151,16 @@ async fn gone(
 fn key_figures(present: &Present, pvs: &[&Device]) -> Vec<KeyFigure> {
     let interval = &present.interval;
     let work = Work::sum(pvs.iter().map(|pv| interval.work_of(pv)));
-    let figure = |name, quantity: DeviceQuantity| {
+    let figure = |name, quantity: Quantity| {
         KeyFigure::new(
             name,
-            rate(quantity.value(work, interval.elapsed_us)),
+            rate(quantity.of_work(&work, interval.elapsed_us)),
             "all PVs, in the last tick",
         )
     };
     vec![
-        figure("Read", DeviceQuantity::ReadBytes),
-        figure("Written", DeviceQuantity::WrittenBytes),
+        figure("Read", Quantity::ReadBytes),
+        figure("Written", Quantity::WrittenBytes),
     ]
 }
 

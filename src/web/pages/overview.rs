@@ -12,8 +12,8 @@ use crate::alert::{Rule, alike, usual_period};
 use crate::chart::Look;
 use crate::job::{Job, JobKind};
 use crate::present::{AT_ITS_END, Present};
+use crate::quantity::Quantity;
 use crate::series::Range;
-use crate::series::quantity::{DeviceQuantity, Quantity};
 use crate::source::Part;
 use crate::store::Subject;
 use crate::table::Table;
@@ -137,12 +137,7 @@ fn reads(jobs: &[Job]) -> Sketch {
         } else {
             Look::Other(number - 1)
         };
-        charts::trace(
-            &job.name,
-            &subject,
-            Quantity::Device(DeviceQuantity::ReadBytes),
-            look,
-        )
+        charts::trace(&job.name, &subject, Quantity::ReadBytes, look)
     });
     Sketch::new("Read speed of backups", charts::BYTES, traces.collect())
 }
@@ -234,39 +229,35 @@ pub fn copying(present: &Present, jobs: &[Job]) -> Sketch {
 /// The busiest PVs or disks, sorted by name.
 fn busiest(present: &Present, has_pvs: bool) -> Vec<&Device> {
     let topology = &present.interval.topology;
-    let mut disks: Vec<(&Device, u64)> = topology
+    let mut disks: Vec<(&Device, f64)> = topology
         .devices
         .iter()
         .filter(|device| if has_pvs { device.is_pv } else { device.counts })
         .map(|device| (device, moved(present, device)))
         .collect();
-    disks.sort_by_key(|(_, moved)| std::cmp::Reverse(*moved));
+    disks.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     disks.truncate(MOST_DISKS);
     disks.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
     disks.into_iter().map(|(device, _)| device).collect()
 }
 
-fn moved(present: &Present, device: &Device) -> u64 {
-    let tally = present.tallies.device(&device.identity);
-    tally.map_or(0, |tally| {
-        tally.sum.sectors_read.0 + tally.sum.sectors_written.0
-    })
+/// Bytes read and written since the start.
+fn moved(present: &Present, device: &Device) -> f64 {
+    let averages = present.averages.device(&device.identity);
+    averages
+        .and_then(|averages| averages.sum(Quantity::MovedBytes))
+        .unwrap_or_default()
 }
 
 fn disk_traces(device: &Device, number: u8) -> [Trace; 2] {
     let subject = Subject::Device(device.identity.to_string());
     let looks = charts::disk_looks(number);
     let trace = |what: &str, quantity, look| {
-        charts::trace(
-            format!("{} {what}", device.name),
-            &subject,
-            Quantity::Device(quantity),
-            look,
-        )
+        charts::trace(format!("{} {what}", device.name), &subject, quantity, look)
     };
     [
-        trace("read", DeviceQuantity::ReadBytes, looks[0]),
-        trace("written", DeviceQuantity::WrittenBytes, looks[1]),
+        trace("read", Quantity::ReadBytes, looks[0]),
+        trace("written", Quantity::WrittenBytes, looks[1]),
     ]
 }
 

@@ -17,10 +17,9 @@ use crate::forecast::Eta;
 use crate::interval::Interval;
 use crate::job::Job;
 use crate::present::Present;
+use crate::quantity::{Quantity, per_second};
 use crate::report::summary::unmounted_at_its_death;
 use crate::sample::lvm::{Policies, Segment};
-use crate::series::per_second;
-use crate::series::quantity::{DeviceQuantity, Quantity};
 use crate::series::when::TimeQuery;
 use crate::store::Subject;
 use crate::table::{Cell, Column, Table};
@@ -152,7 +151,7 @@ fn copying(present: &Present, volume: Option<&Volume>, last: Option<&Job>) -> Op
     let devices = topology.devices.iter();
     let mut sketch = charts::copying(devices.filter(|pv| pv.is_pv && pv.vg.as_ref() == Some(vg)));
     let subject = Subject::Volume(origin.uuid.to_string());
-    let written = Quantity::Device(DeviceQuantity::WrittenBytes);
+    let written = Quantity::WrittenBytes;
     sketch.traces.push(charts::trace(
         format!("written to {}", origin.lv),
         &subject,
@@ -429,16 +428,16 @@ fn key_figures(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<K
             .flatten(),
     );
     let interval = &present.interval;
-    let work = interval.device_of(volume).and_then(|done| done.work);
-    let rate = |quantity: DeviceQuantity| rate(quantity.value(work, interval.elapsed_us));
+    let work = interval.work_of_volume(volume);
+    let rate = |quantity: Quantity| rate(quantity.of_work(&work, interval.elapsed_us));
     figures.push(KeyFigure::new(
         "Read",
-        rate(DeviceQuantity::ReadBytes),
+        rate(Quantity::ReadBytes),
         "in the last tick",
     ));
     figures.push(KeyFigure::new(
         "Written",
-        rate(DeviceQuantity::WrittenBytes),
+        rate(Quantity::WrittenBytes),
         "in the last tick",
     ));
     figures.extend(cost_figures(interval, volume));

@@ -6,7 +6,7 @@ use axum::extract::State;
 use super::text::{rate, size};
 use super::{Answer, Content, Refresh, rows};
 use crate::present::Present;
-use crate::series::quantity::DeviceQuantity;
+use crate::quantity::Quantity;
 use crate::table::{Cell, Column, Table};
 use crate::topology::{Device, Group, Volume, VolumeState};
 use crate::units::{Fill, percent_text};
@@ -111,8 +111,8 @@ fn columns() -> [Column; 8] {
 
 fn row(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<Cell> {
     let interval = &present.interval;
-    let work = interval.device_of(volume).and_then(|done| done.work);
-    let rate = |quantity: DeviceQuantity| rate(quantity.value(work, interval.elapsed_us));
+    let work = interval.work_of_volume(volume);
+    let rate = |quantity: Quantity| rate(quantity.of_work(&work, interval.elapsed_us));
     let percent = state.fill.map(Fill::percent);
     let of = volume
         .origin
@@ -125,8 +125,8 @@ fn row(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<Cell> {
         Cell::state(rows::state_word(state.state, grade), grade.text()),
         Cell::known(percent.map(percent_text)),
         size(volume.size).into(),
-        rate(DeviceQuantity::ReadBytes).into(),
-        rate(DeviceQuantity::WrittenBytes).into(),
+        rate(Quantity::ReadBytes).into(),
+        rate(Quantity::WrittenBytes).into(),
         volume.pvs.join(", ").into(),
     ]
 }

@@ -169,7 +169,9 @@ impl Machine {
         let counters = self.interval.devices[device]
             .counters
             .context("its counters are unknown")?;
-        Ok(counters.sectors_written.bytes())
+        counters
+            .written_bytes()
+            .context("no count of written sectors")
     }
 
     /// The writes to each area of a volume's map so far, with its region, as `cowbell create-probes` reads them.

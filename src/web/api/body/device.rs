@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::interval::{DeviceInterval, Interval};
-use crate::series::per_second;
-use crate::series::quantity::DeviceQuantity;
+use crate::quantity::Quantity;
+use crate::quantity::per_second;
 use crate::topology::{Device, DeviceKind};
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -53,7 +53,7 @@ impl DeviceBody {
     }
 
     fn new(interval: &Interval, device: &Device, done: &DeviceInterval) -> Self {
-        let value = |quantity: DeviceQuantity| quantity.value(done.work, interval.elapsed_us);
+        let value = |quantity: Quantity| quantity.of_work(&done.work, interval.elapsed_us);
         let per_second = |bytes| per_second(bytes, interval.elapsed_us);
         let share = device.is_pv.then(|| interval.share(device)).flatten();
         Self {
@@ -62,14 +62,14 @@ impl DeviceBody {
             label: device.label.clone(),
             kind: device.kind,
             vg: device.vg.clone(),
-            read_bytes_per_s: value(DeviceQuantity::ReadBytes),
-            written_bytes_per_s: value(DeviceQuantity::WrittenBytes),
-            reads_per_s: value(DeviceQuantity::Reads),
-            writes_per_s: value(DeviceQuantity::Writes),
-            read_await_ms: value(DeviceQuantity::ReadAwaitMs),
-            write_await_ms: value(DeviceQuantity::WriteAwaitMs),
-            queue_depth: value(DeviceQuantity::QueueDepth),
-            utilisation: value(DeviceQuantity::Utilisation),
+            read_bytes_per_s: value(Quantity::ReadBytes),
+            written_bytes_per_s: value(Quantity::WrittenBytes),
+            reads_per_s: value(Quantity::Reads),
+            writes_per_s: value(Quantity::Writes),
+            read_await_ms: value(Quantity::ReadAwaitMs),
+            write_await_ms: value(Quantity::WriteAwaitMs),
+            queue_depth: value(Quantity::QueueDepth),
+            utilisation: value(Quantity::Utilisation),
             copying: share.and_then(|share| {
                 Some(ShareBody {
                     read_bytes_per_s: per_second(share.read)?,

@@ -20,10 +20,10 @@ pub use job::JobBody;
 pub use store::StoreBody;
 pub use volume::VolumeBody;
 
-use crate::interval::Interval;
+use crate::interval::{HostColumn, Interval};
 use crate::present::{Percentiles, Present};
+use crate::quantity::Quantity;
 use crate::remote_write::RemoteWriteState;
-use crate::series::quantity::HostQuantity;
 use crate::source::own::{OwnCost, own_cost};
 use crate::source::variant_name;
 use crate::units::count_text;
@@ -140,15 +140,15 @@ pub struct VmBody {
 
 impl VmBody {
     pub fn new(interval: &Interval) -> Self {
-        let value = |quantity: HostQuantity| quantity.value(&interval.host, interval.elapsed_us);
+        let value = |quantity: Quantity| quantity.value(&interval.host.0, interval.elapsed_us);
         Self {
-            bi_kib_per_s: value(HostQuantity::BiKibPerS),
-            bo_kib_per_s: value(HostQuantity::BoKibPerS),
-            user: value(HostQuantity::User),
-            system: value(HostQuantity::System),
-            iowait: value(HostQuantity::Iowait),
-            blocked: interval.host.blocked,
-            pressure_io_some: value(HostQuantity::PressureIoSome),
+            bi_kib_per_s: value(Quantity::BiKibPerS),
+            bo_kib_per_s: value(Quantity::BoKibPerS),
+            user: value(Quantity::User),
+            system: value(Quantity::System),
+            iowait: value(Quantity::Iowait),
+            blocked: interval.host[HostColumn::Blocked].and_then(|count| count.try_into().ok()),
+            pressure_io_some: value(Quantity::PressureIoSome),
         }
     }
 }

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::interval::copying::Copying;
 use crate::present::Present;
-use crate::series::per_second;
+use crate::quantity::per_second;
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
 use crate::units::Fill;
 use crate::verdict::Verdict;

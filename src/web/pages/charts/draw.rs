@@ -13,7 +13,7 @@ use crate::chart::{self, Band, Chart, Forecast, LegendEntry, Line, Picture, Size
 use crate::forecast::Eta;
 use crate::job::Job;
 use crate::present::Present;
-use crate::series::quantity::{DeviceQuantity, Quantity, VolumeQuantity};
+use crate::quantity::Quantity;
 use crate::series::{Range, Series};
 use crate::store::{Gap, SeriesKey, Subject};
 use crate::units::count_text;
@@ -92,7 +92,7 @@ pub async fn draw(
     let traces = sketches.iter().flat_map(|sketch| &sketch.traces);
     let mut wanted: Vec<SeriesKey> = traces.map(|trace| trace.wanted.clone()).collect();
     // Of the host, to see which devices are gone.
-    let host = Quantity::Device(DeviceQuantity::ReadBytes);
+    let host = Quantity::ReadBytes;
     wanted.push(SeriesKey {
         subject: Subject::Total,
         quantity: host,
@@ -242,9 +242,7 @@ fn gaps(present: &Present, range: Range) -> Vec<String> {
 /// How fast the volume of a fill's line fills.
 fn pace<'a>(key: &SeriesKey, paces: &'a HashMap<Arc<str>, Pace>) -> Option<&'a Pace> {
     match (&key.subject, key.quantity) {
-        (Subject::Volume(uuid), Quantity::Volume(VolumeQuantity::FillPercent)) => {
-            paces.get(&**uuid)
-        }
+        (Subject::Volume(uuid), Quantity::FillPercent) => paces.get(&**uuid),
         _ => None,
     }
 }

@@ -10,9 +10,7 @@ use crate::chart::{Axis, Look, Side, Threshold, Unit};
 use crate::config::Thresholds;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
-use crate::series::quantity::{
-    DeviceQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity,
-};
+use crate::quantity::Quantity;
 use crate::store::{SeriesKey, Subject};
 use crate::topology::{Device, Volume};
 pub use draw::{Charts, Figure, RelationView, draw};
@@ -80,31 +78,16 @@ pub fn trace(label: impl Into<String>, subject: &Subject, quantity: Quantity, lo
 }
 
 pub fn throughput(title: &str, subject: &Subject) -> Sketch {
-    let read = trace(
-        "read",
-        subject,
-        Quantity::Device(DeviceQuantity::ReadBytes),
-        Look::Read,
-    );
-    let written = trace(
-        "written",
-        subject,
-        Quantity::Device(DeviceQuantity::WrittenBytes),
-        Look::Write,
-    );
+    let read = trace("read", subject, Quantity::ReadBytes, Look::Read);
+    let written = trace("written", subject, Quantity::WrittenBytes, Look::Write);
     Sketch::new(title, BYTES, vec![Trace { area: true, ..read }, written])
 }
 
 /// What each PV reads or writes, on top of each other.
-pub fn by_pv(title: &str, pvs: &[&Device], quantity: DeviceQuantity) -> Sketch {
+pub fn by_pv(title: &str, pvs: &[&Device], quantity: Quantity) -> Sketch {
     let trace = |(pv, number): (&&Device, u8)| {
         let subject = Subject::Device(pv.identity.to_string());
-        trace(
-            &*pv.name,
-            &subject,
-            Quantity::Device(quantity),
-            Look::Other(number),
-        )
+        trace(&*pv.name, &subject, quantity, Look::Other(number))
     };
     let traces = pvs.iter().zip(0_u8..).map(trace).collect();
     Sketch {
@@ -126,16 +109,11 @@ pub fn copying<'a>(pvs: impl Iterator<Item = &'a Device>) -> Sketch {
         let subject = Subject::Device(pv.identity.to_string());
         let looks = disk_looks(number);
         let trace = |what: &str, quantity, look| {
-            trace(
-                format!("{} {what}", pv.name),
-                &subject,
-                Quantity::Share(quantity),
-                look,
-            )
+            trace(format!("{} {what}", pv.name), &subject, quantity, look)
         };
         [
-            trace("copied from", ShareQuantity::CopyReadBytes, looks[0]),
-            trace("COW written", ShareQuantity::CopyWrittenBytes, looks[1]),
+            trace("copied from", Quantity::CopyReadBytes, looks[0]),
+            trace("COW written", Quantity::CopyWrittenBytes, looks[1]),
         ]
     });
     Sketch::new("COW copying", BYTES, traces.collect())
@@ -151,18 +129,8 @@ pub fn disk_looks(number: u8) -> [Look; 2] {
 
 pub fn latency(subject: &Subject) -> Sketch {
     let traces = vec![
-        trace(
-            "read",
-            subject,
-            Quantity::Device(DeviceQuantity::ReadAwaitMs),
-            Look::Read,
-        ),
-        trace(
-            "written",
-            subject,
-            Quantity::Device(DeviceQuantity::WriteAwaitMs),
-            Look::Write,
-        ),
+        trace("read", subject, Quantity::ReadAwaitMs, Look::Read),
+        trace("written", subject, Quantity::WriteAwaitMs, Look::Write),
     ];
     Sketch::new(
         "Latency (await)",
@@ -175,18 +143,8 @@ pub fn latency(subject: &Subject) -> Sketch {
 }
 
 pub fn utilisation(subject: &Subject) -> Sketch {
-    let busy = trace(
-        "busy",
-        subject,
-        Quantity::Device(DeviceQuantity::Utilisation),
-        Look::Other(0),
-    );
-    let queue = trace(
-        "queue depth",
-        subject,
-        Quantity::Device(DeviceQuantity::QueueDepth),
-        Look::Other(1),
-    );
+    let busy = trace("busy", subject, Quantity::Utilisation, Look::Other(0));
+    let queue = trace("queue depth", subject, Quantity::QueueDepth, Look::Other(1));
     let traces = vec![
         Trace { area: true, ..busy },
         Trace {
@@ -214,18 +172,8 @@ pub fn utilisation(subject: &Subject) -> Sketch {
 /// `vmstat`'s bi and bo.
 pub fn paging() -> Sketch {
     let traces = vec![
-        trace(
-            "bi",
-            &Subject::Host,
-            Quantity::Host(HostQuantity::BiKibPerS),
-            Look::Read,
-        ),
-        trace(
-            "bo",
-            &Subject::Host,
-            Quantity::Host(HostQuantity::BoKibPerS),
-            Look::Write,
-        ),
+        trace("bi", &Subject::Host, Quantity::BiKibPerS, Look::Read),
+        trace("bo", &Subject::Host, Quantity::BoKibPerS, Look::Write),
     ];
     let left = Axis {
         unit: Unit::KibPerSecond,
@@ -244,18 +192,8 @@ pub fn fills(traces: Vec<Trace>, thresholds: Option<Thresholds>) -> Sketch {
 
 /// Fill and read speed of a snapshot: the chart that cowbell was made for.
 pub fn fill_and_read_speed(subject: &Subject, thresholds: Option<Thresholds>) -> Sketch {
-    let read = trace(
-        "read speed",
-        subject,
-        Quantity::Device(DeviceQuantity::ReadBytes),
-        Look::Read,
-    );
-    let fill = trace(
-        "fill",
-        subject,
-        Quantity::Volume(VolumeQuantity::FillPercent),
-        Look::Fill,
-    );
+    let read = trace("read speed", subject, Quantity::ReadBytes, Look::Read);
+    let fill = trace("fill", subject, Quantity::FillPercent, Look::Fill);
     let traces = vec![
         Trace { area: true, ..read },
         Trace {
@@ -278,14 +216,9 @@ pub fn fill_traces(name: &str, subject: &Subject, has_metadata: bool, number: u8
     } else {
         Look::Other(number - 1)
     };
-    let mut traces = vec![trace(
-        name,
-        subject,
-        Quantity::Volume(VolumeQuantity::FillPercent),
-        look,
-    )];
+    let mut traces = vec![trace(name, subject, Quantity::FillPercent, look)];
     if has_metadata {
-        let quantity = Quantity::Volume(VolumeQuantity::MetadataPercent);
+        let quantity = Quantity::MetadataPercent;
         traces.push(trace(
             format!("{name} metadata"),
             subject,

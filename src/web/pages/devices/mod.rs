@@ -81,21 +81,23 @@ fn table(present: &Present, query: &Query) -> Table {
         .filter(|(_, done)| query.idle == Idle::Show || !is_idle(done.counters));
     let mut rows: Vec<(&Device, Figures)> = shown
         .map(|(device, done)| {
-            let tally = present.tallies.device(&device.identity);
-            (
-                *device,
-                Figures::of(query.show, done.work, interval.elapsed_us, tally),
-            )
+            let figures = Figures {
+                show: query.show,
+                work: done.work,
+                elapsed_us: interval.elapsed_us,
+                averages: present.averages.device(&device.identity),
+            };
+            (*device, figures)
         })
         .collect();
     let hidden = wanted.len() - rows.len();
     sort(&mut rows, query);
-    let total = Figures::of(
-        query.show,
-        interval.total(),
-        interval.elapsed_us,
-        Some(present.tallies.total()),
-    );
+    let total = Figures {
+        show: query.show,
+        work: interval.total(),
+        elapsed_us: interval.elapsed_us,
+        averages: Some(present.averages.total()),
+    };
     Table {
         heads: heads(query),
         rows: rows

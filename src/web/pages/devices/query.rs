@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::quantity::Quantity;
+
 /// The query; defaults are left out of addresses.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
@@ -74,6 +76,23 @@ impl Column {
         (Self::Queue, "queue", "Queue", "n less"),
         (Self::Busy, "busy", "Busy %", "n"),
     ];
+
+    /// `None` of the name.
+    pub fn quantity(self) -> Option<Quantity> {
+        Some(match self {
+            Self::Device => return None,
+            Self::Read => Quantity::ReadBytes,
+            Self::Written => Quantity::WrittenBytes,
+            Self::Total => Quantity::MovedBytes,
+            Self::Reads => Quantity::Reads,
+            Self::Writes => Quantity::Writes,
+            Self::Request => Quantity::RequestBytes,
+            Self::ReadAwait => Quantity::ReadAwaitMs,
+            Self::WriteAwait => Quantity::WriteAwaitMs,
+            Self::Queue => Quantity::QueueDepth,
+            Self::Busy => Quantity::Utilisation,
+        })
+    }
 }
 
 impl Query {
