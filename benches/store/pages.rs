@@ -40,11 +40,10 @@ struct Server {
     shutdown: CancellationToken,
 }
 
-/// A page that stays open, and what it shows.
+/// A page that stays open.
 struct OpenPage {
     path: &'static str,
     connection: TcpStream,
-    rendering: String,
 }
 
 /// The days of one-second data, then the pages.
@@ -179,34 +178,20 @@ impl Server {
     fn open(&self, path: &'static str) -> OpenPage {
         let connection = TcpStream::connect(self.address).expect("a connection");
         connection.set_nodelay(true).expect("an option of TCP");
-        OpenPage {
-            path,
-            connection,
-            rendering: "none".into(),
-        }
+        OpenPage { path, connection }
     }
 }
 
 impl OpenPage {
     fn ask(&mut self) {
-        let header = format!("X-Rendering: {}\r\n", self.rendering);
         self.connection
-            .write_all(request(self.path, &header).as_bytes())
+            .write_all(request(self.path, "").as_bytes())
             .expect("a request");
     }
 
     /// The size of the answer's body.
     fn answer(&mut self) -> u32 {
-        let (head, body) = answer(&mut self.connection);
-        let named = |name| {
-            head.lines()
-                .find_map(|line: &str| line.strip_prefix(name))
-                .map(str::trim)
-        };
-        self.rendering = named("x-rendering:")
-            .expect("the number of the rendering")
-            .into();
-        body
+        size_of_answer(&mut self.connection)
     }
 }
 
@@ -245,14 +230,13 @@ fn request(path: &str, header: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept-Encoding: gzip\r\n{header}\r\n")
 }
 
-/// The head and the size of the body.
-fn answer(connection: &mut TcpStream) -> (String, u32) {
+fn size_of_answer(connection: &mut TcpStream) -> u32 {
     let (mut bytes, mut part) = (Vec::new(), [0; 16 * 1024]);
     loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
             if let Some(size) = size_of_body(&head, &bytes[end + 4..]) {
-                return (head, size);
+                return size;
             }
         }
         let read = connection.read(&mut part).expect("an answer");

@@ -59,7 +59,7 @@ impl Daemon {
     pub async fn put_job(&self, key: &str, put: &PutJob) -> anyhow::Result<JobReply> {
         self.command(
             "PUT",
-            &format!("/api/v1/jobs/{}", escaped(key)),
+            &format!("/api/v1/marks/{}", escaped(key)),
             &serde_json::to_string(put)?,
         )
         .await

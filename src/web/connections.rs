@@ -1,4 +1,4 @@
-//! Accepts connections, with limits on their number and on the time for a request's head, so that clients cannot use up
+//! Accepts connections, with limits on their number and on the time for a request, so that clients cannot use up
 //! file descriptors and memory, or keep others out.
 
 use std::io;
@@ -7,6 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, BodyDataStream, HttpBody};
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
+use futures_util::StreamExt;
+use futures_util::stream::unfold;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -14,6 +20,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tower_http::add_extension::AddExtension;
@@ -29,6 +36,8 @@ const MOST_OPERATORS: usize = 16;
 const MOST_USERS: usize = 64;
 /// The time limit for the head of a request, and for the pause before the next one.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time limit for a body. The largest is the file of a job, from a machine nearby.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of a request's head, and of a connection's buffers.
 const LONGEST_HEAD: usize = 32 * 1024;
 /// The pause after an error of `accept(2)`, such as too many open files.
@@ -188,9 +197,49 @@ fn connection(stream: Stream, client: Peer, router: Router) -> Http1 {
     builder.serve_connection(TokioIo::new(stream), service)
 }
 
+/// After the limit, reading the body fails and the connection is closed.
+pub async fn limit_body_time(request: Request, next: Next) -> Response {
+    if request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    next.run(request.map(in_time)).await
+}
+
+fn in_time(body: Body) -> Body {
+    let until = Instant::now() + BODY_TIMEOUT;
+    let part = move |rest: Option<BodyDataStream>| async move {
+        let mut rest = rest?;
+        match timeout_at(until, rest.next()).await {
+            Ok(part) => part.map(|part| (part, Some(rest))),
+            Err(_) => Some((
+                Err(axum::Error::new(io::Error::from(io::ErrorKind::TimedOut))),
+                None,
+            )),
+        }
+    };
+    Body::from_stream(unfold(Some(body.into_data_stream()), part))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stalled_body_is_an_error() {
+        let first = futures_util::stream::iter([Ok::<_, io::Error>("{")]);
+        let stalled = Body::from_stream(first.chain(futures_util::stream::pending()));
+        let start = Instant::now();
+        assert!(axum::body::to_bytes(in_time(stalled), 100).await.is_err());
+        assert_eq!(start.elapsed().as_secs(), BODY_TIMEOUT.as_secs());
+    }
+
+    #[tokio::test]
+    async fn a_complete_body_is_unchanged() {
+        let whole = axum::body::to_bytes(in_time(Body::from("{}")), 100)
+            .await
+            .unwrap();
+        assert_eq!(&*whole, b"{}");
+    }
 
     #[test]
     fn no_kind_of_client_takes_the_places_of_another() {

@@ -7,7 +7,7 @@
 //! | this machine over loopback, by one of this site's names | yes | with the token |
 //! | all others, also through a proxy | with the token | with the token |
 //!
-//! Who may read a demo may also play it again.
+//! Each group of routes has a [`Right`]; [`super::routes`] says which.
 //!
 //! The token comes as `Authorization: Bearer`, or as a cookie, see [`super::login`]. A page of another site can make its
 //! name lead here (DNS rebinding), but cannot change the name that the browser sends.
@@ -15,6 +15,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use axum::body::HttpBody;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
@@ -31,9 +32,18 @@ const WRONG_TOKEN: &str =
 
 /// Maximum number of characters to repeat of a foreign name.
 const LONGEST_HOST: usize = 100;
-/// What everybody may read: it shows nothing of this machine.
-const PUBLIC: [&str; 2] = ["/healthz", login::PATH];
-const PUBLIC_FOLDER: &str = "/assets/";
+/// Who may use a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// Everybody: it shows nothing of this machine.
+    Public,
+    /// As in the table above.
+    Usual,
+    /// Users of the control socket too: each records its own jobs.
+    OwnJobs,
+    /// Who may read a demo may also play it again, from its own pages.
+    PlayAgain,
+}
 
 /// Who may read and change.
 #[derive(Debug, Default)]
@@ -48,13 +58,13 @@ pub struct Access {
 }
 
 /// Passes permitted requests.
-pub async fn check_access(State(site): State<Site>, request: Request, next: Next) -> Response {
+pub async fn check(
+    State((site, right)): State<(Site, Right)>,
+    request: Request,
+    next: Next,
+) -> Response {
     let access = Arc::clone(&site.access.borrow());
-    let checked = match site.plays_again(request.uri().path()) {
-        true => access.check_play_again(&request),
-        false => access.check(&request),
-    };
-    match checked {
+    match access.check(right, &request) {
         Ok(()) => next.run(request).await,
         Err(Problem::Unauthorized(_)) if login::is_page(&request) => login::page(None),
         Err(problem) => problem.into_response(),
@@ -71,52 +81,45 @@ impl Access {
         })
     }
 
-    fn check(&self, request: &Request) -> Result<(), Problem> {
-        let path = request.uri().path();
-        if PUBLIC.contains(&path) || path.starts_with(PUBLIC_FOLDER) {
-            return Ok(());
-        }
-        let reads = matches!(
+    fn check(&self, right: Right, request: &Request) -> Result<(), Problem> {
+        let is_read = matches!(
             *request.method(),
             Method::GET | Method::HEAD | Method::OPTIONS
         );
-        self.check_client(request, reads)?;
-        if reads {
-            Ok(())
-        } else {
-            check_kind(request.headers())
-        }
-    }
-
-    /// Those who may read a demo may play it again, from its own pages.
-    fn check_play_again(&self, request: &Request) -> Result<(), Problem> {
-        self.check_client(request, true)?;
-        if is_from_own_page(request.headers()) {
-            Ok(())
-        } else {
-            Err(from_other_site())
-        }
-    }
-
-    fn check_client(&self, request: &Request, reads: bool) -> Result<(), Problem> {
-        let client = request.extensions().get::<Peer>();
-        match client {
-            Some(Peer::Process(process)) if reads || process.is_operator => {}
-            Some(Peer::Process(Process { user, .. })) if is_put_of_job(request) => {
-                if !self.users_jobs.allows(*user) {
-                    return Err(too_many("reports of jobs"));
+        match right {
+            Right::Public => Ok(()),
+            Right::PlayAgain => {
+                self.check_client(right, request, true)?;
+                if is_from_own_page(request.headers()) {
+                    Ok(())
+                } else {
+                    Err(from_other_site())
                 }
             }
-            Some(Peer::Process(Process { user, .. })) => {
-                return Err(Problem::Forbidden(format!(
-                    "user {user} may record its own jobs with `cowbell run`, and nothing else: only root and the group \
-                     cowbell may change jobs"
-                )));
+            Right::Usual | Right::OwnJobs => {
+                self.check_client(right, request, is_read)?;
+                if is_read { Ok(()) } else { check_kind(request) }
             }
-            Some(host) if reads && host.is_loopback() => self.check_name(request)?,
-            _ => self.check_token(request, reads)?,
         }
-        Ok(())
+    }
+
+    fn check_client(&self, right: Right, request: &Request, reads: bool) -> Result<(), Problem> {
+        match request.extensions().get::<Peer>() {
+            Some(Peer::Process(process)) if reads || process.is_operator => Ok(()),
+            Some(Peer::Process(Process { user, .. })) if right == Right::OwnJobs => {
+                if self.users_jobs.allows(*user) {
+                    Ok(())
+                } else {
+                    Err(too_many("reports of jobs"))
+                }
+            }
+            Some(Peer::Process(Process { user, .. })) => Err(Problem::Forbidden(format!(
+                "user {user} may record its own jobs with `cowbell run`, and nothing else: only root and the group \
+                 cowbell may change jobs"
+            ))),
+            Some(host) if reads && host.is_loopback() => self.check_name(request),
+            _ => self.check_token(request, reads),
+        }
     }
 
     /// A foreign name reads nothing without the token.
@@ -144,9 +147,11 @@ impl Access {
             ));
         };
         let headers = request.headers();
-        let is_right = match headers.contains_key(header::AUTHORIZATION) {
-            true => Some(has_token(headers, token)),
-            false => login::has_cookie(headers, token),
+        let has_header = headers.contains_key(header::AUTHORIZATION);
+        let is_right = if has_header {
+            Some(has_token(headers, token))
+        } else {
+            login::has_cookie(headers, token)
         };
         let Some(is_right) = is_right else {
             return Err(Problem::Unauthorized(
@@ -154,9 +159,10 @@ impl Access {
             ));
         };
         self.check_guess(is_right, request.extensions().get(), headers)?;
-        match reads || headers.contains_key(header::AUTHORIZATION) || is_from_own_page(headers) {
-            true => Ok(()),
-            false => Err(from_other_site()),
+        if reads || has_header || is_from_own_page(headers) {
+            Ok(())
+        } else {
+            Err(from_other_site())
         }
     }
 
@@ -169,15 +175,18 @@ impl Access {
         headers: &HeaderMap,
     ) -> Result<(), Problem> {
         let address = client.unwrap_or(&Peer::Proxy).address(headers);
-        let may_guess = match is_right {
-            true => self.wrong_tokens.would_allow(&address),
-            false => self.wrong_tokens.allows(address),
+        let may_guess = if is_right {
+            self.wrong_tokens.would_allow(&address)
+        } else {
+            self.wrong_tokens.allows(address)
         };
-        match (may_guess, is_right) {
-            (false, _) => Err(too_many("wrong tokens")),
-            (true, false) => Err(Problem::Unauthorized(WRONG_TOKEN.into())),
-            (true, true) => Ok(()),
+        if !may_guess {
+            return Err(too_many("wrong tokens"));
         }
+        if !is_right {
+            return Err(Problem::Unauthorized(WRONG_TOKEN.into()));
+        }
+        Ok(())
     }
 }
 
@@ -189,27 +198,17 @@ fn too_many(what: &str) -> Problem {
     Problem::TooMany(format!("too many {what}: try again in a second"))
 }
 
-/// Users who are no operators may start and end jobs; [`super::api`] keeps them to their own.
-fn is_put_of_job(request: &Request) -> bool {
-    let key = request.uri().path().strip_prefix("/api/v1/jobs/");
-    *request.method() == Method::PUT && key.is_some_and(|key| !key.contains('/'))
-}
-
-/// Another site's page cannot send this kind without asking first.
-fn check_kind(headers: &HeaderMap) -> Result<(), Problem> {
-    let kind = header_text(headers, header::CONTENT_TYPE);
-    match kind
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .eq_ignore_ascii_case("application/json")
-    {
-        true => Ok(()),
-        false => Err(Problem::Forbidden(
-            "changes must be JSON: send `Content-Type: application/json`".into(),
-        )),
+/// Another site's page cannot send JSON without asking first. A change without a body needs no kind: a form always has one.
+fn check_kind(request: &Request) -> Result<(), Problem> {
+    let kind = header_text(request.headers(), header::CONTENT_TYPE);
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    let has_no_body = kind.is_empty() && request.body().is_end_stream();
+    if has_no_body || kind.eq_ignore_ascii_case("application/json") {
+        return Ok(());
     }
+    Err(Problem::Forbidden(
+        "changes must be JSON: send `Content-Type: application/json`".into(),
+    ))
 }
 
 /// Whether a browser sends a request from a page of this site.
@@ -243,13 +242,10 @@ fn is_own_name(name: &str, hosts: &[String]) -> bool {
 
 /// A `Host` header without its port and brackets.
 fn host_name(host: &str) -> &str {
-    let name = host.rsplit_once(':').map_or(host, |(name, port)| {
-        if port.bytes().all(|byte| byte.is_ascii_digit()) {
-            name
-        } else {
-            host
-        }
-    });
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
     name.trim_start_matches('[').trim_end_matches(']')
 }
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Site;
-use super::answer::{Problem, ProblemBody};
+use super::answer::Problem;
 use super::peer::{Peer, Process};
 use crate::present::Present;
 use crate::quantity::Quantity;
@@ -69,8 +69,7 @@ impl From<&Present> for TickBody {
 
 /// A stream of `tick` events, the first at once, and `command` events, which are readings as in a recording.
 #[utoipa::path(get, path = "/api/v1/live", tag = "live", responses(
-    (status = 200, description = "Server-sent events: a `tick` for each tick, and a `command` for each command on a job, as in a recording", content_type = "text/event-stream", body = TickBody),
-    (status = 503, body = ProblemBody)
+    (status = 200, description = "Server-sent events: a `tick` for each tick, and a `command` for each command on a job, as in a recording", content_type = "text/event-stream", body = TickBody)
 ))]
 pub async fn stream(
     State(site): State<Site>,

@@ -13,9 +13,9 @@ use axum::{Extension, Form};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::Site;
 use super::answer::{Problem, header_text};
 use super::peer::Peer;
+use super::{Site, zone};
 use crate::config::Token;
 
 pub const PATH: &str = "/login";
@@ -33,7 +33,7 @@ struct LoginPage {
 /// The page instead of what was requested, which the browser requests again with the cookie.
 pub fn page(problem: Option<String>) -> Response {
     match (LoginPage { problem }).render() {
-        Ok(page) => (StatusCode::UNAUTHORIZED, Html(page)).into_response(),
+        Ok(page) => (StatusCode::UNAUTHORIZED, Html(zone::with_prefix(page))).into_response(),
         Err(error) => Problem::Inside(error.into()).into_response(),
     }
 }
@@ -58,7 +58,7 @@ pub async fn login(
 ) -> Response {
     let access = Arc::clone(&site.access.borrow());
     let Some(token) = &access.token else {
-        return Redirect::to("/").into_response();
+        return Redirect::to(&zone::prefixed("/")).into_response();
     };
     let is_right = token.is(login.token.trim().as_bytes());
     match access.check_guess(is_right, Some(&client), &headers) {
@@ -83,7 +83,7 @@ pub async fn login(
     );
     (
         [(header::SET_COOKIE, cookie)],
-        Redirect::to(way_back(&headers, &site.prefix)),
+        Redirect::to(&zone::prefixed(way_back(&headers, &site.prefix))),
     )
         .into_response()
 }
@@ -91,7 +91,7 @@ pub async fn login(
 /// A proxy's header.
 const SCHEME: header::HeaderName = header::HeaderName::from_static("x-forwarded-proto");
 
-/// The path of the page that asked, without the prefix, which the answer gets like every other.
+/// The path of the page that asked, without the prefix.
 fn way_back<'a>(headers: &'a HeaderMap, prefix: &str) -> &'a str {
     let asked = header_text(headers, header::REFERER)
         .split_once("://")

@@ -6,29 +6,26 @@ mod assets;
 mod compare;
 mod connections;
 mod costs;
-mod demo;
+mod drawing;
 mod fragments;
 mod guard;
 mod lists;
 mod live;
 mod login;
-mod metrics;
 mod openapi;
 mod pages;
-mod patch;
 mod peer;
-mod prefix;
-mod slow;
 mod zone;
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Path};
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderName, HeaderValue, header};
-use axum::middleware::{from_fn, from_fn_with_state, map_response_with_state};
-use axum::routing::{MethodRouter, get, post, put};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::Redirect;
+use axum::routing::{get, post};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -49,9 +46,10 @@ pub use api::{
 };
 pub use connections::Listener;
 pub use costs::Costs;
-pub use demo::Demo;
 pub use guard::Access;
 pub use live::MOST_STREAMS;
+
+use guard::Right;
 
 /// The size limit for request bodies, except imported files.
 const LONGEST_BODY: usize = 64 * 1024;
@@ -112,131 +110,113 @@ pub struct SiteParts {
 
 /// The whole site, also under its prefix.
 pub fn router(site: Site) -> Router {
-    let routes = routes(&site);
-    let at_root = finished(routes.clone(), &site);
+    let at_root = finished(&site, "".into());
     if site.prefix.is_empty() {
         return at_root;
     }
-    let prefixed = routes.layer(map_response_with_state(
-        Arc::clone(&site.prefix),
-        prefix::add_prefix,
-    ));
     Router::new()
-        .nest_service(&site.prefix, finished(prefixed, &site))
+        .nest_service(&site.prefix, finished(&site, Arc::clone(&site.prefix)))
         .fallback_service(at_root)
 }
 
-/// All routes.
+/// All routes, each with the right that it needs.
 fn routes(site: &Site) -> Router<Site> {
-    // Each page with its changing part. A page of a job may be missing, which only the database knows.
-    let (mut whole, mut early, mut fragments) = (Router::new(), Router::new(), Router::new());
-    for (page, fragment, handler) in [
-        ("/", "/overview", get(pages::overview::page)),
-        ("/devices", "/devices/table", get(pages::devices::page)),
-        (
-            "/devices/{name}",
-            "/devices/{name}/now",
-            get(pages::device::page),
-        ),
-        ("/volumes", "/volumes/list", get(pages::volumes::page)),
-        ("/groups/{vg}", "/groups/{vg}/now", get(pages::group::page)),
-        (
-            "/volumes/{vg}/{lv}",
-            "/volumes/{vg}/{lv}/now",
-            get(pages::volume::page),
-        ),
-        ("/jobs", "/jobs/list", get(pages::jobs::page)),
-        (
-            "/jobs/compare",
-            "/jobs/compare/now",
-            get(pages::compare::page),
-        ),
-        ("/jobs/{id}", "/jobs/{id}/now", get(pages::job::page)),
-        ("/alerts", "/alerts/list", get(pages::alerts::page)),
-        ("/status", "/status/now", get(pages::status::page)),
-    ] {
-        match page.starts_with("/jobs") {
-            true => whole = whole.route(page, handler.clone()),
-            false => early = early.route(page, handler.clone()),
-        }
-        fragments = fragments.route(fragment, handler);
+    let mut routes = guarded(site, Right::Usual, pages(site));
+    for (right, described) in openapi::routes() {
+        let described = Router::from(described).method_not_allowed_fallback(api::no_such_method);
+        routes = routes.merge(guarded(site, right, described));
     }
-    if site.plays_again(demo::AGAIN) {
-        fragments = fragments.route(demo::AGAIN, post(demo::play_again));
-    }
-    let pages = whole
-        .layer(map_response_with_state(site.clone(), pages::frame))
-        .merge(early.layer(from_fn_with_state(site.clone(), pages::begin_early)))
-        .merge(fragments.layer(from_fn_with_state(
-            (site.clone(), Arc::default()),
-            fragments::share,
-        )))
-        .fallback(pages::not_found)
-        .layer(map_response_with_state(site.clone(), pages::dress_problem))
-        .layer(from_fn(zone::enter));
-    let api = Router::new()
-        .route("/api/v1/status", get(api::status))
-        .route("/api/v1/devices", get(api::devices))
-        .route("/api/v1/volumes", get(api::volumes))
-        .route("/api/v1/volumes/{vg}/{lv}/size", get(api::size))
-        .route("/api/v1/vm", get(api::vm))
-        .route("/api/v1/jobs", get(api::jobs))
-        .route(
-            "/api/v1/jobs/{id}",
-            get(api::job).put(api::put_job).delete(api::delete_job),
-        )
-        .route(
-            "/api/v1/jobs/compare",
-            get(api::compare).merge(put_job("compare")),
-        )
-        .route(
-            "/api/v1/jobs/import",
-            post(api::import_job).merge(put_job("import")),
-        )
-        .route(
-            "/api/v1/jobs/report",
-            get(pages::report::report).merge(put_job("report")),
-        )
-        .route("/api/v1/jobs/{id}/export", get(api::export_job))
-        .route("/api/v1/jobs/{id}/accept", post(api::accept_job))
-        .route("/api/v1/jobs/{id}/notes", post(api::note_job))
-        .route("/api/v1/jobs/{id}/certificate", put(api::certify_job))
-        .route("/api/v1/jobs/{id}/phases", post(api::phase_job))
-        .route("/api/v1/jobs/{id}/figures", get(api::figures))
-        .route("/api/v1/jobs/{id}/outlook", get(api::outlook))
-        .route("/api/v1/alerts", get(api::alerts))
-        .route("/api/v1/alerts/test", post(api::test_receivers))
-        .route(
-            "/api/v1/alerts/{id}/acknowledgement",
-            put(api::acknowledge_alert).delete(api::withdraw_acknowledgement),
-        )
-        .route(
-            "/api/v1/silences",
-            get(api::silences)
-                .put(api::put_silence)
-                .delete(api::end_silence),
-        )
-        .route("/api/v1/series", get(api::series))
-        .route("/api/v1/live", get(live::stream))
-        .route("/api/v1/openapi.json", get(openapi::openapi))
-        .route("/api/{*rest}", get(api::not_found))
-        .route("/healthz", get(api::healthz))
-        .route("/metrics", get(metrics::metrics))
+    let public = Router::new()
         .route(
             login::PATH,
             get(async || login::page(None)).post(login::login),
         )
-        .route("/assets/{*path}", get(assets::asset))
+        .route("/assets/{*path}", get(assets::asset));
+    let undescribed = Router::new()
+        .route("/api/v1/openapi.json", get(openapi::openapi))
+        .route("/api/{*rest}", get(api::not_found))
         .method_not_allowed_fallback(api::no_such_method);
-    pages
-        .merge(api)
-        .layer(from_fn_with_state(site.clone(), guard::check_access))
+    routes = routes.merge(guarded(site, Right::Usual, undescribed));
+    if site.demo.as_ref().is_some_and(|demo| demo.is_repeatable) {
+        let again = Router::new().route("/demo/again", post(play_again));
+        routes = routes.merge(guarded(site, Right::PlayAgain, again));
+    }
+    routes.merge(public)
+}
+
+/// Each page with its changing part.
+fn pages(site: &Site) -> Router<Site> {
+    // The head of most pages may go out before the rest is drawn. That of a job may not: whether the job exists, only the
+    // database knows.
+    let (early, whole) = (true, false);
+    let mut pages = [Router::new(), Router::new()];
+    let mut fragments = Router::new();
+    for (page, fragment, begins, handler) in [
+        ("/", "/overview", early, get(pages::overview::page)),
+        (
+            "/devices",
+            "/devices/table",
+            early,
+            get(pages::devices::page),
+        ),
+        (
+            "/devices/{name}",
+            "/devices/{name}/now",
+            early,
+            get(pages::device::page),
+        ),
+        (
+            "/volumes",
+            "/volumes/list",
+            early,
+            get(pages::volumes::page),
+        ),
+        (
+            "/groups/{vg}",
+            "/groups/{vg}/now",
+            early,
+            get(pages::group::page),
+        ),
+        (
+            "/volumes/{vg}/{lv}",
+            "/volumes/{vg}/{lv}/now",
+            early,
+            get(pages::volume::page),
+        ),
+        ("/jobs", "/jobs/list", whole, get(pages::jobs::page)),
+        (
+            "/jobs/compare",
+            "/jobs/compare/now",
+            whole,
+            get(pages::compare::page),
+        ),
+        ("/jobs/{id}", "/jobs/{id}/now", whole, get(pages::job::page)),
+        ("/alerts", "/alerts/list", early, get(pages::alerts::page)),
+        ("/status", "/status/now", early, get(pages::status::page)),
+    ] {
+        let of_kind = &mut pages[usize::from(begins)];
+        *of_kind = std::mem::take(of_kind).route(page, handler.clone());
+        fragments = fragments.route(fragment, handler);
+    }
+    let [whole, early] = pages;
+    let shared = (site.clone(), Arc::default());
+    whole
+        .fallback(pages::not_found)
+        .layer(from_fn_with_state(site.clone(), pages::draw))
+        .merge(early.layer(from_fn_with_state(site.clone(), pages::draw_early)))
+        .merge(fragments.layer(from_fn_with_state(shared, fragments::share)))
+}
+
+/// Lets only those through who have the right.
+fn guarded(site: &Site, right: Right, routes: Router<Site>) -> Router<Site> {
+    routes.layer(from_fn_with_state((site.clone(), right), guard::check))
 }
 
 /// With what every response has.
-fn finished(routes: Router<Site>, site: &Site) -> Router {
-    routes
-        .layer(from_fn(slow::limit_body_time))
+fn finished(site: &Site, prefix: Arc<str>) -> Router {
+    routes(site)
+        .layer(from_fn_with_state(prefix, zone::enter))
+        .layer(from_fn(connections::limit_body_time))
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .layer(SetResponseHeaderLayer::if_not_present(
             header::CONTENT_SECURITY_POLICY,
@@ -244,22 +224,28 @@ fn finished(routes: Router<Site>, site: &Site) -> Router {
         ))
         .layer(fixed_header(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
         .layer(fixed_header(header::REFERRER_POLICY, "same-origin"))
-        .layer(from_fn_with_state(
-            Arc::<fragments::Texts>::default(),
-            fragments::compare,
-        ))
         .layer(CompressionLayer::new())
         .layer(CatchPanicLayer::new())
         .with_state(site.clone())
 }
 
-/// Accepts a mark whose key is the last part of another route.
-fn put_job(key: &'static str) -> MethodRouter<Site> {
-    put(move |site, client, body| api::put_job(site, client, Path(key.to_string()), body))
-}
-
 fn fixed_header(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {
     SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
+}
+
+/// What the banner of `cowbell demo` says.
+#[derive(Clone)]
+pub struct Demo {
+    pub story: &'static str,
+    pub speed: String,
+    /// Whether it can be played again, which needs a new database.
+    pub is_repeatable: bool,
+}
+
+/// Ends this site of a demo; the next one begins at once, at the same sockets.
+async fn play_again(State(site): State<Site>) -> Redirect {
+    site.shutdown.cancel();
+    Redirect::to(&zone::prefixed("/"))
 }
 
 /// Serves until the token is cancelled, and then completes pending responses.

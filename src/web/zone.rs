@@ -1,14 +1,23 @@
-//! The time zone in which pages show times: that of the reader's browser, which a cookie names, or else UTC. And whether
-//! that is on a telephone.
+//! Whom a page is drawn for: the time zone of its times, whether the screen is narrow, and the prefix of its links.
 //!
-//! It belongs to a request, as a locale does. API, exports, reports and stored sentences are in UTC.
+//! The zone is that of the reader's browser, which a cookie names, or else UTC. It belongs to a request, as a locale does.
+//! API, exports, reports and stored sentences are in UTC.
+//!
+//! A script could put `<time datetime>` into another zone, but not the axis of a chart: its lines stand at full hours and at
+//! midnight, and those are other instants in Kathmandu (UTC+5:45) than in UTC. So the zone must be known when a chart is
+//! drawn, and a page would show two zones until its script had run. That is why there is a cookie. All readers of one zone
+//! share a drawing.
 
-use axum::extract::Request;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
+
+use super::answer::header_text;
 
 /// As cowbell.js sets it.
 const COOKIE: &str = "zone";
@@ -17,59 +26,78 @@ const COOKIE: &str = "zone";
 const TELEPHONE: &str = "Mobi";
 
 tokio::task_local! {
-    static READER: Reader;
+    static VIEWER: Viewer;
 }
 
 #[derive(Clone)]
-struct Reader {
+struct Viewer {
     zone: TimeZone,
     is_on_telephone: bool,
+    prefix: Arc<str>,
 }
 
-/// Answers a request in the zone of its reader.
-pub async fn enter(request: Request, next: Next) -> Response {
-    let (zone, is_on_telephone) = reader_of(request.headers());
-    let zone = zone
-        .and_then(|name| TimeZone::get(name).ok())
-        .unwrap_or(TimeZone::UTC);
-    READER
-        .scope(
-            Reader {
-                zone,
-                is_on_telephone,
-            },
-            next.run(request),
-        )
-        .await
+impl Default for Viewer {
+    fn default() -> Self {
+        Self {
+            zone: TimeZone::UTC,
+            is_on_telephone: false,
+            prefix: "".into(),
+        }
+    }
 }
 
-/// Keeps the reader of this request for what is answered later.
+/// Answers a request for its viewer, under the prefix at which the request came.
+pub async fn enter(State(prefix): State<Arc<str>>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let zone = asked(headers).and_then(|name| TimeZone::get(name).ok());
+    let viewer = Viewer {
+        zone: zone.unwrap_or(TimeZone::UTC),
+        is_on_telephone: header_text(headers, header::USER_AGENT).contains(TELEPHONE),
+        prefix,
+    };
+    VIEWER.scope(viewer, next.run(request)).await
+}
+
+/// Keeps the viewer for what is answered later, or on another thread.
 pub fn keep<F: Future>(later: F) -> impl Future<Output = F::Output> {
-    READER.scope(
-        Reader {
-            zone: current(),
-            is_on_telephone: is_on_telephone(),
-        },
-        later,
-    )
+    VIEWER.scope(viewer(), later)
+}
+
+fn viewer() -> Viewer {
+    VIEWER.try_with(Viewer::clone).unwrap_or_default()
 }
 
 /// Whether the request that is answered comes from a narrow screen, as far as its browser says so.
 pub fn is_on_telephone() -> bool {
-    READER
-        .try_with(|reader| reader.is_on_telephone)
-        .unwrap_or(false)
+    viewer().is_on_telephone
 }
 
-/// The name of the zone that a reader asks for, and whether it is on a telephone.
-pub fn reader_of(headers: &HeaderMap) -> (Option<&str>, bool) {
-    let agent = headers
-        .get(header::USER_AGENT)
-        .and_then(|agent| agent.to_str().ok());
-    (
-        asked(headers),
-        agent.is_some_and(|agent| agent.contains(TELEPHONE)),
+/// What distinguishes drawings of the same address.
+pub fn distinction() -> String {
+    let Viewer {
+        zone,
+        is_on_telephone,
+        prefix,
+    } = viewer();
+    format!(
+        "{prefix} {} {is_on_telephone}",
+        zone.iana_name().unwrap_or_default()
     )
+}
+
+/// The path of a page of this site, such as `/jobs/3`, as the browser has to request it.
+pub fn prefixed(path: &str) -> String {
+    format!("{}{path}", viewer().prefix)
+}
+
+/// Adds the prefix to all links of a page. Pages are written for the root of a site, and `="/` begins a link: quotes in text
+/// are escaped.
+pub fn with_prefix(html: String) -> String {
+    let prefix = viewer().prefix;
+    if prefix.is_empty() {
+        return html;
+    }
+    html.replace("=\"/", &format!("=\"{prefix}/"))
 }
 
 fn asked(headers: &HeaderMap) -> Option<&str> {
@@ -85,9 +113,7 @@ fn asked(headers: &HeaderMap) -> Option<&str> {
 
 /// Of the request that is answered; UTC outside of one.
 pub fn current() -> TimeZone {
-    READER
-        .try_with(|reader| reader.zone.clone())
-        .unwrap_or(TimeZone::UTC)
+    viewer().zone
 }
 
 /// Its name in the database of time zones.

@@ -51,7 +51,7 @@ class Site:
     def get(self, path, *headers):
         return status(self.raw(f"GET {path} HTTP/1.1", *headers))
 
-    def put(self, *headers, body=JOB, path="/api/v1/jobs/attack", method="PUT"):
+    def put(self, *headers, body=JOB, path="/api/v1/marks/attack", method="PUT"):
         return status(self.raw(f"{method} {path} HTTP/1.1", "Content-Type: application/json", *headers, body=body))
 
     def raw(self, line, *headers, body=""):

@@ -22,15 +22,15 @@ def control_socket(site):
     job = site.json("/api/v1/jobs")[0]["id"]
     ended = json.dumps({**json.loads(JOB), "ended_at": "2026-01-01T00:00:01Z", "succeeded": True})
     for what, method, path, body in [
-        ("deletes a job", "DELETE", f"/api/v1/jobs/{job}", "{}"), ("ends another's job", "PUT", "/api/v1/jobs/attack", ended),
-        ("starts a mark", "PUT", "/api/v1/jobs/other", JOB), ("imports a job", "POST", "/api/v1/jobs/import", "{}"),
+        ("deletes a job", "DELETE", f"/api/v1/jobs/{job}", "{}"), ("ends another's job", "PUT", "/api/v1/marks/attack", ended),
+        ("starts a mark", "PUT", "/api/v1/marks/other", JOB), ("imports a job", "POST", "/api/v1/jobs/import", "{}"),
         ("notes", "POST", f"/api/v1/jobs/{job}/notes", '{"text": "x"}'), ("accepts", "POST", f"/api/v1/jobs/{job}/accept", "{}"),
         ("certifies", "PUT", f"/api/v1/jobs/{job}/certificate", "{}"), ("deletes by //", "DELETE", f"//api/v1/jobs/{job}", "{}"),
     ]:
         check(f"an ordinary user {what}", (403, 404) if "//" in path else 403, as_nobody(lambda: ask(site, method, path, body)))
     forged = json.dumps({**json.loads(JOB), "kind": "command", "process": 1})
-    check("an ordinary user names another's process", 403, as_nobody(lambda: ask(site, "PUT", "/api/v1/jobs/x", forged)))
-    mine = lambda: ask(site, "PUT", "/api/v1/jobs/attack", json.dumps({**json.loads(forged), "process": os.getpid()}))
+    check("an ordinary user names another's process", 403, as_nobody(lambda: ask(site, "PUT", "/api/v1/marks/x", forged)))
+    mine = lambda: ask(site, "PUT", "/api/v1/marks/attack", json.dumps({**json.loads(forged), "process": os.getpid()}))
     check("an ordinary user records its own job under another's key", 201, as_nobody(mine))
     check("jobs then", 2, len(site.json("/api/v1/jobs")))
     check("the first one runs on", None, site.json(f"/api/v1/jobs/{job}")["ended_at"])

@@ -14,7 +14,7 @@ def paths_and_heads(site):
     check("header injection in a query", False, b"\nx-evil:" in answer.lower())
     answer = site.raw("GET /login HTTP/1.1", "Referer: http://x/%0d%0aX-Evil: 1")
     check("header injection in a referrer", False, b"\nx-evil:" in answer.lower())
-    check("line break in a job's key", 400, site.put(BEARER, path="/api/v1/jobs/a%0d%0aX-Evil:%201"))
+    check("line break in a job's key", 400, site.put(BEARER, path="/api/v1/marks/a%0d%0aX-Evil:%201"))
     check("folded header", (400, "closed"), site.get("/", "X-A: 1\r\n folded"))
     check("NUL in a header", 400, site.get("/", "X-A: \0"))
     check("URL of 100 KB", (414, 431, "closed"), site.get("/" + "x" * 100_000))
@@ -55,7 +55,7 @@ def slow_clients(site):
         check(f"{count} half-sent heads: /healthz after {took:.1f} s, within {most} s", True, took <= most)
         for client in half:
             client.close()
-    head = f"PUT /api/v1/jobs/slow HTTP/1.1\r\nHost: localhost\r\n{BEARER}\r\nContent-Type: application/json\r\n"
+    head = f"PUT /api/v1/marks/slow HTTP/1.1\r\nHost: localhost\r\n{BEARER}\r\nContent-Type: application/json\r\n"
     began = time.monotonic()
     answer = site.send(f"{head}Content-Length: 100\r\n\r\n{{".encode(), patience=60)
     took = time.monotonic() - began
@@ -72,8 +72,8 @@ def access(site):
     check("beginning of the token", 401, site.put(f"Authorization: Bearer {TOKEN[:-1]}"))
     check("token as a password", 401, site.put(f"Authorization: Basic {TOKEN}"))
     check("two Authorizations, one right", 401, site.put(BEARER, "Authorization: Bearer x"))
-    check("token in the address", (401, 403), site.put(path=f"/api/v1/jobs/attack?token={TOKEN}"))
-    check("token, but not JSON", 403, status(site.raw("PUT /api/v1/jobs/a HTTP/1.1", BEARER, "Content-Type: text/plain", body=JOB)))
+    check("token in the address", (401, 403), site.put(path=f"/api/v1/marks/attack?token={TOKEN}"))
+    check("token, but not JSON", 403, status(site.raw("PUT /api/v1/marks/a HTTP/1.1", BEARER, "Content-Type: text/plain", body=JOB)))
     for header in ["X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1", "X-Real-IP: 127.0.0.1", "Via: 1.1 proxy"]:
         check(f"change without token, {header}", (401, 403), site.put(header))
     for method in ["DELETE", "PATCH", "TRACE", "CONNECT", "get"]:

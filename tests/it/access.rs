@@ -51,7 +51,7 @@ fn run_as(user: u32, daemon: &Daemon, arguments: &[&str]) -> Said {
 
 fn put(daemon: &Daemon, key: &str, headers: &[(&str, &str)]) -> http::Answer {
     let job = JOB.replace("backup", key);
-    let request = http::request("PUT", &format!("/api/v1/jobs/{key}"), headers, &job);
+    let request = http::request("PUT", &format!("/api/v1/marks/{key}"), headers, &job);
     http::send(daemon.port, request.as_bytes()).unwrap()
 }
 
@@ -118,7 +118,7 @@ fn without_a_token_only_the_control_socket_changes_things() {
             "{refused:?}"
         );
     }
-    assert!([201, 202].contains(&http::put(daemon.port, "/api/v1/jobs/own", &[JSON], JOB).status));
+    assert!([201, 202].contains(&http::put(daemon.port, "/api/v1/marks/own", &[JSON], JOB).status));
     assert_eq!(daemon.json("/api/v1/jobs").as_array().unwrap().len(), 1);
 }
 
@@ -132,7 +132,7 @@ fn another_user_may_record_its_own_jobs_and_nothing_else() {
     let daemon = Start::watching(&machine).start();
     // 202: a busy disk has not stored it yet.
     assert!(
-        [201, 202].contains(&http::put(daemon.port, "/api/v1/jobs/of-root", &[JSON], JOB).status)
+        [201, 202].contains(&http::put(daemon.port, "/api/v1/marks/of-root", &[JSON], JOB).status)
     );
     let as_nobody = |arguments: &[&str]| run_as(NOBODY, &daemon, arguments);
     for arguments in [

@@ -530,7 +530,7 @@ fn a_disk_that_fills_while_the_program_runs_is_recovered_from() {
         let json = [("Content-Type", "application/json"), ("Host", "127.0.0.1")];
         let answer = http::put(
             daemon.port,
-            &format!("/api/v1/jobs/full-{number}"),
+            &format!("/api/v1/marks/full-{number}"),
             &json,
             &job,
         );

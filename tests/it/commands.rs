@@ -67,7 +67,7 @@ fn refused(daemon: &Daemon, arguments: &[&str], part: &str) {
 fn put(daemon: &Daemon, key: &str, body: &Value) -> Answer {
     http::put(
         daemon.port,
-        &format!("/api/v1/jobs/{key}"),
+        &format!("/api/v1/marks/{key}"),
         &[HOST, JSON],
         &body.to_string(),
     )
@@ -681,7 +681,7 @@ fn mark_until_it_ends(daemon: &Daemon, thread: usize) -> Vec<(String, bool)> {
             }
             let text = body.to_string();
             let request = format!(
-                "PUT /api/v1/jobs/{name} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\
+                "PUT /api/v1/marks/{name} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\
                  Connection: close\r\nContent-Length: {}\r\n\r\n{text}",
                 text.len()
             );

@@ -22,7 +22,7 @@ fn put(daemon: &Daemon, key: &str) -> u16 {
     let job = json!({"name": key, "started_at": "2026-03-01T02:00:00Z", "ended_at": "2026-03-01T03:00:00Z", "succeeded": true});
     http::put(
         daemon.port,
-        &format!("/api/v1/jobs/{key}"),
+        &format!("/api/v1/marks/{key}"),
         &headers,
         &job.to_string(),
     )

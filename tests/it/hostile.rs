@@ -234,7 +234,7 @@ fn nothing_that_a_visitor_sends_makes_a_500() {
         b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
         b"GET /api/v1/series?of=\xf0\x9f\x94\x94 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAccept: \xff\r\nIf-None-Match: \xff\r\n\r\n",
-        b"PUT /api/v1/jobs/x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
+        b"PUT /api/v1/marks/x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
     ] {
         if let Ok(answer) = http::send(daemon.port, bytes) {
             assert!(answer.status < 500, "{bytes:?}: {answer:?}");
@@ -379,7 +379,7 @@ fn a_job_that_makes_no_sense_is_answered_with_400_and_a_sentence() {
     ] {
         let answer = http::put(
             daemon.port,
-            &format!("/api/v1/jobs/{key}"),
+            &format!("/api/v1/marks/{key}"),
             &[HOST, JSON],
             body,
         );
@@ -393,10 +393,10 @@ fn a_job_that_makes_no_sense_is_answered_with_400_and_a_sentence() {
         r#"{{"name":"{}","started_at":"2026-03-01T02:00:01Z"}}"#,
         "y".repeat(10_000)
     );
-    let answer = http::put(daemon.port, "/api/v1/jobs/x", &[HOST, JSON], &long);
+    let answer = http::put(daemon.port, "/api/v1/marks/x", &[HOST, JSON], &long);
     assert_eq!(answer.status, 400, "{answer:?}");
     let giant = format!(r#"{{"name":"{}"}}"#, "x".repeat(100_000));
-    let answer = http::put(daemon.port, "/api/v1/jobs/x", &[HOST, JSON], &giant);
+    let answer = http::put(daemon.port, "/api/v1/marks/x", &[HOST, JSON], &giant);
     assert!(
         answer.status == 400 && answer.sentence().contains("more than 64 KiB"),
         "{answer:?}"
@@ -413,7 +413,7 @@ fn a_job_that_is_told_twice_is_one_and_markup_in_its_name_is_text() {
     let machine = crate::machine::Machine::new();
     let daemon = Start::watching(&machine).start();
     let put = |body: &str| {
-        let answer = http::put(daemon.port, "/api/v1/jobs/twice", &[HOST, JSON], body);
+        let answer = http::put(daemon.port, "/api/v1/marks/twice", &[HOST, JSON], body);
         assert!(matches!(answer.status, 200 | 201), "{body}: {answer:?}");
     };
     let begun = r#""name":"<script>alert(1)</script>","started_at":"2026-03-01T02:00:01Z""#;

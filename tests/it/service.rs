@@ -259,7 +259,7 @@ fn jobs_are_logged_when_they_begin_and_end() {
     let daemon = Start::watching(&machine).start();
     let put = |end: &str| {
         let body = format!("{{\"name\":\"nightly\",\"started_at\":\"2026-03-01T02:00:01Z\"{end}}}");
-        http::put(daemon.port, "/api/v1/jobs/a", &[JSON], &body)
+        http::put(daemon.port, "/api/v1/marks/a", &[JSON], &body)
     };
     put("");
     put("");

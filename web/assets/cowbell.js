@@ -114,42 +114,11 @@
     problem = "cowbell does not answer";
   });
 
-  // Charts are drawn for their actual width, in steps of 20 pixels. An answer may hold only what changed.
-  let shows = { rendering: "none", text: "" };
+  // Charts are drawn for their actual width, in steps of 20 pixels.
   body.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
     if (ctx.sourceElement.id !== "now") return;
     ctx.request.body.set("width", Math.max(240, Math.floor(ctx.sourceElement.clientWidth / 20) * 20));
-    ctx.request.headers["X-Rendering"] = shows.rendering;
   });
-  body.addEventListener("htmx:after:request", (event) => {
-    const { ctx } = event.detail;
-    if (ctx.sourceElement.id !== "now" || ctx.response.status !== 200) return;
-    const { headers } = ctx.response;
-    const before = headers.get("X-Patch-Of");
-    if (before && before !== shows.rendering) {
-      shows = { rendering: "none", text: "" };
-      return event.preventDefault();
-    }
-    if (before) ctx.text = patched(shows.text, JSON.parse(ctx.text));
-    shows = { rendering: headers.get("X-Rendering") ?? "none", text: ctx.text };
-  });
-
-  // Two numbers copy bytes of the old text: from so far behind the copy before, and so many.
-  function patched(text, parts) {
-    const [bytes, decoder] = [new TextEncoder().encode(text), new TextDecoder("utf-8", { ignoreBOM: true })];
-    let [result, end] = ["", 0];
-    for (let place = 0; place < parts.length; place += 1) {
-      if (typeof parts[place] === "string") {
-        result += parts[place];
-        continue;
-      }
-      const start = end + parts[place];
-      place += 1;
-      end = start + parts[place];
-      result += decoder.decode(bytes.subarray(start, end));
-    }
-    return result;
-  }
 
   function list(place, results) {
     place.replaceChildren(...results.map(({ receiver, is_delivered, answer }) => {

@@ -16,14 +16,14 @@ use tokio::sync::OwnedMutexGuard;
 use utoipa::ToSchema;
 
 use super::commands::{Answer, forgotten_or_room, send};
+use super::jobs::JobBody;
 use crate::commands::Command;
 use crate::job::{IMPORTED, Job};
 use crate::report::file;
 use crate::store::{on_a_thread, packed};
 use crate::web::Site;
 use crate::web::answer::{Problem, ProblemBody};
-use crate::web::api::JobBody;
-use crate::web::slow;
+use crate::web::connections::BODY_TIMEOUT;
 
 /// The part of a file that the connection buffers.
 const CHUNK: usize = 64 * 1024;
@@ -33,7 +33,7 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// An ended job as one file, for another host. `src/report/file.rs` describes the format.
 #[utoipa::path(get, path = "/api/v1/jobs/{id}/export", tag = "jobs",
     params(("id" = i64, Path, description = "The ID of the job")),
-    responses((status = 200, description = "The file", content_type = "application/json", body = String), (status = 404, body = ProblemBody), (status = 409, description = "The job is running", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    responses((status = 200, description = "The file", content_type = "application/json", body = Object), (status = 404, body = ProblemBody), (status = 409, description = "The job is running", body = ProblemBody)))]
 pub async fn export_job(
     State(site): State<Site>,
     Path(id): Path<String>,
@@ -101,15 +101,15 @@ pub struct ImportedJob {
 }
 
 /// Imports the file of a job of another host. Importing the same file again changes nothing.
-#[utoipa::path(post, path = "/api/v1/jobs/import", tag = "jobs", request_body(content = String, content_type = "application/json", description = "As `export` returns it, at most 16 MiB"),
-    responses((status = 200, description = "The job exists already", body = ImportedJob), (status = 201, description = "Stored", body = ImportedJob), (status = 202, description = "Held in memory, not stored", body = ImportedJob), (status = 400, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody), (status = 507, description = "Not stored: there is no room for more jobs and imported files", body = ProblemBody)))]
+#[utoipa::path(post, path = "/api/v1/jobs/import", tag = "jobs", request_body(content = Object, content_type = "application/json", description = "As `export` returns it, at most 16 MiB"),
+    responses((status = 200, description = "The job exists already", body = ImportedJob), (status = 201, description = "Stored", body = ImportedJob), (status = 202, description = "Held in memory, not stored", body = ImportedJob), (status = 409, description = "cowbell plays a recording", body = ProblemBody), (status = 507, description = "Not stored: there is no room for more jobs and imported files", body = ProblemBody)))]
 pub async fn import_job(
     State(site): State<Site>,
     body: Body,
 ) -> Result<(StatusCode, Json<ImportedJob>), Problem> {
     let permit = site.costs.import()?;
     let refused = || {
-        let (most, seconds) = (file::LONGEST / 1024 / 1024, slow::LONGEST.as_secs());
+        let (most, seconds) = (file::LONGEST / 1024 / 1024, BODY_TIMEOUT.as_secs());
         Problem::Bad(format!(
             "cannot import the file: expected at most {most} MiB, and all of it within {seconds} s"
         ))

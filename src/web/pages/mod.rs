@@ -38,7 +38,7 @@ use jiff::Timestamp;
 use tokio::time::timeout;
 
 use super::answer::{Problem, ProblemBody};
-use super::{Demo, Site, zone};
+use super::{Demo, Site, drawing, zone};
 use crate::series::Range;
 use crate::series::when::TimeQuery;
 use crate::verdict::{Grade, Verdict};
@@ -53,7 +53,7 @@ const VISIBLE_POINTS: u64 = 600;
 /// A page that takes longer begins before it is complete.
 const EARLY: Duration = Duration::from_millis(20);
 /// How every page begins; the same for all.
-const HEAD: &[u8] = include_bytes!("../../../web/templates/head.html");
+const HEAD: &str = include_str!("../../../web/templates/head.html");
 
 /// The frame around every page.
 #[derive(Template)]
@@ -132,7 +132,7 @@ impl Content {
 
 impl IntoResponse for Content {
     fn into_response(self) -> Response {
-        let mut response = Html(self.now.clone()).into_response();
+        let mut response = Html(zone::with_prefix(self.now.clone())).into_response();
         response.extensions_mut().insert(self);
         response
     }
@@ -185,36 +185,55 @@ impl Refresh {
     }
 }
 
-/// Puts content into the frame.
-pub async fn frame(State(site): State<Site>, response: Response) -> Response {
-    match response.extensions().get::<Content>() {
-        Some(content) => framed(&site, content).into_response(),
-        None => response,
-    }
+/// Draws a page on another thread than that which answers other requests.
+pub async fn draw(State(site): State<Site>, request: Request, next: Next) -> Response {
+    let drawn = drawing::on_a_thread(async move { dressed(&site, next.run(request).await) });
+    drawn.await.unwrap_or_else(Problem::into_response)
 }
 
-/// Sends the head of a page that takes long, so that the browser fetches styles and scripts meanwhile.
+/// The same. If it takes long, the head goes out first, so that the browser fetches styles and scripts meanwhile.
 ///
 /// From then on a problem has status 200. Pages of this kind find their problems sooner.
-pub async fn begin_early(State(site): State<Site>, request: Request, next: Next) -> Response {
-    let state = State(site.clone());
-    let mut page = Box::pin(zone::keep(async move {
-        frame(state, next.run(request).await).await
-    }));
+pub async fn draw_early(state: State<Site>, request: Request, next: Next) -> Response {
+    let mut page = Box::pin(zone::keep(draw(state, request, next)));
     if let Ok(response) = timeout(EARLY, &mut page).await {
         return response;
     }
-    let rest = zone::keep(async move {
-        let response = dress_problem(State(site), page.await).await;
-        let text = to_bytes(response.into_body(), usize::MAX).await?;
-        Ok::<Bytes, axum::Error>(if text.starts_with(HEAD) {
-            text.slice(HEAD.len()..)
-        } else {
-            text
-        })
-    });
-    let chunks = once(ready(Ok(Bytes::from_static(HEAD)))).chain(once(rest));
+    let head = Bytes::from(zone::with_prefix(HEAD.into()));
+    let length = head.len();
+    let rest = async move {
+        let page = to_bytes(page.await.into_body(), usize::MAX).await?;
+        Ok::<Bytes, axum::Error>(page.slice(length.min(page.len())..))
+    };
+    let chunks = once(ready(Ok(head))).chain(once(rest));
     Html(Body::from_stream(chunks)).into_response()
+}
+
+/// Content in its frame, or a page of a problem.
+fn dressed(site: &Site, response: Response) -> Response {
+    let extensions = response.extensions();
+    if let Some(content) = extensions.get::<Content>() {
+        return framed(site, content).into_response();
+    }
+    let Some(ProblemBody { error }) = extensions.get::<ProblemBody>() else {
+        return response;
+    };
+    let status = response.status();
+    let title = match status {
+        StatusCode::NOT_FOUND => "Not found",
+        StatusCode::BAD_REQUEST => "Invalid address",
+        StatusCode::SERVICE_UNAVAILABLE => "Not available now",
+        _ => "This did not work",
+    };
+    let problem = ProblemPage {
+        title,
+        sentence: error,
+    };
+    let page = Content::new(title, "", None, &problem);
+    match page.and_then(|page| framed(site, &page)) {
+        Ok(page) => (status, page).into_response(),
+        Err(_) => response,
+    }
 }
 
 fn framed(site: &Site, content: &Content) -> Result<Html<String>, Problem> {
@@ -241,7 +260,7 @@ fn framed(site: &Site, content: &Content) -> Result<Html<String>, Problem> {
         zone,
         demo,
     })
-    .map(Html)
+    .map(|page| Html(zone::with_prefix(page)))
 }
 
 fn shown(template: &impl Template) -> Result<String, Problem> {
@@ -276,38 +295,6 @@ pub async fn not_found() -> Problem {
 struct ProblemPage<'a> {
     title: &'a str,
     sentence: &'a str,
-}
-
-/// Makes a page of a problem.
-pub async fn dress_problem(State(site): State<Site>, response: Response) -> Response {
-    let Some(ProblemBody { error }) = response.extensions().get::<ProblemBody>() else {
-        return response;
-    };
-    let status = response.status();
-    let title = match status {
-        StatusCode::NOT_FOUND => "Not found",
-        StatusCode::BAD_REQUEST => "Invalid address",
-        StatusCode::SERVICE_UNAVAILABLE => "Not available now",
-        _ => "This did not work",
-    };
-    let page = shown(&ProblemPage {
-        title,
-        sentence: error,
-    })
-    .and_then(|now| {
-        framed(
-            &site,
-            &Content {
-                title: title.into(),
-                now,
-                ..Content::default()
-            },
-        )
-    });
-    match page {
-        Ok(page) => (status, page).into_response(),
-        Err(_) => response,
-    }
 }
 
 /// The time of day where the reader is, with the date if it is not today.

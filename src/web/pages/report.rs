@@ -35,7 +35,7 @@ struct Report {
 /// Jobs as one self-contained HTML file.
 #[utoipa::path(get, path = "/api/v1/jobs/report", tag = "jobs",
     params(("ids" = Option<String>, Query, description = "IDs of jobs, separated by commas"), ("set" = Option<String>, Query, description = "All jobs of this set")),
-    responses((status = 200, description = "A self-contained HTML file", content_type = "text/html", body = String), (status = 400, body = crate::web::answer::ProblemBody), (status = 404, body = crate::web::answer::ProblemBody), (status = 503, body = crate::web::answer::ProblemBody)))]
+    responses((status = 200, description = "A self-contained HTML file", content_type = "text/html", body = String), (status = 404, body = crate::web::answer::ProblemBody)))]
 pub async fn report(
     State(site): State<Site>,
     ParsedQuery(query): ParsedQuery<Vec<(String, String)>>,

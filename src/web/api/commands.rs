@@ -1,11 +1,7 @@
-//! Commands on alerts, and on jobs: marks, phases, notes, imports and deletions.
+//! What all commands have in common: how they are sent to the loop, and when they are answered.
 //!
 //! The loop checks whatever needs known jobs. The answer is 200, or 201 for a new job, once the result is synced to the
 //! database, and 202 while the database cannot be written.
-
-pub mod alert;
-pub mod edit;
-pub mod mark;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +19,13 @@ use crate::commands::{Command, Reply, Request, Stored};
 use crate::job::{Effect, Job, user};
 use crate::store::WriteError;
 use crate::web::answer::Problem;
-use crate::web::slow::LONGEST as LONGEST_WAIT;
+use crate::web::connections::BODY_TIMEOUT;
 use crate::web::{LONGEST_BODY, Site};
 
 /// Tolerance for times in the future, after a clock was set back.
 const MOST_AHEAD: SignedDuration = SignedDuration::from_mins(1);
 /// The time limit for an answer, whatever the disk does. `cowbell` waits slightly longer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The time limit while the database is known to fail.
 const FAILING_TIMEOUT: Duration = Duration::from_millis(200);
 /// The time limit for finding a job in the database.
@@ -37,7 +33,7 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_millis(500);
 /// Running commands of an ordinary user.
 const MOST_RUNNING: usize = 64;
 /// Distinguishes keys that clients chose from UUIDs of volumes.
-const CHOSEN: &str = "mark:";
+pub(super) const CHOSEN: &str = "mark:";
 
 /// The answer to a command on a job.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -116,12 +112,12 @@ pub(super) async fn send(
     })
 }
 
-fn held(why: String) -> String {
+pub(super) fn held(why: String) -> String {
     format!("held in memory, not stored: {why}")
 }
 
 /// Waits until it is stored; returns why it is not. Fails if the database refuses it.
-async fn why_not_stored(
+pub(super) async fn why_not_stored(
     site: &Site,
     stored: Stored,
     until: Instant,
@@ -193,7 +189,7 @@ fn check_share(user: &str, jobs: &[Arc<Job>], free: u64, reserved: u64) -> Resul
 }
 
 /// Explains why a body is refused.
-fn unread(expected: &str, rejection: &JsonRejection) -> Problem {
+pub(super) fn unread(expected: &str, rejection: &JsonRejection) -> Problem {
     let text = rejection.body_text();
     let found = match rejection {
         JsonRejection::BytesRejection(_) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
@@ -202,7 +198,7 @@ fn unread(expected: &str, rejection: &JsonRejection) -> Problem {
         JsonRejection::BytesRejection(_) => {
             format!(
                 "but it did not arrive within {} seconds",
-                LONGEST_WAIT.as_secs()
+                BODY_TIMEOUT.as_secs()
             )
         }
         // The reason follows the library's general introduction.
@@ -214,11 +210,11 @@ fn unread(expected: &str, rejection: &JsonRejection) -> Problem {
     Problem::Bad(format!("expected {expected}: {found}"))
 }
 
-fn check_letters(what: &str, text: &str, most: usize) -> Result<(), Problem> {
+pub(super) fn check_letters(what: &str, text: &str, most: usize) -> Result<(), Problem> {
     crate::source::check_letters(what, text, most).map_err(Problem::Bad)
 }
 
-fn check_time(what: &str, at: Option<Timestamp>, now: Timestamp) -> Result<(), Problem> {
+pub(super) fn check_time(what: &str, at: Option<Timestamp>, now: Timestamp) -> Result<(), Problem> {
     match at.filter(|at| *at < Timestamp::UNIX_EPOCH || *at - MOST_AHEAD > now) {
         None => Ok(()),
         Some(at) => Err(Problem::Bad(format!(

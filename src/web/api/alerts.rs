@@ -1,4 +1,4 @@
-//! Commands on the delivery of alerts: acknowledge one, silence volumes.
+//! Alerts: lists, acknowledgements, silences, and tests of receivers.
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
@@ -10,14 +10,15 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{ANSWER_TIMEOUT, check_letters, held, unread, why_not_stored};
-use crate::alert::Acknowledgement;
+use super::commands::{ANSWER_TIMEOUT, check_letters, held, unread, why_not_stored};
+use super::{List, MOST_LISTED, checked, next_page};
+use crate::alert::{Acknowledgement, Alert};
 use crate::commands::{AlertCommand, AlertRequest};
 use crate::config::{Pattern, Receiver};
-use crate::notify::{self, Silence};
+use crate::notify::{self, Delivery, Silence};
 use crate::source::clock;
 use crate::web::Site;
-use crate::web::answer::{ParsedQuery, Problem, ProblemBody};
+use crate::web::answer::{ParsedQuery, Partial, Problem, ProblemBody};
 
 /// Maximum silences: each alert is compared with all of them.
 const MOST_SILENCES: usize = 100;
@@ -27,6 +28,52 @@ pub const LONGEST_SILENCE: SignedDuration = SignedDuration::from_hours(366 * 24)
 const LONGEST_NOTE: usize = 1_000;
 /// Maximum characters of a pattern. The names of a group and a volume have up to 127 each.
 const LONGEST_PATTERN: usize = 500;
+
+/// The query of a list of alerts.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct AlertsQuery {
+    /// Alerts per page, from 1 to 1000; 1000 by default
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// List alerts with lower IDs only
+    before: Option<i64>,
+}
+
+/// Alerts, the latest first, in pages. Open alerts have no `cleared_at`.
+#[utoipa::path(get, path = "/api/v1/alerts", tag = "alerts", params(AlertsQuery),
+    responses((status = 200, body = Vec<AlertBody>, headers(("Link" = String, description = "The next page, as `<address>; rel=\"next\"` (RFC 8288); missing on the last page"), ("Cowbell-Missing" = String, description = "Why only open alerts are listed")))))]
+pub async fn alerts(
+    State(site): State<Site>,
+    ParsedQuery(asked): ParsedQuery<AlertsQuery>,
+) -> List<AlertBody> {
+    let limit = checked("limit", asked.limit, MOST_LISTED, MOST_LISTED)?;
+    let (Partial { found, missing }, next) = site.alert_page(asked.before, limit).await?;
+    let next = next.map(|next| format!("alerts?limit={limit}&before={next}"));
+    let mut deliveries = site.deliveries(&found).await?;
+    let body = |alert: Alert| AlertBody {
+        deliveries: deliveries.remove(&alert.id).unwrap_or_default(),
+        alert,
+    };
+    let found = found.into_iter().map(body).collect();
+    Ok((
+        next_page(next),
+        Partial {
+            found: Json(found),
+            missing,
+        },
+    ))
+}
+
+/// An alert with its deliveries.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct AlertBody {
+    #[serde(flatten)]
+    pub alert: Alert,
+    /// The last delivery to each receiver.
+    #[serde(default)]
+    pub deliveries: Vec<Delivery>,
+}
 
 /// The acknowledgement of an alert.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -89,7 +136,7 @@ type AlertResponse = Result<(StatusCode, Json<AlertReply>), Problem>;
 /// Acknowledges an open alert: it is not repeated. Receivers still hear when it gets worse or is cleared.
 #[utoipa::path(put, path = "/api/v1/alerts/{id}/acknowledgement", tag = "alerts", request_body = AcknowledgeAlert,
     params(("id" = i64, Path, description = "The ID of the alert")),
-    responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, description = "No open alert has this ID", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 404, description = "No open alert has this ID", body = ProblemBody)))]
 pub async fn acknowledge_alert(
     State(site): State<Site>,
     Path(id): Path<String>,
@@ -120,7 +167,7 @@ pub async fn acknowledge_alert(
 /// Withdraws the acknowledgement of an open alert.
 #[utoipa::path(delete, path = "/api/v1/alerts/{id}/acknowledgement", tag = "alerts",
     params(("id" = i64, Path, description = "The ID of the alert")),
-    responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, description = "No open alert has this ID, or it is not acknowledged", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 404, description = "No open alert has this ID, or it is not acknowledged", body = ProblemBody)))]
 pub async fn withdraw_acknowledgement(
     State(site): State<Site>,
     Path(id): Path<String>,
@@ -138,14 +185,14 @@ pub async fn withdraw_acknowledgement(
 }
 
 /// Silences that have not ended.
-#[utoipa::path(get, path = "/api/v1/silences", tag = "alerts", responses((status = 200, body = Vec<Silence>), (status = 503, body = ProblemBody)))]
+#[utoipa::path(get, path = "/api/v1/silences", tag = "alerts", responses((status = 200, body = Vec<Silence>)))]
 pub async fn silences(State(site): State<Site>) -> Result<Json<Vec<Silence>>, Problem> {
     Ok(Json(site.present()?.silences.clone()))
 }
 
 /// Delivers no alerts of these volumes until a time. It replaces a silence of the same pattern.
 #[utoipa::path(put, path = "/api/v1/silences", tag = "alerts", request_body = PutSilence,
-    responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "There are too many silences", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 409, description = "There are too many silences", body = ProblemBody)))]
 pub async fn put_silence(
     State(site): State<Site>,
     body: Result<Json<PutSilence>, JsonRejection>,
@@ -191,7 +238,7 @@ pub async fn put_silence(
 
 /// Ends the silence of these volumes.
 #[utoipa::path(delete, path = "/api/v1/silences", tag = "alerts", params(SilenceQuery),
-    responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, description = "These volumes are not silenced", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 404, description = "These volumes are not silenced", body = ProblemBody)))]
 pub async fn end_silence(
     State(site): State<Site>,
     ParsedQuery(SilenceQuery { volumes }): ParsedQuery<SilenceQuery>,
@@ -222,7 +269,7 @@ pub async fn end_silence(
 
 /// Sends a test message to receivers; returns their answers.
 #[utoipa::path(post, path = "/api/v1/alerts/test", tag = "alerts", params(TestQuery),
-    responses((status = 200, body = Vec<TestResult>), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, description = "No receiver has this name", body = ProblemBody), (status = 429, description = "Another test is running", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    responses((status = 200, body = Vec<TestResult>), (status = 404, description = "No receiver has this name", body = ProblemBody), (status = 429, description = "Another test is running", body = ProblemBody)))]
 pub async fn test_receivers(
     State(site): State<Site>,
     ParsedQuery(TestQuery { receiver }): ParsedQuery<TestQuery>,
