@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::config;
-use crate::prometheus::{self, Format};
-use crate::interval::Interval;
+use crate::interval::{HostColumn, Interval};
 use crate::present::{Percentiles, Present};
-use crate::remote_write::RemoteWriteState;
+use crate::prometheus::{self, Format};
 use crate::quantity::Quantity;
+use crate::remote_write::RemoteWriteState;
 use crate::source::own::{OwnCost, own_cost};
 use crate::source::variant_name;
 use crate::store::{Gap, Level};
@@ -55,8 +55,8 @@ pub async fn metrics(
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Problem> {
     let format = Format::wanted(header_text(&headers, header::ACCEPT));
-    let text =
-        prometheus::metrics(site.present()?, format).map_err(|error| Problem::Inside(error.into()))?;
+    let text = prometheus::metrics(site.present()?, format)
+        .map_err(|error| Problem::Inside(error.into()))?;
     Ok((
         [
             (header::CONTENT_TYPE, format.content_type()),
