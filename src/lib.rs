@@ -14,6 +14,9 @@ pub mod table;
 /// Readiness, sockets and the journal of systemd.
 pub mod systemd;
 
+/// Ways to reach a receiver: webhook, command, e-mail; the keys of each and how it delivers.
+pub mod channel;
+
 /// The configuration file: types, defaults, validation.
 pub mod config;
 

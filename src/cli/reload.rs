@@ -69,7 +69,7 @@ fn read(load: &Load, inherited: &[SocketAddr]) -> anyhow::Result<(Access, Config
     check_addresses(&config, inherited, access.token.is_some())?;
     let host = Header::of_this_machine(config.interval.0).host;
     let config = notify::ready(config, &host)?;
-    remote_write::check(&config.remote_write)?;
+    remote_write::check(&config)?;
     Ok((access, config))
 }
 

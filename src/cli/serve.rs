@@ -17,7 +17,7 @@ use super::reload::{self, Load};
 use crate::check;
 use crate::config::Config;
 use crate::daemon::{self, Inlets, Outlets, Terms};
-use crate::notify::{self, Heartbeat, Notifier};
+use crate::notify::{self, Notifier};
 use crate::remote_write::{self, ExternalLabels, RemoteWrite};
 use crate::source::files::Root;
 use crate::source::hooks::{self, HookListener};
@@ -164,7 +164,7 @@ impl<'a> Server<'a> {
         survive_file_size_limit()?;
         let access = Arc::new(Access::of(&config)?);
         let config = notify::ready(config, host)?;
-        remote_write::check(&config.remote_write)?;
+        remote_write::check(&config)?;
         let listeners = {
             let _web = web.enter();
             Listeners::open(&config, access.token.is_some())?
@@ -244,8 +244,10 @@ impl<'a> Server<'a> {
             );
         }
         // A demo says nothing about this machine.
-        if let Some(url) = config.heartbeat.url().filter(|_| !is_demo) {
-            let heartbeat = Heartbeat::new(url).map_err(|why| anyhow!("in [heartbeat]: {why}"))?;
+        if let Some(heartbeat) = config.heartbeat.as_ref().filter(|_| !is_demo) {
+            let heartbeat = heartbeat
+                .connect()
+                .map_err(|why| anyhow!("in [heartbeat]: {why}"))?;
             let present = site.present.clone();
             let problem = move || match &*present.borrow() {
                 Some(present) => present.problem(),
@@ -307,20 +309,20 @@ fn remote_write(
     store: &StoreReader,
     web: &Handle,
 ) -> anyhow::Result<Option<RemoteWrite>> {
-    let settings = &config.remote_write;
-    if settings.url().is_none() {
+    let Some(settings) = &config.remote_write else {
         return Ok(None);
-    }
+    };
     let machine_id = machine_id().unwrap_or_else(|why| {
         tracing::warn!("samples of [remote_write] have no label `machine_id`: {why}");
         String::new()
     });
-    let instance = settings.instance.clone().unwrap_or_else(|| host.into());
+    let instance = settings.instance.as_ref();
     let labels = ExternalLabels {
-        instance,
+        instance: instance.map_or(host, |label| &label.0).into(),
         machine_id,
     };
     RemoteWrite::start(settings, labels, store.clone(), web)
+        .map(Some)
         .map_err(|why| anyhow!("in [remote_write]: {why}"))
 }
 

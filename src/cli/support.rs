@@ -168,7 +168,7 @@ fn configuration(config: &Config, problem: Option<String>) -> String {
     let problem = problem.map_or_else(String::new, |why| {
         format!("{why}; these are the defaults:\n\n")
     });
-    format!("{problem}{:#?}\n", config.without_secrets())
+    format!("{problem}{config:#?}\n")
 }
 
 /// Without hooks, whose socket belongs to the daemon.

@@ -3,18 +3,13 @@
 //! Each value is checked while it is parsed, so every `Config` is valid.
 
 mod alerts;
-mod board;
-mod interval;
-mod listen;
-mod lvm;
-mod paths;
 mod pattern;
 mod quotation;
 mod receiver;
 mod rule;
-mod secret;
-mod store;
+mod sections;
 mod token;
+mod values;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -22,20 +17,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
+use toml::de::DeTable;
 
+use crate::channel::Heartbeat;
 pub use alerts::{Alerts, RuleSettings};
-pub use board::Board;
-pub use interval::{LONGEST_INTERVAL, SHORTEST_INTERVAL, TickInterval};
-pub use listen::{Listen, check_address};
-pub use lvm::{Lvm, LvmSource};
-pub use paths::{Changes, Hooks, Proxy};
 pub use pattern::Pattern;
-pub use receiver::{
-    Channel, Email, Heartbeat, QuietHours, Receiver, RemoteWriteSettings, Severity, Webhook,
-};
+pub use receiver::{Receiver, Severity};
 pub use rule::{Measure, Rule, RuleSubject, Thresholds};
-pub use store::{Age, Size, Store};
+pub use sections::{Changes, Hooks, Lvm, LvmSource, Proxy, RemoteWriteSettings, Store};
 pub use token::{Token, is_equal};
+pub use values::{
+    Age, Board, LONGEST_INTERVAL, Listen, SHORTEST_INTERVAL, Size, TickInterval, check_address,
+};
 
 /// The configuration file if `--config` names none; it may be missing.
 pub const DEFAULT_PATH: &str = "/etc/cowbell/cowbell.toml";
@@ -52,11 +45,12 @@ pub struct Config {
     /// The board of this host in Grafana.
     pub grafana: Option<Board>,
     pub lvm: Lvm,
+    #[serde(deserialize_with = "Store::checked")]
     pub store: Store,
     pub alerts: Alerts,
     pub notify: Vec<Receiver>,
-    pub heartbeat: Heartbeat,
-    pub remote_write: RemoteWriteSettings,
+    pub heartbeat: Option<Heartbeat>,
+    pub remote_write: Option<RemoteWriteSettings>,
     pub hooks: Hooks,
     pub changes: Changes,
     pub proxy: Proxy,
@@ -73,8 +67,8 @@ impl Default for Config {
             store: Store::default(),
             alerts: Alerts::default(),
             notify: Vec::new(),
-            heartbeat: Heartbeat::default(),
-            remote_write: RemoteWriteSettings::default(),
+            heartbeat: None,
+            remote_write: None,
             hooks: Hooks::default(),
             changes: Changes::default(),
             proxy: Proxy::default(),
@@ -102,32 +96,22 @@ impl Config {
             .collect()
     }
 
-    /// The configuration with the secrets of receivers that are in credentials.
-    pub fn with_credentials(self) -> Result<Self, ConfigError> {
-        let notify = self
-            .notify
-            .into_iter()
-            .map(Receiver::with_credentials)
-            .collect::<Result<_, _>>()?;
-        let remote_write = self.remote_write.with_credentials()?;
-        Ok(Self {
-            notify,
-            heartbeat: self.heartbeat.with_credential()?,
-            remote_write,
-            ..self
-        })
-    }
-
-    /// A copy to show.
-    pub fn without_secrets(&self) -> Self {
-        let notify = self.notify.iter().map(Receiver::without_secrets).collect();
-        let remote_write = self.remote_write.without_secrets();
-        Self {
-            notify,
-            heartbeat: self.heartbeat.without_secrets(),
-            remote_write,
-            ..self.clone()
+    /// Reads all values that are in credentials and files.
+    pub fn load_secrets(&mut self) -> Result<(), ConfigError> {
+        for receiver in &mut self.notify {
+            receiver.load()?;
         }
+        if let Some(heartbeat) = &mut self.heartbeat {
+            heartbeat
+                .load()
+                .map_err(|why| ConfigError(format!("in [heartbeat]: {why}")))?;
+        }
+        if let Some(remote_write) = &mut self.remote_write {
+            remote_write
+                .load()
+                .map_err(|why| ConfigError(format!("in [remote_write]: {why}")))?;
+        }
+        Ok(())
     }
 }
 
@@ -166,20 +150,42 @@ pub fn default_is_hidden() -> bool {
 
 /// Parses a configuration file; `path` appears in the error, and no secret.
 pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
-    let parsed = toml::from_str::<Config>(text).map_err(|error| {
-        let start = error.span().map_or(0, |span| span.start.min(text.len()));
-        let start = receiver::wrong_entry(text, start).unwrap_or(start);
-        let index = text[..start].matches('\n').count();
-        let (number, line) = (index + 1, quotation::line(text, index));
-        let message = quotation::message(&error.message().trim().replace('\n', ", "));
-        ConfigError(format!(
-            "in the configuration {}, line {number}, `{line}`: {message}",
-            path.display()
-        ))
+    let (mut config, starts) = deserialized(text).map_err(|error| invalid(path, text, &error))?;
+    let places = starts.into_iter().map(|start| {
+        let (path, number) = (path.display(), line_number(text, start));
+        format!("in the configuration {path}, line {number},")
     });
-    let mut config = parsed?;
-    receiver::settle(&mut config.notify, path, text)?;
+    receiver::settle(&mut config.notify, places.collect())?;
     Ok(config)
+}
+
+/// The configuration, and where the entries of `[[notify]]` begin.
+fn deserialized(text: &str) -> Result<(Config, Vec<usize>), toml::de::Error> {
+    let mut file = DeTable::parse(text)?;
+    let starts = receiver::nest_kinds(file.get_mut());
+    let config = Config::deserialize(toml::Deserializer::from(file))?;
+    Ok((config, starts))
+}
+
+/// What the parser or serde found, with its line.
+fn invalid(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
+    let number = line_number(text, error.span().map_or(0, |span| span.start));
+    let quoted = quotation::line(text, number);
+    let mut message = quotation::message(&error.message().trim().replace('\n', ", "));
+    if quoted.table == Some("[[notify]]") && message.starts_with("unknown field") {
+        let common = receiver::COMMON_KEYS.join("`, `");
+        message += &format!(", or for every kind `{common}`");
+    }
+    ConfigError(format!(
+        "in the configuration {}, line {number}, `{}`: {message}",
+        path.display(),
+        quoted.line
+    ))
+}
+
+/// From 1 on.
+fn line_number(text: &str, start: usize) -> usize {
+    1 + text[..start.min(text.len())].matches('\n').count()
 }
 
 #[cfg(test)]
@@ -209,7 +215,7 @@ mod tests {
             kind = "webhook"
             url = "http://127.0.0.1:9000/hook"
             "#,
-            "Webhook { url: \"http://127.0.0.1:9000/hook\", ",
+            "Webhook(Webhook { url: http://127.0.0.1:9000/…, ",
         );
     }
 
@@ -248,32 +254,28 @@ mod tests {
                 "line 4, `snapshot_age = \"3 days\"`: expected a duration such as",
             ),
             (
-                "[[notify]]\nkind = \"mail\"",
-                "unknown variant `mail`, expected one of `webhook`, `command`, `email`",
-            ),
-            (
-                "[[notify]]\nkind = \"webhook\"\nurl = \"ftp://x\"",
-                "expected an http:// or https://",
-            ),
-            (
                 "[[notify]]\nkind = \"webhook\"\nurl = \"credential:../token\"",
                 "or \"credential:NAME\" with",
             ),
             (
-                "[[notify]]\nkind = \"command\"\ncommand = \"curl x\"",
-                "invalid type: string \"…\", expected",
-            ),
-            (
-                "[[notify]]\nkind = \"command\"\ncommand = []",
-                "expected a program and its arguments",
-            ),
-            (
                 "[[notify]]\nkind = \"email\"\nto = \"a@b.c\"\n\n[[notify]]\nkind = \"webhook\"\nto = \"a@b.c\"\n",
-                "c.toml, line 5, `[[notify]]`: `to` does not belong to kind = \"webhook\": expected `url`",
+                "c.toml, line 7, `to = …`: unknown field `to`, expected one of `url`",
             ),
             (
-                "[[notify]]\nname = \"a\"\nkind = \"email\"\nto = \"a@b.c\"\n[[notify]]\nname = \"a\"\nkind = \"email\"\nto = \"d@b.c\"\n",
-                "c.toml, line 5, receiver \"a\": another receiver in [[notify]] has this name",
+                "[remote_write]\ninstance = \"\"",
+                "line 2, `instance = …`: expected 1 to 255 letters",
+            ),
+            (
+                "[remote_write]\nheaders = { \"a b\" = \"x\" }",
+                "expected names of letters, digits",
+            ),
+            (
+                "[remote_write]\ninstance = \"x\"",
+                "line 1, `[remote_write]`: missing field `url`",
+            ),
+            (
+                "[remote_write]\nurl = \"ftp://x\"",
+                "expected an http:// or https:// address",
             ),
             (
                 "[lvm]\nsource = \"lvm\"",
@@ -289,7 +291,7 @@ mod tests {
             ),
             (
                 "[store]\nsize = \"1MiB\"",
-                "`size`: expected at least \"32MiB\"",
+                "line 2, `size = \"1MiB\"`: expected at least \"32MiB\"",
             ),
             ("[store]\nticks = \"3y\"", "expected ticks <= minutes"),
             (
@@ -340,26 +342,29 @@ mod tests {
         uncommented.collect::<Vec<_>>().join("\n")
     }
 
-    /// The keys of a table, or of the whole file, as the error for an unknown key lists them.
-    fn known_keys(file: &toml::Table, table: Option<&str>) -> Vec<String> {
-        let mut file = file.clone();
-        let place = match table {
-            Some(name) => file[name].as_table_mut().unwrap(),
-            None => &mut file,
-        };
-        place.insert("unknown".into(), 1.into());
-        let error = file.try_into::<Config>().unwrap_err();
+    /// The keys that may stand where `unknown = 1` stands, as the error lists them.
+    fn known_keys(text: &str) -> Vec<String> {
+        let error = deserialized(text).unwrap_err();
         let error = error.message();
         let (_, expected) = error
             .split_once("expected")
             .unwrap_or_else(|| panic!("{error}"));
-        expected
-            .split('`')
-            .skip(1)
-            .step_by(2)
-            .map(String::from)
-            .collect()
+        let keys = expected.split('`').skip(1).step_by(2);
+        keys.map(String::from).collect()
     }
+
+    /// Each heading, and none for the keys above all of them.
+    const TABLES: [&str; 9] = [
+        "",
+        "[lvm]",
+        "[store]",
+        "[alerts]",
+        "[hooks]",
+        "[changes]",
+        "[proxy]",
+        "[heartbeat]",
+        "[remote_write]",
+    ];
 
     #[test]
     fn the_packaged_file_shows_the_defaults() {
@@ -368,8 +373,8 @@ mod tests {
         config.notify.clear();
         config.alerts.overrides.clear();
         config.grafana = None;
-        config.heartbeat = Heartbeat::default();
-        config.remote_write = RemoteWriteSettings::default();
+        config.heartbeat = None;
+        config.remote_write = None;
         config.hooks = Hooks::default();
         config.changes = Changes::default();
         config.proxy = Proxy::default();
@@ -379,18 +384,71 @@ mod tests {
     #[test]
     fn the_packaged_file_has_every_key() {
         let file: toml::Table = packaged_file().parse().unwrap();
-        let tables = file
-            .iter()
-            .filter(|(_, value)| value.is_table())
-            .map(|(name, _)| Some(name.as_str()));
-        for table in tables.chain([None]) {
-            let place = table.map_or(&file, |name| file[name].as_table().unwrap());
-            for key in known_keys(&file, table) {
+        for table in TABLES {
+            let name = table.trim_matches(['[', ']']);
+            let place = file.get(name).map_or(&file, |it| it.as_table().unwrap());
+            for key in known_keys(&format!("{table}\nunknown = 1\n")) {
                 assert!(
                     place.contains_key(&key),
-                    "systemd/package/cowbell.toml lacks `{key}` in {table:?}"
+                    "systemd/package/cowbell.toml lacks `{key}` in {table}"
                 );
             }
+        }
+        for key in receiver_keys() {
+            let is_shown = file["notify"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|entry| entry.get(&key).is_some());
+            assert!(
+                is_shown || packaged_file().contains(&format!("{key} = ")),
+                "systemd/package/cowbell.toml lacks `{key}` in [[notify]]"
+            );
+        }
+    }
+
+    /// The keys of all kinds of receivers.
+    fn receiver_keys() -> Vec<String> {
+        let kinds = known_keys("[[notify]]\nkind = \"unknown\"\n");
+        assert!(kinds.len() >= 3, "{kinds:?}");
+        let mut keys: Vec<String> = receiver::COMMON_KEYS.map(String::from).into();
+        for kind in kinds {
+            keys.extend(known_keys(&format!(
+                "[[notify]]\nkind = \"{kind}\"\nunknown = 1\n"
+            )));
+        }
+        keys
+    }
+
+    /// The rules, which are the keys of `[alerts]`, are in docs/metrics.md.
+    #[test]
+    fn the_documentation_has_every_key() {
+        let text = include_str!("../../docs/configuration.md");
+        let (_, example) = text.split_once("```toml\n").unwrap();
+        let (example, _) = example.split_once("```").unwrap();
+        parse(Path::new("docs/configuration.md"), example).unwrap();
+        let example: toml::Table = example.parse().unwrap();
+        for table in TABLES.iter().filter(|table| **table != "[alerts]") {
+            let name = table.trim_matches(['[', ']']);
+            let place = example
+                .get(name)
+                .map_or(&example, |it| it.as_table().unwrap());
+            for key in known_keys(&format!("{table}\nunknown = 1\n")) {
+                assert!(
+                    place.contains_key(&key),
+                    "docs/configuration.md lacks `{key}` in {table}"
+                );
+            }
+        }
+        for key in receiver_keys() {
+            let is_shown = text
+                .lines()
+                .any(|line| line.starts_with(&format!("{key} =")));
+            // `command`, or `template_file = "/PATH"`
+            let is_named = [' ', '`']
+                .iter()
+                .any(|end| text.contains(&format!("`{key}{end}")));
+            assert!(is_shown || is_named, "docs/configuration.md lacks `{key}`");
         }
     }
 

@@ -15,45 +15,49 @@ const SCALARS: [&str; 6] = [
     "invalid value: boolean ",
 ];
 
-/// The line with this index, or its key alone.
-pub fn line(text: &str, index: usize) -> String {
-    let lines: Vec<&str> = text.lines().take(index + 1).map(str::trim).collect();
-    let line = lines.get(index).copied().unwrap_or_default();
-    let is_of_header = |byte: u8| byte.is_ascii_alphanumeric() || b"[]_-. ".contains(&byte);
-    // A template may have lines in brackets, too.
-    let is_header = |line: &&&str| {
-        line.starts_with('[')
-            && line.ends_with(']')
-            && line.len() > 4
-            && line.bytes().all(is_of_header)
+/// A line, or its key alone, and the header of its table.
+pub struct Quotation<'a> {
+    pub table: Option<&'a str>,
+    pub line: String,
+}
+
+/// The line with this number, from 1 on.
+pub fn line(text: &str, number: usize) -> Quotation<'_> {
+    let lines: Vec<&str> = text.lines().take(number).map(str::trim).collect();
+    let line = lines.get(number - 1).copied().unwrap_or_default();
+    let table = lines.into_iter().rfind(|line| is_header(line));
+    let line = if table == Some(line) {
+        line.into()
+    } else {
+        without_secret(table.unwrap_or_default(), line)
     };
-    let header = lines
-        .iter()
-        .rev()
-        .find(is_header)
-        .filter(|header| **header != line);
-    // A key may begin with its table, such as `heartbeat.url`.
-    let mut places = header
-        .into_iter()
-        .copied()
-        .chain([line.split('=').next().unwrap_or_default()]);
-    let is_secret = places.any(|place| SECRET_TABLES.iter().any(|table| place.contains(table)));
-    let is_secret = is_secret && !is_header(&&line);
-    let is_key = |key: &&str| {
-        key.trim()
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+    Quotation { table, line }
+}
+
+/// A line of a template may be in brackets, too.
+fn is_header(line: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"[]_-. ".contains(&byte);
+    line.len() > 4 && line.starts_with('[') && line.ends_with(']') && line.bytes().all(is_allowed)
+}
+
+fn without_secret(table: &str, line: &str) -> String {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    let key = match line.split_once('=') {
+        Some((key, _)) if key.trim().bytes().all(is_allowed) => key,
+        // A string without a key is the rest of a longer value.
+        _ if line.contains(['"', '\'']) => return HIDDEN.into(),
+        _ => "",
     };
-    let key = line.split_once('=').map(|(key, _)| key).filter(is_key);
     let lower = line.to_lowercase();
-    // A string without a key is the rest of a longer value.
-    let is_harmless = key.is_some() || !line.contains(['"', '\'']);
+    // A key may begin with its table, such as `heartbeat.url`.
+    let is_secret = SECRETS.iter().any(|word| lower.contains(word))
+        || SECRET_TABLES
+            .iter()
+            .any(|name| table.contains(name) || key.contains(name));
     match key {
-        _ if is_harmless && !is_secret && !SECRETS.iter().any(|word| lower.contains(word)) => {
-            line.into()
-        }
-        Some(key) => format!("{key}= {HIDDEN}"),
-        None => HIDDEN.into(),
+        _ if !is_secret => line.into(),
+        "" => HIDDEN.into(),
+        key => format!("{key}= {HIDDEN}"),
     }
 }
 
@@ -111,7 +115,7 @@ mod tests {
                 "notify = …",
             ),
         ] {
-            assert_eq!(line(text, text.lines().count() - 1), expected);
+            assert_eq!(line(text, text.lines().count()).line, expected);
         }
     }
 

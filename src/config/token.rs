@@ -7,7 +7,8 @@ use std::path::Path;
 
 use subtle::ConstantTimeEq;
 
-use super::{ConfigError, secret};
+use super::ConfigError;
+use crate::channel::secret;
 
 /// Characters of a token: enough to resist guessing, and few enough for an HTTP header.
 const SHORTEST: usize = 16;

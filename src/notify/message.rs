@@ -1,14 +1,17 @@
-//! What a receiver gets: the newest states of one or more alerts of this host.
+//! Alerts as receivers get them: the newest state of each, and a message of one or more of them in words.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::alert::{Alert, Severity};
+use crate::alert::{Alert, AlertText, Rule, Severity};
+use crate::channel::{Message, MessageAlert};
 
 /// An alert as receivers get it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AlertState {
-    pub status: Status,
+    pub status: AlertStatus,
     #[serde(flatten)]
     pub alert: Alert,
 }
@@ -16,9 +19,9 @@ pub struct AlertState {
 impl AlertState {
     pub fn new(alert: &Alert) -> Self {
         let status = if alert.cleared_at.is_some() {
-            Status::Cleared
+            AlertStatus::Cleared
         } else {
-            Status::Raised
+            AlertStatus::Raised
         };
         Self {
             status,
@@ -27,21 +30,46 @@ impl AlertState {
     }
 
     pub fn is_over(&self) -> bool {
-        self.status == Status::Cleared
+        self.status == AlertStatus::Cleared
     }
 
     /// `warning: snapshot fill of vg0/mysql_snapshot`
     pub fn title(&self) -> String {
         let alert = &self.alert;
         let status = match self.status {
-            Status::Raised => alert.severity.text(),
-            Status::Cleared if !alert.recovered => "over",
-            Status::Cleared => "cleared",
+            AlertStatus::Raised => alert.severity.text(),
+            AlertStatus::Cleared if !alert.recovered => "over",
+            AlertStatus::Cleared => "cleared",
         };
         let volume = alert
             .volume()
             .map_or_else(String::new, |volume| format!(" of {volume}"));
         format!("{status}: {}{volume}", alert.rule.text())
+    }
+
+    /// A paragraph of a message.
+    fn text(&self) -> String {
+        let alert = &self.alert;
+        let raised = alert.raised_at.strftime("Raised %Y-%m-%d %H:%M:%S UTC");
+        let mut text = format!("{}\n{}\n{raised}", self.title(), alert.sentence());
+        if let Some(at) = alert.cleared_at {
+            text += &at.strftime(", over %Y-%m-%d %H:%M:%S UTC").to_string();
+        }
+        text + ".\n"
+    }
+
+    fn for_message(&self, host: &str) -> MessageAlert {
+        let alert = &self.alert;
+        let fields = match serde_json::to_value(self) {
+            Ok(Value::Object(fields)) => fields,
+            _ => Map::new(),
+        };
+        MessageAlert {
+            fields,
+            title: self.title(),
+            volume: alert.volume().unwrap_or_else(|| "cowbell".into()),
+            key: format!("{host}-{}-{}", alert.id, alert.raised_at.as_second()),
+        }
     }
 
     /// Orders states by importance: open ones first, then critical ones, then the oldest.
@@ -56,12 +84,12 @@ impl AlertState {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Status {
+pub enum AlertStatus {
     Raised,
     Cleared,
 }
 
-impl Status {
+impl AlertStatus {
     pub fn text(self) -> &'static str {
         match self {
             Self::Raised => "raised",
@@ -70,75 +98,85 @@ impl Status {
     }
 }
 
-/// The alerts of one delivery. As JSON, it is the most important alert with its host, and a list `others` if there are
-/// more.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Message {
-    pub host: String,
-    /// The most important one.
-    #[serde(flatten)]
-    pub first: AlertState,
-    /// The others, the most important first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub others: Vec<AlertState>,
-    /// Whether somebody tests the receiver, and no volume is concerned.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub is_test: bool,
+/// The message about these alerts; `None` without any.
+pub fn message(host: &str, mut states: Vec<AlertState>) -> Option<Message> {
+    states.sort_by_key(AlertState::rank);
+    let (first, others) = states.split_first()?;
+    let mut title = format!("{host}: {}", first.title());
+    if !others.is_empty() {
+        title += &format!(", and {} more", others.len());
+    }
+    let paragraphs: Vec<String> = states.iter().map(AlertState::text).collect();
+    Some(Message {
+        host: host.into(),
+        title,
+        text: paragraphs.join("\n"),
+        first: first.for_message(host),
+        others: others.iter().map(|state| state.for_message(host)).collect(),
+        is_test: false,
+    })
 }
 
-impl Message {
-    /// `None` without any alert.
-    pub fn of(host: &str, mut states: Vec<AlertState>) -> Option<Self> {
-        states.sort_by_key(AlertState::rank);
-        let mut states = states.into_iter();
-        Some(Self {
-            host: host.into(),
-            first: states.next()?,
-            others: states.collect(),
-            is_test: false,
-        })
+/// A message that says that it is a test.
+pub fn test_message(host: &str) -> Message {
+    let state = AlertState::new(&test_alert(host));
+    Message {
+        host: host.into(),
+        title: format!("{host}: TEST: {}", state.title()),
+        text: state.text(),
+        first: state.for_message(host),
+        others: Vec::new(),
+        is_test: true,
     }
+}
 
-    /// `db1: critical: snapshot fill of vg0/mysql_snapshot, and 2 more`
-    pub fn title(&self) -> String {
-        let test = if self.is_test { "TEST: " } else { "" };
-        let more = match self.others.len() {
-            0 => String::new(),
-            count => format!(", and {count} more"),
-        };
-        format!("{}: {test}{}{more}", self.host, self.first.title())
+fn test_alert(host: &str) -> Alert {
+    Alert {
+        id: 0,
+        rule: Rule::SnapshotFill,
+        severity: Severity::Warning,
+        vg: "vg0".into(),
+        lv: "test".into(),
+        uuid: "test".into(),
+        value: Some(70.0),
+        peak: None,
+        job: None,
+        raised_at: Timestamp::now(),
+        cleared_at: None,
+        recovered: false,
+        worst: Severity::Warning,
+        worse_at: None,
+        acknowledged: None,
+        text: AlertText::new(
+            format!("This is a test of cowbell on {host}: no volume is concerned."),
+            "",
+        ),
     }
+}
 
-    /// All alerts as plain text, a paragraph each.
-    pub fn text(&self) -> String {
-        let paragraph = |state: &AlertState| {
-            let alert = &state.alert;
-            let raised = alert.raised_at.strftime("Raised %Y-%m-%d %H:%M:%S UTC");
-            let cleared = alert
-                .cleared_at
-                .map(|at| at.strftime(", over %Y-%m-%d %H:%M:%S UTC").to_string());
-            format!(
-                "{}\n{}\n{raised}{}.\n",
-                state.title(),
-                alert.sentence(),
-                cleared.unwrap_or_default()
-            )
-        };
-        self.alerts().map(paragraph).collect::<Vec<_>>().join("\n")
+/// Messages of all kinds, by which templates are checked: a test, and several alerts, raised and cleared.
+pub fn samples(host: &str) -> Vec<Message> {
+    let raised = test_alert(host);
+    let own = Alert {
+        vg: String::new(),
+        lv: String::new(),
+        value: None,
+        ..raised.clone()
+    };
+    let cleared = Alert {
+        cleared_at: Some(raised.raised_at),
+        worst: Severity::Critical,
+        ..raised.clone()
+    };
+    let critical = Alert {
+        severity: Severity::Critical,
+        worst: Severity::Critical,
+        ..raised.clone()
+    };
+    let mut messages = vec![test_message(host)];
+    for alerts in [&[&raised, &cleared, &own][..], &[&critical], &[&cleared]] {
+        let states = alerts.iter().map(|alert| AlertState::new(alert));
+        messages.extend(message(host, states.collect()));
     }
-
-    /// Names one alert, also over restarts.
-    pub fn key(&self, state: &AlertState) -> String {
-        format!(
-            "{}-{}-{}",
-            self.host,
-            state.alert.id,
-            state.alert.raised_at.as_second()
-        )
-    }
-
-    /// All alerts, the most important first.
-    pub fn alerts(&self) -> impl Iterator<Item = &AlertState> {
-        std::iter::once(&self.first).chain(&self.others)
-    }
+    messages
 }

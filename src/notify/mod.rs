@@ -4,11 +4,9 @@
 //! deliveries at a time. The result of each delivery is a record, which the loop stores: after a restart, a receiver gets
 //! what it does not know yet.
 
-mod channel;
-mod delivery;
-mod manners;
 mod message;
 mod outbox;
+mod policy;
 mod task;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -21,14 +19,12 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{timeout, timeout_at};
 
 use crate::alert::Alert;
+use crate::channel::Connection;
 use crate::config::{Config, ConfigError, Receiver};
-use channel::Channel;
-pub use channel::{Heartbeat, Secrets, http, shortened};
-pub use delivery::{Delivery, KnownState};
-pub use manners::{Silence, Standing};
-pub use message::{AlertState, Message, Status};
+pub use message::{AlertState, AlertStatus};
 use outbox::Outbox;
-use task::{Item, Task};
+pub use policy::{AlertsNow, Delivery, KnownState, Silence};
+use task::{Item, ReceiverTask};
 
 /// The time limit for deliveries in progress when the program stops.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
@@ -48,7 +44,7 @@ pub struct Notifier {
     receivers: Arc<[Receiver]>,
     /// The queue of each receiver's task, by its name. The task takes what is in it at once, so it never grows.
     queues: HashMap<String, mpsc::UnboundedSender<Item>>,
-    standing: watch::Sender<Arc<Standing>>,
+    standing: watch::Sender<Arc<AlertsNow>>,
     /// The last delivery of each unfinished alert to each receiver.
     deliveries: Arc<BTreeMap<(i64, String), Delivery>>,
     records: mpsc::UnboundedReceiver<Delivery>,
@@ -113,7 +109,7 @@ impl Notifier {
                     .get(&(state.alert.id, receiver.name.clone()));
                 outbox.resume(state, record, Instant::now());
             }
-            let task = Task::new(
+            let task = ReceiverTask::new(
                 &self.host,
                 outbox,
                 self.standing.subscribe(),
@@ -144,7 +140,7 @@ impl Notifier {
         self.standing.send_if_modified(|standing| {
             let is_new = standing.open != open || standing.silences != silences;
             if is_new {
-                *standing = Arc::new(Standing {
+                *standing = Arc::new(AlertsNow {
                     open: open.to_vec(),
                     silences: silences.to_vec(),
                 });
@@ -211,34 +207,44 @@ fn evict(deliveries: &mut BTreeMap<(i64, String), Delivery>, open: &HashSet<i64>
 }
 
 /// The configuration with the secrets of receivers. Fails if no message could be made for one of them.
-pub fn ready(config: Config, host: &str) -> Result<Config, ConfigError> {
-    let config = config.with_credentials()?;
+pub fn ready(mut config: Config, host: &str) -> Result<Config, ConfigError> {
+    config.load_secrets()?;
     for receiver in &config.notify {
-        let channel = Channel::new(&receiver.channel, host);
-        channel.map_err(|why| receiver.error(&why))?;
+        connect(receiver, host).map_err(|why| receiver.error(&why))?;
     }
-    if let Some(url) = config.heartbeat.url() {
-        Heartbeat::new(url).map_err(|why| ConfigError::option("url of [heartbeat]", &why))?;
+    if let Some(heartbeat) = &config.heartbeat {
+        heartbeat
+            .connect()
+            .map_err(|why| ConfigError::option("url of [heartbeat]", &why))?;
     }
     Ok(config)
 }
 
+/// Prepares deliveries. Fails with a sentence if some message could not be made.
+fn connect(receiver: &Receiver, host: &str) -> Result<Connection, String> {
+    let connection = receiver.channel.connect(host)?;
+    for message in message::samples(host) {
+        connection.check(&message)?;
+    }
+    Ok(connection)
+}
+
 /// Sends a test message; returns the receiver's answer, or why it could not be delivered.
 pub async fn test(receiver: &Receiver, host: &str) -> Result<String, String> {
-    let (settings, name) = (receiver.channel.clone(), host.to_string());
+    let (receiver, name) = (receiver.clone(), host.to_string());
     // It reads certificates, from a disk that may hang.
-    let channel = spawn_blocking(move || Channel::new(&settings, &name));
+    let connection = spawn_blocking(move || connect(&receiver, &name));
     let late = |_| {
         format!("its certificates cannot be read within {TEST_PATIENCE:?}: is a disk too slow?")
     };
-    let channel = timeout(TEST_PATIENCE, channel)
+    let connection = timeout(TEST_PATIENCE, connection)
         .await
         .map_err(late)?
         .map_err(|error| error.to_string())??;
-    channel
-        .deliver(&channel::test_message(host))
+    connection
+        .deliver(&message::test_message(host))
         .await
-        .map_err(|failed| failed.sentence)
+        .map_err(|failure| failure.sentence)
 }
 
 /// Whether a receiver is configured for an alert. Alerts about cowbell itself go to every receiver.

@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::channel::Failed;
-use super::delivery::{Delivery, KnownState};
-use super::manners::Manners;
 use super::message::AlertState;
+use super::policy::{Delivery, DeliveryPolicy, KnownState};
 use crate::alert::Severity;
+use crate::channel::Failure;
 
 /// The pauses after failures, doubled from the first to the last.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -25,12 +24,12 @@ const MOST_IN_MESSAGE: usize = 50;
 /// The alerts of one receiver, by their IDs.
 #[derive(Default)]
 pub struct Outbox {
-    entries: HashMap<i64, Entry>,
+    entries: HashMap<i64, OutboxEntry>,
     /// Until then, only critical alerts are sent at once.
     grouped_until: Option<Instant>,
 }
 
-struct Entry {
+struct OutboxEntry {
     /// The newest state.
     state: AlertState,
     /// Counts the states of the alert, so that an old delivery does not settle a newer state.
@@ -39,16 +38,16 @@ struct Entry {
     delivered: u64,
     /// What the receiver got, or may have got.
     known: Option<KnownState>,
-    /// Failed deliveries of this state.
+    /// Failure deliveries of this state.
     failures: u32,
     due: Instant,
     is_sent: bool,
 }
 
 /// States on their way in one message.
-pub struct Letter {
+pub struct Batch {
     pub states: Vec<AlertState>,
-    /// Failed deliveries so far.
+    /// Failure deliveries so far.
     pub tries: u32,
     versions: Vec<u64>,
 }
@@ -60,7 +59,7 @@ pub fn pause(failures: u32) -> Duration {
         .min(LAST_PAUSE)
 }
 
-impl Entry {
+impl OutboxEntry {
     fn new(state: AlertState, due: Instant) -> Self {
         Self {
             state,
@@ -73,11 +72,11 @@ impl Entry {
         }
     }
 
-    fn is_wanted(&self, manners: &Manners) -> bool {
+    fn is_wanted(&self, policy: &DeliveryPolicy) -> bool {
         let is_news =
-            self.version > self.delivered || manners.is_repeated(&self.state, self.known.as_ref());
-        let may_go = !manners.only_critical || self.is_urgent();
-        !self.is_sent && is_news && may_go && !manners.is_held(&self.state)
+            self.version > self.delivered || policy.is_repeated(&self.state, self.known.as_ref());
+        let may_go = !policy.only_critical || self.is_urgent();
+        !self.is_sent && is_news && may_go && !policy.is_held(&self.state)
     }
 
     fn is_urgent(&self) -> bool {
@@ -93,7 +92,7 @@ impl Entry {
 impl Outbox {
     /// Continues after an earlier process, which left this record.
     pub fn resume(&mut self, state: AlertState, record: Option<&Delivery>, now: Instant) {
-        let mut entry = Entry::new(state, now);
+        let mut entry = OutboxEntry::new(state, now);
         entry.known = record.and_then(|record| record.known);
         entry.delivered = u64::from(record.is_some_and(|record| record.covers(&entry.state)));
         let is_settled = entry.state.is_over() && entry.delivered == 1;
@@ -106,7 +105,7 @@ impl Outbox {
     pub fn offer(&mut self, state: AlertState, now: Instant) {
         self.entries
             .entry(state.alert.id)
-            .or_insert_with(|| Entry::new(state, now));
+            .or_insert_with(|| OutboxEntry::new(state, now));
     }
 
     /// Adds the newest state of an alert.
@@ -118,48 +117,49 @@ impl Outbox {
                 entry.version += 1;
             }
             None => {
-                self.entries.insert(id, Entry::new(state, now));
+                self.entries.insert(id, OutboxEntry::new(state, now));
             }
         }
         self.drop_unheard(id);
     }
 
     /// The next message to deliver now: critical alerts first, then the oldest. All that were not tried before go in one.
-    pub fn take_due(&mut self, now: Instant, manners: &Manners) -> Option<Letter> {
-        let is_group_due = manners.is_split || self.grouped_until.is_none_or(|until| now >= until);
-        let mut due: Vec<&mut Entry> = self
+    pub fn take_due(&mut self, now: Instant, policy: &DeliveryPolicy) -> Option<Batch> {
+        let is_group_due = policy.is_split || self.grouped_until.is_none_or(|until| now >= until);
+        let mut due: Vec<&mut OutboxEntry> = self
             .entries
             .values_mut()
-            .filter(|entry| entry.due <= now && entry.is_wanted(manners))
+            .filter(|entry| entry.due <= now && entry.is_wanted(policy))
             .collect();
         due.sort_by_key(|entry| entry.state.rank());
-        let is_due = |entry: &&mut Entry| is_group_due || entry.failures > 0 || entry.is_urgent();
+        let is_due =
+            |entry: &&mut OutboxEntry| is_group_due || entry.failures > 0 || entry.is_urgent();
         let first = due.iter().position(is_due)?;
         if due[first].failures > 0 {
-            return Some(Letter::of([due.swap_remove(first)], manners));
+            return Some(Batch::of([due.swap_remove(first)], policy));
         }
         self.grouped_until = Some(now + GROUP);
         let fresh = due.into_iter().filter(|entry| entry.failures == 0);
-        let most = if manners.is_split { 1 } else { MOST_IN_MESSAGE };
-        Some(Letter::of(
+        let most = if policy.is_split { 1 } else { MOST_IN_MESSAGE };
+        Some(Batch::of(
             fresh
-                .skip(if manners.is_split { first } else { 0 })
+                .skip(if policy.is_split { first } else { 0 })
                 .take(most),
-            manners,
+            policy,
         ))
     }
 
     /// When the next message is due. Silences, quiet hours and repeats may make one due earlier or later.
-    pub fn next_due(&self, manners: &Manners) -> Option<Instant> {
-        let due = |entry: &Entry| match self.grouped_until {
-            Some(until) if entry.failures == 0 && !entry.is_urgent() && !manners.is_split => {
+    pub fn next_due(&self, policy: &DeliveryPolicy) -> Option<Instant> {
+        let due = |entry: &OutboxEntry| match self.grouped_until {
+            Some(until) if entry.failures == 0 && !entry.is_urgent() && !policy.is_split => {
                 entry.due.max(until)
             }
             _ => entry.due,
         };
         self.entries
             .values()
-            .filter(|entry| entry.is_wanted(manners))
+            .filter(|entry| entry.is_wanted(policy))
             .map(due)
             .min()
     }
@@ -172,12 +172,12 @@ impl Outbox {
     pub fn settle(
         &mut self,
         receiver: &str,
-        letter: &Letter,
-        result: &Result<String, Failed>,
+        batch: &Batch,
+        result: &Result<String, Failure>,
         (now, at): (Instant, Timestamp),
     ) -> Vec<Delivery> {
         let mut records = Vec::new();
-        for (state, version) in letter.states.iter().zip(&letter.versions) {
+        for (state, version) in batch.states.iter().zip(&batch.versions) {
             let Some(entry) = self.entries.get_mut(&state.alert.id) else {
                 continue;
             };
@@ -185,7 +185,7 @@ impl Outbox {
             let is_newest = entry.version == *version;
             if !matches!(
                 result,
-                Err(Failed {
+                Err(Failure {
                     is_refusal: true,
                     ..
                 })
@@ -205,7 +205,7 @@ impl Outbox {
                 receiver: receiver.into(),
                 known: entry.known,
                 is_delivered: result.is_ok(),
-                tries: letter.tries + 1,
+                tries: batch.tries + 1,
                 tried_at: at,
                 answer: match result {
                     Ok(answer) => answer.clone(),
@@ -227,29 +227,36 @@ impl Outbox {
     }
 
     fn drop_unheard(&mut self, id: i64) {
-        if self.entries.get(&id).is_some_and(Entry::is_unheard_end) {
+        if self
+            .entries
+            .get(&id)
+            .is_some_and(OutboxEntry::is_unheard_end)
+        {
             self.entries.remove(&id);
         }
     }
 }
 
-impl Letter {
-    fn of<'a>(entries: impl IntoIterator<Item = &'a mut Entry>, manners: &Manners) -> Self {
-        let mut letter = Self {
+impl Batch {
+    fn of<'a>(
+        entries: impl IntoIterator<Item = &'a mut OutboxEntry>,
+        policy: &DeliveryPolicy,
+    ) -> Self {
+        let mut batch = Self {
             states: Vec::new(),
             tries: 0,
             versions: Vec::new(),
         };
         for entry in entries {
             entry.is_sent = true;
-            letter.tries = letter.tries.max(entry.failures);
-            letter.versions.push(entry.version);
+            batch.tries = batch.tries.max(entry.failures);
+            batch.versions.push(entry.version);
             // A repeated or late message has today's value, and its original times.
-            letter
+            batch
                 .states
-                .push(AlertState::new(manners.current(&entry.state)));
+                .push(AlertState::new(policy.current(&entry.state)));
         }
-        letter
+        batch
     }
 }
 
@@ -261,7 +268,7 @@ mod tests {
 
     use super::*;
     use crate::alert::{Acknowledgement, Alert, AlertText, Rule};
-    use crate::notify::{Silence, Standing};
+    use crate::notify::{AlertsNow, Silence};
 
     fn state(id: i64, severity: Severity, is_over: bool) -> AlertState {
         let at = Timestamp::from_second(1_000 + id).unwrap();
@@ -290,12 +297,12 @@ mod tests {
     const CRITICAL: Severity = Severity::Critical;
     const HOUR: Duration = Duration::from_secs(3_600);
 
-    fn yes() -> Result<String, Failed> {
+    fn yes() -> Result<String, Failure> {
         Ok("200 OK".into())
     }
 
-    fn no(is_refusal: bool) -> Result<String, Failed> {
-        Err(Failed {
+    fn no(is_refusal: bool) -> Result<String, Failure> {
+        Err(Failure {
             is_refusal,
             sentence: "no".into(),
         })
@@ -306,7 +313,7 @@ mod tests {
         outbox: Outbox,
         started: Instant,
         elapsed: Duration,
-        standing: Standing,
+        standing: AlertsNow,
         is_quiet: bool,
         is_split: bool,
         only_critical: bool,
@@ -315,7 +322,7 @@ mod tests {
 
     impl Receiver {
         fn new() -> Self {
-            let (outbox, standing) = (Outbox::default(), Standing::default());
+            let (outbox, standing) = (Outbox::default(), AlertsNow::default());
             let started = Instant::now();
             let elapsed = Duration::ZERO;
             let (is_quiet, is_split, only_critical) = (false, false, false);
@@ -344,9 +351,12 @@ mod tests {
             self.outbox.put(state(id, severity, is_over), now);
         }
 
-        fn with_manners<T>(&mut self, ask: impl FnOnce(&mut Outbox, Instant, &Manners) -> T) -> T {
+        fn with_policy<T>(
+            &mut self,
+            ask: impl FnOnce(&mut Outbox, Instant, &DeliveryPolicy) -> T,
+        ) -> T {
             let (now, at) = self.now();
-            let manners = Manners {
+            let policy = DeliveryPolicy {
                 at,
                 standing: &self.standing,
                 is_quiet: self.is_quiet,
@@ -354,43 +364,41 @@ mod tests {
                 is_split: self.is_split,
                 only_critical: self.only_critical,
             };
-            ask(&mut self.outbox, now, &manners)
+            ask(&mut self.outbox, now, &policy)
         }
 
-        fn take(&mut self) -> Vec<Letter> {
-            std::iter::from_fn(|| self.with_manners(Outbox::take_due)).collect()
+        fn take(&mut self) -> Vec<Batch> {
+            std::iter::from_fn(|| self.with_policy(Outbox::take_due)).collect()
         }
 
-        fn settle(&mut self, letter: &Letter, result: &Result<String, Failed>) {
+        fn settle(&mut self, batch: &Batch, result: &Result<String, Failure>) {
             let now = self.now();
-            for record in self.outbox.settle("mail", letter, result, now) {
+            for record in self.outbox.settle("mail", batch, result, now) {
                 self.records.insert(record.alert, record);
             }
         }
 
         /// Delivers what is due; what the messages held, such as `1C2w 1o`: warning, critical, over.
-        fn deliver(&mut self, result: &Result<String, Failed>) -> String {
-            let letters = self.take();
-            letters
-                .iter()
-                .for_each(|letter| self.settle(letter, result));
-            letters.iter().map(signs).collect::<Vec<_>>().join(" ")
+        fn deliver(&mut self, result: &Result<String, Failure>) -> String {
+            let batches = self.take();
+            batches.iter().for_each(|batch| self.settle(batch, result));
+            batches.iter().map(signs).collect::<Vec<_>>().join(" ")
         }
 
         /// The same after so much time.
-        fn after(&mut self, time: Duration, result: &Result<String, Failed>) -> String {
+        fn after(&mut self, time: Duration, result: &Result<String, Failure>) -> String {
             self.elapsed += time;
             self.deliver(result)
         }
     }
 
-    fn signs(letter: &Letter) -> String {
+    fn signs(batch: &Batch) -> String {
         let sign = |state: &AlertState| match (state.is_over(), state.alert.severity) {
             (true, _) => 'o',
             (false, Severity::Warning) => 'w',
             (false, Severity::Critical) => 'C',
         };
-        letter
+        batch
             .states
             .iter()
             .map(|state| format!("{}{}", state.alert.id, sign(state)))
@@ -409,7 +417,7 @@ mod tests {
                 tries += 1;
             }
             let due = receiver
-                .with_manners(|outbox, _, manners| outbox.next_due(manners))
+                .with_policy(|outbox, _, policy| outbox.next_due(policy))
                 .unwrap();
             receiver.elapsed = due - receiver.started;
         }
@@ -488,14 +496,14 @@ mod tests {
         for (id, severity) in [(1, WARNING), (2, CRITICAL), (3, WARNING)] {
             receiver.put(id, severity, false);
         }
-        let letters = receiver.take();
+        let batches = receiver.take();
         assert_eq!(
-            letters.iter().map(signs).collect::<Vec<_>>(),
+            batches.iter().map(signs).collect::<Vec<_>>(),
             ["2C", "1w", "3w"]
         );
-        receiver.settle(&letters[0], &yes());
-        receiver.settle(&letters[1], &no(true));
-        receiver.settle(&letters[2], &yes());
+        receiver.settle(&batches[0], &yes());
+        receiver.settle(&batches[1], &no(true));
+        receiver.settle(&batches[2], &yes());
         assert_eq!(receiver.after(FIRST_PAUSE, &yes()), "1w");
         assert_eq!(receiver.after(GROUP, &yes()), "");
     }
@@ -507,7 +515,7 @@ mod tests {
         receiver.put(1, WARNING, false);
         assert_eq!(receiver.deliver(&yes()), "");
         assert_eq!(
-            receiver.with_manners(|outbox, _, manners| outbox.next_due(manners)),
+            receiver.with_policy(|outbox, _, policy| outbox.next_due(policy)),
             None
         );
         receiver.put(2, CRITICAL, false);
@@ -534,14 +542,14 @@ mod tests {
         receiver.put(2, WARNING, false);
         assert_eq!(receiver.deliver(&no(true)), "1w2w");
         receiver.elapsed += FIRST_PAUSE;
-        let letters = receiver.take();
+        let batches = receiver.take();
         assert_eq!(
-            letters.iter().map(signs).collect::<Vec<_>>(),
+            batches.iter().map(signs).collect::<Vec<_>>(),
             ["1w", "2w"],
             "each by itself"
         );
-        receiver.settle(&letters[0], &no(true));
-        receiver.settle(&letters[1], &yes());
+        receiver.settle(&batches[0], &no(true));
+        receiver.settle(&batches[1], &yes());
         assert!(receiver.records[&2].is_delivered);
     }
 
@@ -562,14 +570,14 @@ mod tests {
     fn a_state_that_changes_during_its_delivery_is_delivered_afterwards() {
         let mut receiver = Receiver::new();
         receiver.put(1, WARNING, false);
-        let letters = receiver.take();
+        let batches = receiver.take();
         receiver.put(1, CRITICAL, false);
         assert_eq!(
             receiver.deliver(&yes()),
             "",
             "one delivery of an alert at a time"
         );
-        receiver.settle(&letters[0], &yes());
+        receiver.settle(&batches[0], &yes());
         assert_eq!(receiver.deliver(&yes()), "1C");
     }
 
@@ -652,21 +660,21 @@ mod tests {
                     changes += 1;
                 }
                 let result = [no(true), no(false), yes()][usize::from(answer)].clone();
-                for letter in receiver.take() {
+                for batch in receiver.take() {
                     if answer > 0 {
-                        heard.extend(letter.states.iter().map(|state| (state.alert.id, state.clone())));
+                        heard.extend(batch.states.iter().map(|state| (state.alert.id, state.clone())));
                     }
-                    receiver.settle(&letter, &result);
+                    receiver.settle(&batch, &result);
                 }
                 receiver.elapsed += Duration::from_secs(2);
             }
             let mut delivered = 0;
-            while let Some(due) = receiver.with_manners(|outbox, _, manners| outbox.next_due(manners)) {
+            while let Some(due) = receiver.with_policy(|outbox, _, policy| outbox.next_due(policy)) {
                 receiver.elapsed = receiver.elapsed.max(due - receiver.started);
-                for letter in receiver.take() {
-                    delivered += letter.states.len();
-                    heard.extend(letter.states.iter().map(|state| (state.alert.id, state.clone())));
-                    receiver.settle(&letter, &yes());
+                for batch in receiver.take() {
+                    delivered += batch.states.len();
+                    heard.extend(batch.states.iter().map(|state| (state.alert.id, state.clone())));
+                    receiver.settle(&batch, &yes());
                 }
                 prop_assert!(delivered <= changes.min(3));
             }

@@ -8,11 +8,11 @@ use jiff::tz::TimeZone;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::channel::{Channel, Failed};
-use super::delivery::Delivery;
-use super::manners::{Manners, Standing};
-use super::message::{AlertState, Message};
-use super::outbox::{self, Letter, Outbox};
+use super::connect;
+use super::message::{AlertState, message};
+use super::outbox::{self, Batch, Outbox};
+use super::policy::{AlertsNow, Delivery, DeliveryPolicy};
+use crate::channel::{Connection, Failure};
 use crate::config::Receiver;
 use crate::source::clock;
 use crate::units::count_text;
@@ -33,25 +33,25 @@ pub enum Item {
 /// A receiver's settings with what they need of the disk.
 struct Prepared {
     receiver: Receiver,
-    channel: Arc<Result<Channel, String>>,
+    connection: Arc<Result<Connection, String>>,
     /// The zone of its quiet hours.
     zone: TimeZone,
 }
 
-pub struct Task {
+pub struct ReceiverTask {
     host: String,
     /// `None` until it is prepared for the first time.
     prepared: Option<Prepared>,
     outbox: Outbox,
-    standing: watch::Receiver<Arc<Standing>>,
+    standing: watch::Receiver<Arc<AlertsNow>>,
     report: mpsc::UnboundedSender<Delivery>,
 }
 
-impl Task {
+impl ReceiverTask {
     pub fn new(
         host: &str,
         outbox: Outbox,
-        standing: watch::Receiver<Arc<Standing>>,
+        standing: watch::Receiver<Arc<AlertsNow>>,
         report: mpsc::UnboundedSender<Delivery>,
     ) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl Task {
                     None => is_open = false,
                 },
                 Some(Ok(prepared)) = preparing.join_next(), if is_open => self.prepared = Some(prepared),
-                Some(Ok((letter, result))) = deliveries.join_next() => self.settle(&letter, &result),
+                Some(Ok((batch, result))) = deliveries.join_next() => self.settle(&batch, &result),
                 Ok(()) = self.standing.changed(), if is_open => {}
                 () = until(due) => {}
             }
@@ -108,13 +108,13 @@ impl Task {
         // What is still being prepared has older settings.
         *preparing = JoinSet::new();
         preparing.spawn_blocking(move || {
-            let channel = Arc::new(Channel::new(&receiver.channel, &host));
+            let connection = Arc::new(connect(&receiver, &host));
             let zone = receiver
                 .quiet_hours
                 .map_or(TimeZone::UTC, |_| TimeZone::system());
             Prepared {
                 receiver,
-                channel,
+                connection,
                 zone,
             }
         });
@@ -123,54 +123,54 @@ impl Task {
     /// Starts what is due; returns when to look again.
     fn start_deliveries(
         &mut self,
-        deliveries: &mut JoinSet<(Letter, Result<String, Failed>)>,
+        deliveries: &mut JoinSet<(Batch, Result<String, Failure>)>,
     ) -> Option<Instant> {
         let standing = Arc::clone(&self.standing.borrow_and_update());
         let Prepared {
             receiver,
-            channel,
+            connection,
             zone,
         } = self.prepared.as_ref()?;
         let now = Instant::now();
         let at = clock::now();
         let local = zone.to_datetime(at).time();
-        let mut manners = Manners {
+        let mut policy = DeliveryPolicy {
             at,
             standing: &standing,
             is_quiet: receiver
                 .quiet_hours
                 .is_some_and(|hours| hours.contains(local)),
-            repeat: receiver.repeat,
+            repeat: receiver.repeat.0,
             is_split: receiver.channel.is_split(),
             only_critical: false,
         };
         while deliveries.len() < AT_ONCE {
             // The last place is for critical alerts.
-            manners.only_critical = deliveries.len() + 1 == AT_ONCE;
-            let Some(letter) = self.outbox.take_due(now, &manners) else {
+            policy.only_critical = deliveries.len() + 1 == AT_ONCE;
+            let Some(batch) = self.outbox.take_due(now, &policy) else {
                 break;
             };
-            deliveries.spawn(attempt(Arc::clone(channel), self.host.clone(), letter));
+            deliveries.spawn(attempt(Arc::clone(connection), self.host.clone(), batch));
         }
         if self.outbox.is_empty() {
             return None;
         }
         let due = self
             .outbox
-            .next_due(&manners)
+            .next_due(&policy)
             .filter(|_| deliveries.len() < AT_ONCE);
         Some(due.map_or(now + LOOK_EVERY, |due| due.min(now + LOOK_EVERY)))
     }
 
-    fn settle(&mut self, letter: &Letter, result: &Result<String, Failed>) {
+    fn settle(&mut self, batch: &Batch, result: &Result<String, Failure>) {
         let name = self
             .prepared
             .as_ref()
             .map_or("", |prepared| &prepared.receiver.name);
-        log(name, letter, result);
+        log(name, batch, result);
         for record in self
             .outbox
-            .settle(name, letter, result, (Instant::now(), clock::now()))
+            .settle(name, batch, result, (Instant::now(), clock::now()))
         {
             // The notifier may be gone while the program stops.
             let _ = self.report.send(record);
@@ -179,24 +179,25 @@ impl Task {
 }
 
 async fn attempt(
-    channel: Arc<Result<Channel, String>>,
+    connection: Arc<Result<Connection, String>>,
     host: String,
-    letter: Letter,
-) -> (Letter, Result<String, Failed>) {
-    let Some(message) = Message::of(&host, letter.states.clone()) else {
-        return (letter, Ok(String::new()));
+    batch: Batch,
+) -> (Batch, Result<String, Failure>) {
+    let Some(message) = message(&host, batch.states.clone()) else {
+        return (batch, Ok(String::new()));
     };
-    let result = match &*channel {
+    let result = match &*connection {
         // A panic must not leave the alert on its way for ever.
-        Ok(channel) => {
-            let delivery = std::panic::AssertUnwindSafe(channel.deliver(&message)).catch_unwind();
-            delivery.await.unwrap_or_else(|_| {
-                Err(Failed::unsure("cowbell failed; its log says where".into()))
-            })
+        Ok(connection) => {
+            let delivery =
+                std::panic::AssertUnwindSafe(connection.deliver(&message)).catch_unwind();
+            delivery
+                .await
+                .unwrap_or_else(|_| Err(Failure::unsure("cowbell failed; its log says where")))
         }
-        Err(sentence) => Err(Failed::refused(sentence.clone())),
+        Err(sentence) => Err(Failure::refused(sentence)),
     };
-    (letter, result)
+    (batch, result)
 }
 
 async fn until(due: Option<Instant>) {
@@ -206,9 +207,9 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-fn log(name: &str, letter: &Letter, result: &Result<String, Failed>) {
-    let tries = letter.tries;
-    let ids: Vec<String> = letter
+fn log(name: &str, batch: &Batch, result: &Result<String, Failure>) {
+    let tries = batch.tries;
+    let ids: Vec<String> = batch
         .states
         .iter()
         .map(|state| state.alert.id.to_string())
@@ -220,7 +221,7 @@ fn log(name: &str, letter: &Letter, result: &Result<String, Failed>) {
             tracing::info!("delivered alert {ids} to {name} after {failures}");
         }
         Ok(_) => {}
-        Err(Failed { sentence, .. }) => {
+        Err(Failure { sentence, .. }) => {
             tracing::warn!(
                 "cannot deliver alert {ids} to {name}, retrying in {:?}: {sentence}",
                 outbox::pause(tries)

@@ -7,8 +7,9 @@ use reqwest::header::{
 };
 use reqwest::{Client, StatusCode, Url};
 
-use crate::config;
-use crate::notify::{Secrets, http, shortened};
+use crate::channel::secret::{External, Secrets};
+use crate::channel::{http, shortened};
+use crate::config::RemoteWriteSettings;
 
 /// The time limit for a request and its answer.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -63,12 +64,13 @@ impl SendFailure {
 }
 
 impl Endpoint {
-    pub fn new(url: &str, settings: &config::RemoteWriteSettings) -> Result<Self, String> {
+    pub fn new(settings: &RemoteWriteSettings) -> Result<Self, String> {
         let mut headers = HeaderMap::new();
         for (name, value) in HEADERS {
             headers.insert(name, HeaderValue::from_static(value));
         }
-        headers.extend(http::headers(&settings.headers)?);
+        headers.extend(settings.headers.map()?);
+        let url = settings.url.as_str();
         let client = http::client(url)?;
         let request = client
             .post(url)
@@ -79,10 +81,13 @@ impl Endpoint {
             .headers()
             .get(AUTHORIZATION)
             .and_then(|value| value.to_str().ok());
-        let secrets = Secrets::of_request(
-            url,
-            settings.headers.values().chain(&login.map(String::from)),
-        );
+        let mut secrets = settings.url.secrets();
+        secrets.extend(settings.headers.secrets());
+        secrets.extend(login.into_iter().flat_map(|login| {
+            // Basic, and the encoded user and password.
+            login.split(' ').chain([login]).map(String::from)
+        }));
+        let secrets = Secrets::new(secrets);
         let url = url.parse().map_err(|_| "`url` is no address".to_string())?;
         Ok(Self {
             client,

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use utoipa::ToSchema;
 
-use crate::config::{self, ConfigError};
+use crate::config::{Config, ConfigError, RemoteWriteSettings};
 use crate::store::{Progress, StoreReader};
 use crate::units::{count_text, duration_text};
 pub use encoding::{ExternalLabels, encoded};
@@ -40,34 +40,31 @@ pub struct RemoteWrite {
 }
 
 impl RemoteWrite {
-    /// Starts on `runtime`; `None` if no receiver is configured.
+    /// Starts on `runtime`.
     pub fn start(
-        settings: &config::RemoteWriteSettings,
+        settings: &RemoteWriteSettings,
         labels: ExternalLabels,
         store: StoreReader,
         runtime: &Handle,
-    ) -> Result<Option<Self>, String> {
-        let Some(url) = settings.url() else {
-            return Ok(None);
-        };
+    ) -> Result<Self, String> {
         let (progresses, progress) = watch::channel(None);
         let (states, state) = watch::channel(RemoteWriteState::default());
         let endpoint = {
             let _entered = runtime.enter();
-            Endpoint::new(url, settings)?
+            Endpoint::new(settings)?
         };
         let mut tasks = JoinSet::new();
         tasks.spawn_on(
             RemoteWriteTask::new(endpoint, labels, store, progresses, states).serve(),
             runtime,
         );
-        Ok(Some(Self {
+        Ok(Self {
             progress,
             state,
             stored: None,
             store_at: Instant::now(),
             _task: tasks,
-        }))
+        })
     }
 
     /// Waits until there is something new to store, at most as often as `STORE_EVERY` says.
@@ -143,13 +140,11 @@ impl RemoteWriteState {
 }
 
 /// Fails if nothing could be sent with these settings.
-pub fn check(settings: &config::RemoteWriteSettings) -> Result<(), ConfigError> {
-    let Some(url) = settings.url() else {
-        return Ok(());
-    };
-    Endpoint::new(url, settings)
-        .map(drop)
-        .map_err(|why| ConfigError::option("[remote_write]", &why))
+pub fn check(config: &Config) -> Result<(), ConfigError> {
+    if let Some(settings) = &config.remote_write {
+        Endpoint::new(settings).map_err(|why| ConfigError::option("[remote_write]", &why))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

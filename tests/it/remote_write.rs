@@ -511,13 +511,16 @@ fn a_wrong_configuration_is_told_in_a_sentence() {
         ),
         (
             "url = \"http://x\"\ninstance = \"\"",
-            "`instance`: expected 1 to 255 letters",
+            "line 3, `instance = …`: expected 1 to 255 letters",
         ),
         (
             "url = \"file:/does/not/exist\"",
             "in [remote_write]: `url`: /does/not/exist does not exist: write",
         ),
-        ("instance = \"x\"", "[remote_write] needs a `url`"),
+        (
+            "instance = \"x\"",
+            "line 1, `[remote_write]`: missing field `url`",
+        ),
     ] {
         std::fs::write(&file, format!("[remote_write]\n{text}\n")).unwrap();
         let ended = said(

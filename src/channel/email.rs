@@ -1,9 +1,10 @@
-//! Sends messages by SMTP.
+//! E-mail: a message by SMTP.
 
 use std::error::Error as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use lettre::address::Envelope;
 use lettre::message::header::{ContentType, HeaderName, HeaderValue, MIME_VERSION_1_0};
@@ -12,20 +13,124 @@ use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::transport::smtp::extension::ClientId;
 use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
+use reqwest::Url;
+use serde::Deserialize;
 
-use super::super::message::Message;
-use super::resolver::Resolver;
-use super::{Failed, TIME_LIMIT, reason};
-use crate::config::Email as Settings;
+use super::http::{Resolver, reason};
+use super::secret::{External, SecretText};
+use super::{Delivers, Failure, Message, ReceiverKind, TIME_LIMIT};
+
+/// A message by SMTP.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Email {
+    to: Recipients,
+    /// `cowbell@HOST` if `None`.
+    from: Option<Sender>,
+    #[serde(default)]
+    server: ServerUrl,
+    user: Option<String>,
+    password: Option<SecretText>,
+}
+
+/// One address or more, separated by commas.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "String")]
+struct Recipients(Mailboxes);
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "String")]
+struct Sender(Mailbox);
+
+/// By default the mail server of this host.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "String")]
+struct ServerUrl(Url);
+
+impl TryFrom<String> for Recipients {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let expected =
+            format!("`to`: expected addresses such as \"dba@example.com\", but found {text:?}");
+        match text.parse::<Mailboxes>() {
+            Ok(mailboxes) if mailboxes.iter().next().is_some() => Ok(Self(mailboxes)),
+            Ok(_) => Err(expected),
+            Err(error) => Err(format!("{expected}: {error}")),
+        }
+    }
+}
+
+impl TryFrom<String> for Sender {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map(Self).map_err(|error| {
+            format!(
+                "`from`: expected an address such as \"dba@example.com\", but found {text:?}: {error}"
+            )
+        })
+    }
+}
+
+impl TryFrom<String> for ServerUrl {
+    type Error = &'static str;
+
+    fn try_from(server: String) -> Result<Self, Self::Error> {
+        match server.parse::<Url>() {
+            Ok(url)
+                if matches!(url.scheme(), "smtp" | "smtps")
+                    && url.has_host()
+                    && url.username().is_empty()
+                    && matches!(url.path(), "" | "/") =>
+            {
+                Ok(Self(url))
+            }
+            _ => Err(
+                "`server`: expected smtp://HOST:PORT (with STARTTLS) or smtps://HOST:PORT, without user and password",
+            ),
+        }
+    }
+}
+
+impl Default for ServerUrl {
+    fn default() -> Self {
+        Self(Url::parse("smtp://localhost:25").expect("a constant URL"))
+    }
+}
+
+impl ReceiverKind for Email {
+    fn usual_name(&self) -> String {
+        format!("email to {}", self.to.0)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.user.is_some() != self.password.is_some() {
+            return Err("`user` and `password`: expected both or neither".into());
+        }
+        Ok(())
+    }
+
+    fn external(&mut self) -> Vec<(&str, &mut dyn External)> {
+        match &mut self.password {
+            Some(password) => vec![("password", password)],
+            None => Vec::new(),
+        }
+    }
+
+    fn connect(&self, host: &str) -> Result<Box<dyn Delivers>, String> {
+        Ok(Box::new(Mailer::new(self, host)?))
+    }
+}
 
 /// A server that is ready to connect to. Its certificates and addresses are in memory, since the disk may hang.
-pub struct Email {
-    server: Server,
+struct Mailer {
+    server: MailServer,
     from: Mailbox,
     to: Mailboxes,
 }
 
-struct Server {
+struct MailServer {
     host: String,
     port: u16,
     tls: Tls,
@@ -34,60 +139,62 @@ struct Server {
     resolver: Arc<Resolver>,
 }
 
-impl Email {
-    pub fn new(settings: &Settings, host: &str) -> Result<Self, String> {
-        let to = settings
-            .to
-            .parse()
-            .map_err(|error| format!("`to` is no address: {error}"))?;
+impl Delivers for Mailer {
+    fn deliver<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Result<String, Failure>> {
+        Box::pin(self.send(message))
+    }
+}
+
+impl Mailer {
+    fn new(keys: &Email, host: &str) -> Result<Self, String> {
         Ok(Self {
-            server: Server::new(settings, host)?,
-            from: sender(settings.from.as_deref(), host)?,
-            to,
+            server: MailServer::new(keys, host)?,
+            from: match &keys.from {
+                Some(sender) => sender.0.clone(),
+                None => usual_sender(host)?,
+            },
+            to: keys.to.0.clone(),
         })
     }
 
-    pub async fn send(&self, message: &Message) -> Result<String, Failed> {
-        let letter = self.letter(message, Timestamp::now());
-        let letter = letter
-            .map_err(|error| Failed::refused(format!("cannot write the message: {error}")))?;
+    async fn send(&self, message: &Message) -> Result<String, Failure> {
+        let letter = self
+            .letter(message, Timestamp::now())
+            .map_err(|error| Failure::refused(format!("cannot write the message: {error}")))?;
         let (envelope, letter) = (letter.envelope(), letter.formatted());
         match self.server.send(envelope, &letter).await {
-            Err(Refused {
-                is_of_mailbox: true,
-                ..
-            }) if envelope.to().len() > 1 => self.send_to_each(envelope, &letter).await,
-            result => result.map_err(|refused| refused.failed),
+            Err(refused) if refused.is_of_mailbox && envelope.to().len() > 1 => {
+                self.send_to_each(envelope, &letter).await
+            }
+            result => result.map_err(|refused| refused.failure),
         }
     }
 
     /// One mailbox that is refused does not keep the letter from the others.
-    async fn send_to_each(&self, all: &Envelope, letter: &[u8]) -> Result<String, Failed> {
-        let (mut answers, mut refused) = (Vec::new(), Vec::new());
+    async fn send_to_each(&self, all: &Envelope, letter: &[u8]) -> Result<String, Failure> {
+        let (mut answers, mut refusals) = (Vec::new(), Vec::new());
+        let mut is_refusal = true;
         for mailbox in all.to() {
-            let envelope = Envelope::new(all.from().cloned(), vec![mailbox.clone()]);
-            let envelope = envelope.map_err(|error| Failed::refused(error.to_string()))?;
+            let envelope = Envelope::new(all.from().cloned(), vec![mailbox.clone()])
+                .map_err(Failure::refused)?;
             match self.server.send(&envelope, letter).await {
                 Ok(answer) => answers.push(format!("{mailbox}: {answer}")),
-                Err(Refused { failed, .. }) => refused.push((mailbox, failed)),
+                Err(Refused { failure, .. }) => {
+                    is_refusal &= failure.is_refusal;
+                    refusals.push(format!("{mailbox}: {}", failure.sentence));
+                }
             }
         }
-        let is_refusal = answers.is_empty() && refused.iter().all(|(_, failed)| failed.is_refusal);
         let is_taken = !answers.is_empty();
-        answers.extend(
-            refused
-                .iter()
-                .map(|(mailbox, failed)| format!("{mailbox}: {}", failed.sentence)),
-        );
+        answers.append(&mut refusals);
         let sentence = answers.join("; ");
         if is_taken {
-            Ok(sentence)
-        } else {
-            Err(Failed {
-                is_refusal,
-                sentence,
-            })
+            return Ok(sentence);
         }
+        Err(Failure {
+            is_refusal,
+            sentence,
+        })
     }
 
     /// All messages about one alert are one thread: each refers to the same ID.
@@ -96,12 +203,12 @@ impl Email {
         message: &Message,
         now: Timestamp,
     ) -> Result<lettre::Message, lettre::error::Error> {
-        let (key, domain) = (name(&message.key(&message.first)), self.from.email.domain());
+        let (key, domain) = (name(&message.first.key), self.from.email.domain());
         let thread = format!("<{key}@{domain}>");
         // The ID of this one differs from that of every repeat.
         let id = format!("<{key}-{}@{domain}>", now.as_nanosecond());
         let subject = message
-            .title()
+            .title
             .replace(|letter: char| letter.is_control(), " ");
         let letter = lettre::Message::builder()
             .from(self.from.clone())
@@ -118,35 +225,27 @@ impl Email {
             ))
             .header(MIME_VERSION_1_0)
             .header(ContentType::TEXT_PLAIN)
-            .body(message.text())
+            .body(message.text.clone())
     }
 }
 
-/// The configured sender, or cowbell on this host, if its name can be in an address.
-fn sender(from: Option<&str>, host: &str) -> Result<Mailbox, String> {
-    if let Some(from) = from {
-        return from
-            .parse()
-            .map_err(|error| format!("`from` {from:?} is no address: {error}"));
-    }
+/// cowbell on this host, if its name can be in an address.
+fn usual_sender(host: &str) -> Result<Mailbox, String> {
     let usual = format!("cowbell <cowbell@{host}>").parse();
     usual
         .or_else(|_| "cowbell <cowbell@localhost>".parse())
         .map_err(|error| format!("`from`: {error}"))
 }
 
-impl Server {
-    fn new(settings: &Settings, host: &str) -> Result<Self, String> {
-        let url: reqwest::Url = settings
-            .server
-            .parse()
-            .map_err(|error| format!("`server`: {error}"))?;
+impl MailServer {
+    fn new(keys: &Email, host: &str) -> Result<Self, String> {
+        let url = &keys.server.0;
         let server = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let is_here =
             server == "localhost" || server.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         let tls = || {
             TlsParameters::new(server.into())
-                .map_err(|error| format!("`server`: {}", reason::of(&error)))
+                .map_err(|error| format!("`server`: {}", reason(&error)))
         };
         let (tls, port) = match url.scheme() {
             "smtps" => (Tls::Wrapper(tls()?), 465),
@@ -154,15 +253,14 @@ impl Server {
             _ if is_here => (Tls::None, 25),
             _ => (Tls::Required(tls()?), 587),
         };
-        let credentials =
-            |(user, password): &(String, String)| Credentials::new(user.clone(), password.clone());
+        let login = keys.user.clone().zip(keys.password.clone());
         Ok(Self {
             host: server.into(),
             port: url.port().unwrap_or(port),
             tls,
             hello: hello(host),
-            login: settings.login.as_ref().map(credentials),
-            resolver: Resolver::of(&settings.server),
+            login: login.map(|(user, password)| Credentials::new(user, password.0)),
+            resolver: Resolver::of(url.as_str()),
         })
     }
 
@@ -175,13 +273,7 @@ impl Server {
         }));
         for address in found.into_iter().flatten() {
             result = self.send_at(address.ip(), envelope, letter).await;
-            if !matches!(
-                result,
-                Err(Refused {
-                    is_unreachable: true,
-                    ..
-                })
-            ) {
+            if !result.as_ref().is_err_and(|refused| refused.is_unreachable) {
                 break;
             }
         }
@@ -215,9 +307,10 @@ impl Server {
 /// The greeting: servers require a name with a domain, or an address.
 fn hello(host: &str) -> ClientId {
     let name = name(host);
-    match name.trim_matches('.').contains('.') {
-        true => ClientId::Domain(name),
-        false => ClientId::Ipv4(Ipv4Addr::LOCALHOST),
+    if name.trim_matches('.').contains('.') {
+        ClientId::Domain(name)
+    } else {
+        ClientId::Ipv4(Ipv4Addr::LOCALHOST)
     }
 }
 
@@ -229,7 +322,7 @@ fn name(text: &str) -> String {
 
 /// Why a server did not take a letter.
 struct Refused {
-    failed: Failed,
+    failure: Failure,
     /// Whether another mailbox may be accepted.
     is_of_mailbox: bool,
     /// Whether another address of the server may be reached.
@@ -239,37 +332,28 @@ struct Refused {
 impl Refused {
     fn without_contact(sentence: String) -> Self {
         Self {
-            failed: Failed::refused(sentence),
+            failure: Failure::refused(sentence),
             is_of_mailbox: false,
             is_unreachable: true,
         }
     }
 
     fn by(error: &lettre::transport::smtp::Error) -> Self {
-        if let Some(code) = error.status() {
-            let text = error
-                .source()
-                .map_or_else(String::new, |text| format!(": {text}"));
-            let failed = Failed::refused(format!("it answers {code}{text}"));
-            let is_of_mailbox = matches!(u16::from(code), 450..=452 | 550..=554);
-            return Self {
-                failed,
-                is_of_mailbox,
-                is_unreachable: false,
-            };
-        }
         // Its kind is not public, but its text begins with that.
         if error.to_string().starts_with("Connection error") {
-            return Self::without_contact(format!("cannot connect: {}", reason::of(error)));
+            return Self::without_contact(format!("cannot connect: {}", reason(error)));
         }
-        let is_refusal = error.is_tls() || error.is_client();
-        let failed = Failed {
-            is_refusal,
-            sentence: reason::of(error),
-        };
+        let (mut failure, mut is_of_mailbox) = (Failure::unsure(reason(error)), false);
+        failure.is_refusal = error.is_tls() || error.is_client();
+        if let Some(code) = error.status() {
+            let text = error.source().map(|text| format!(": {text}"));
+            let text = text.unwrap_or_default();
+            failure = Failure::refused(format!("it answers {code}{text}"));
+            is_of_mailbox = matches!(u16::from(code), 450..=452 | 550..=554);
+        }
         Self {
-            failed,
-            is_of_mailbox: false,
+            failure,
+            is_of_mailbox,
             is_unreachable: false,
         }
     }
@@ -277,22 +361,17 @@ impl Refused {
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_message;
+    use super::super::tests::message;
     use super::*;
-    use crate::alert::AlertText;
 
     fn letter(message: &Message) -> String {
-        let settings = Settings {
-            to: "dba@example.com, Night Shift <night@example.com>".into(),
-            from: None,
-            server: "smtp://localhost:25".into(),
-            login: None,
-        };
+        let keys = "to = \"dba@example.com, Night Shift <night@example.com>\"";
+        let keys: Email = toml::from_str(keys).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();
         let _inside = runtime.enter();
-        let email = Email::new(&settings, &message.host).unwrap();
+        let email = Mailer::new(&keys, &message.host).unwrap();
         String::from_utf8(email.letter(message, Timestamp::now()).unwrap().formatted()).unwrap()
     }
 
@@ -329,12 +408,12 @@ mod tests {
 
     #[test]
     fn a_letter_says_where_what_and_since_when() {
-        let letter = letter(&test_message("db1"));
+        let letter = letter(&message("db1", "vg0/test"));
         for part in [
             "From: cowbell <cowbell@db1>\r\n",
             "To: dba@example.com, \"Night Shift\" <night@example.com>\r\n",
-            "Subject: db1: TEST: warning: snapshot fill of vg0/test\r\n",
-            "This is a test of cowbell on db1",
+            "Subject: db1: warning: snapshot fill of vg0/test\r\n",
+            "warning: snapshot fill of vg0/test\r\n",
         ] {
             assert!(letter.contains(part), "expected {part:?} in {letter}");
         }
@@ -349,9 +428,8 @@ mod tests {
             "\u{2028}ä\u{0}é\u{85}",
             "a<b>c@d",
         ] {
-            let mut message = test_message(name);
-            message.first.alert.lv = name.into();
-            message.first.alert.text = AlertText::new(format!("{name}\r\n.\r\nQUIT\r\n"), "");
+            let mut message = message(name, name);
+            message.text += "\r\n.\r\nQUIT\r\n";
             let letter = letter(&message);
             has_usual_headers(&letter);
             let (head, _) = letter.split_once("\r\n\r\n").unwrap();
@@ -376,7 +454,7 @@ mod tests {
 
     #[test]
     fn messages_about_one_alert_are_one_thread() {
-        let mut message = test_message("db1");
+        let mut message = message("db1", "vg0/test");
         let line = |letter: &str, name: &str| {
             letter
                 .lines()
@@ -385,7 +463,7 @@ mod tests {
                 .to_string()
         };
         let first = letter(&message);
-        message.first.alert.severity = crate::alert::Severity::Critical;
+        message.title = "critical".into();
         let second = letter(&message);
         assert_eq!(line(&first, "References"), line(&second, "References"));
         assert_ne!(line(&first, "Message-ID"), line(&second, "Message-ID"));

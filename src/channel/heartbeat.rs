@@ -1,31 +1,48 @@
-//! Calls an address while all is well, so that another machine notices when this one is silent.
+//! The heartbeat: an address that is called while all is well, so that another machine notices when this one is silent.
 
 use std::time::Duration;
 
+use serde::Deserialize;
 use tokio::time::MissedTickBehavior;
 
+use super::TIME_LIMIT;
 use super::http::{broken, client};
+use super::secret::{Address, External};
 
-/// The time limit for a call.
-const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// How often it calls.
 const EVERY: Duration = Duration::from_secs(60);
 /// For the first tick.
 const FIRST: Duration = Duration::from_secs(2);
 
+/// The keys of `[heartbeat]`.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
 pub struct Heartbeat {
+    url: Address,
+}
+
+/// A heartbeat that is ready.
+pub struct HeartbeatClient {
     url: String,
     client: reqwest::Client,
 }
 
 impl Heartbeat {
-    pub fn new(url: &str) -> Result<Self, String> {
-        Ok(Self {
-            url: url.into(),
-            client: client(url)?,
-        })
+    /// Reads the address, if it is in a credential or file.
+    pub fn load(&mut self) -> Result<(), String> {
+        self.url.load("url")
     }
 
+    pub fn connect(&self) -> Result<HeartbeatClient, String> {
+        let url = self.url.as_str().to_string();
+        Ok(HeartbeatClient {
+            client: client(&url)?,
+            url,
+        })
+    }
+}
+
+impl HeartbeatClient {
     /// Calls each minute while there is no problem. Of failures in a row, the first is logged, and so is the first problem.
     pub async fn beat(self, problem: impl Fn() -> Option<String>) {
         tokio::time::sleep(FIRST).await;

@@ -1,4 +1,4 @@
-//! When a receiver is left in peace: silences, quiet hours, and how often an open alert is repeated.
+//! What a receiver is to get now: what it knows of an alert, silences, quiet hours, and how often an open alert is repeated.
 
 use std::time::Duration;
 
@@ -6,8 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::delivery::KnownState;
-use super::message::AlertState;
+use super::message::{AlertState, AlertStatus};
 use crate::alert::{Alert, Severity};
 use crate::config::Pattern;
 
@@ -23,16 +22,16 @@ pub struct Silence {
 
 /// What all receivers are to know at one time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Standing {
+pub struct AlertsNow {
     /// Open alerts with their current values.
     pub open: Vec<Alert>,
     pub silences: Vec<Silence>,
 }
 
-/// The rules of one receiver at one time.
-pub struct Manners<'a> {
+/// What a receiver may get at one time.
+pub struct DeliveryPolicy<'a> {
     pub at: Timestamp,
-    pub standing: &'a Standing,
+    pub standing: &'a AlertsNow,
     /// Whether warnings wait for the end of quiet hours.
     pub is_quiet: bool,
     /// Repeats open critical alerts after this time; `None` for never.
@@ -43,7 +42,7 @@ pub struct Manners<'a> {
     pub only_critical: bool,
 }
 
-impl Manners<'_> {
+impl DeliveryPolicy<'_> {
     /// Whether the state must wait: for the end of a silence, or of quiet hours.
     pub fn is_held(&self, state: &AlertState) -> bool {
         let alert = &state.alert;
@@ -76,5 +75,50 @@ impl Manners<'_> {
             .iter()
             .find(|alert| alert.id == state.alert.id);
         open.filter(|_| !state.is_over()).unwrap_or(&state.alert)
+    }
+}
+
+/// An alert's last delivery to a receiver.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Delivery {
+    pub alert: i64,
+    pub receiver: String,
+    /// The last state that the receiver got, or may have got; `null` if none.
+    pub known: Option<KnownState>,
+    /// Whether the newest state was delivered. Otherwise it is tried again.
+    pub is_delivered: bool,
+    /// Attempts to deliver this state.
+    pub tries: u32,
+    pub tried_at: Timestamp,
+    /// The receiver's answer, or why the delivery failed.
+    pub answer: String,
+}
+
+/// A state that a receiver got.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct KnownState {
+    pub status: AlertStatus,
+    pub severity: Severity,
+    /// When it was sent.
+    pub at: Timestamp,
+}
+
+impl KnownState {
+    pub fn of(state: &AlertState, at: Timestamp) -> Self {
+        Self {
+            status: state.status,
+            severity: state.alert.severity,
+            at,
+        }
+    }
+}
+
+impl Delivery {
+    /// Whether the receiver needs nothing more to know this state.
+    pub fn covers(&self, state: &AlertState) -> bool {
+        let is_known = |known: KnownState| {
+            known.status == state.status && known.severity >= state.alert.severity
+        };
+        self.is_delivered && self.known.is_some_and(is_known)
     }
 }

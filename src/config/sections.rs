@@ -1,0 +1,152 @@
+//! The tables of the file that have a few keys: `[lvm]`, `[store]`, `[hooks]`, `[changes]`, `[proxy]`, `[remote_write]`.
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+use super::values::{AbsolutePath, Age, Label, PathPrefix, Size};
+use super::{ConfigError, Token};
+use crate::channel::secret::{self, Address, External, Headers};
+
+/// `sun_path` without its final NUL.
+const LONGEST_SOCKET_PATH: usize = 107;
+/// `PATH_MAX` without its final NUL.
+const LONGEST_PATH: usize = 4095;
+
+/// Settings for reading volumes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Lvm {
+    pub source: LvmSource,
+}
+
+/// The source of volumes, their usage and their groups.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum LvmSource {
+    /// The device-mapper at every tick, and LVM after changes and every minute. If the device-mapper does not answer,
+    /// LVM reports usage every 10 s.
+    #[default]
+    Auto,
+    /// The device-mapper only; `lvm` never runs.
+    Dm,
+    /// LVM only, every 10 s, for hosts that forbid device-mapper ioctls.
+    Lvs,
+}
+
+impl LvmSource {
+    pub fn uses_dm(self) -> bool {
+        self != Self::Lvs
+    }
+
+    pub fn uses_lvm(self) -> bool {
+        self != Self::Dm
+    }
+}
+
+/// Retention by resolution, and the size limit.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Store {
+    /// Every tick.
+    pub ticks: Age,
+    /// One-minute and ten-minute roll-ups.
+    pub minutes: Age,
+    /// Every tick while a job ran.
+    pub jobs: Age,
+    /// The limit on disk; the oldest and finest data is deleted first.
+    pub size: Size,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self {
+            ticks: Age::days(30),
+            minutes: Age::days(730),
+            jobs: Age::days(365),
+            size: Size(1 << 30),
+        }
+    }
+}
+
+impl Store {
+    /// Refuses times that contradict each other.
+    pub fn checked<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let store = Self::deserialize(deserializer)?;
+        if store.ticks > store.minutes {
+            return Err(D::Error::custom(
+                "expected ticks <= minutes, since sums are stored for longer",
+            ));
+        }
+        Ok(store)
+    }
+
+    /// The limit of ticks and roll-ups together. Beyond it, the oldest are deleted.
+    pub fn bytes_for_ticks(&self) -> u64 {
+        self.size.0 / 4 * 3
+    }
+
+    /// The limit of jobs and imported files together. Beyond it, new ones are refused, so that they never displace ticks.
+    pub fn bytes_for_jobs(&self) -> u64 {
+        self.size.0 / 4
+    }
+}
+
+/// Settings for backup hooks.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Hooks {
+    /// `None`: a socket in systemd's runtime directory for the service, or no socket without systemd.
+    pub socket: Option<AbsolutePath<LONGEST_SOCKET_PATH>>,
+}
+
+/// The token for changes over HTTP, and for reading from other machines.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Changes {
+    /// The file with the token. `None`: systemd's credential `token`; without one, only the control socket accepts
+    /// changes.
+    pub token_file: Option<AbsolutePath<LONGEST_PATH>>,
+}
+
+impl Changes {
+    /// Reads the token file, or else the credential `token` if there is one.
+    pub fn token(&self) -> Result<Option<Token>, ConfigError> {
+        if let Some(path) = &self.token_file {
+            return Token::read(&path.0).map(Some);
+        }
+        let credential = secret::credential("token");
+        if !credential.exists() {
+            return Ok(None);
+        }
+        Token::read(&credential).map(Some)
+    }
+}
+
+/// A web server in front of cowbell.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Proxy {
+    /// A Unix socket for it, besides `listen`.
+    pub socket: Option<AbsolutePath<LONGEST_SOCKET_PATH>>,
+    /// The path under which it serves the site.
+    pub prefix: PathPrefix,
+}
+
+/// A receiver to which every stored tick is sent.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct RemoteWriteSettings {
+    pub url: Address,
+    #[serde(default)]
+    pub headers: Headers,
+    /// The label `instance`; the host's name if `None`.
+    pub instance: Option<Label<255>>,
+}
+
+impl RemoteWriteSettings {
+    /// Reads what is in credentials and files.
+    pub fn load(&mut self) -> Result<(), String> {
+        self.url.load("url")?;
+        self.headers.load("headers")
+    }
+}
