@@ -2,93 +2,14 @@
 //! and open alerts.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
-use jiff::Timestamp;
-
-use super::eta::{self, EtaFamilies};
-use super::family::{Families, Family, LabelFamily, Labels};
+use super::exposition::{Exposition, Labels};
+use super::own::{flag, seconds};
 use crate::alert::Alert;
 use crate::config::RuleSubject;
 use crate::job::{Job, JobKind, Outcome};
 use crate::present::Present;
-
-const LAST_GOOD: Family = Family {
-    name: "cowbell_backup_last_good_timestamp",
-    unit: "seconds",
-    help: "When the last good backup of the volume ended.",
-};
-const ALERTS: Family = Family {
-    name: "cowbell_alert",
-    unit: "",
-    help: "1 while the alert is open.",
-};
-const UNTIL_DONE: EtaFamilies = [
-    Family {
-        name: "cowbell_backup_until_done",
-        unit: "seconds",
-        help: "Likely time until the running backup is done; absent if unknown.",
-    },
-    Family {
-        name: "cowbell_backup_until_done_soonest",
-        unit: "seconds",
-        help: "Time until done: in 19 of 20 cases it takes longer.",
-    },
-    Family {
-        name: "cowbell_backup_until_done_latest",
-        unit: "seconds",
-        help: "Time until done: in 19 of 20 cases it takes less. Absent if it may never be done.",
-    },
-];
-const STARTED: Family = Family {
-    name: "cowbell_backup_started_timestamp",
-    unit: "seconds",
-    help: "When the running backup started.",
-};
-const OUTCOME: LabelFamily = LabelFamily {
-    name: "cowbell_backup_last_outcome",
-    help: "Outcome of the last backup that ended; absent if unknown.",
-};
-const RUNNING: Family = Family {
-    name: "cowbell_running",
-    unit: "jobs",
-    help: "Running jobs.",
-};
-
-type JobGauge = (Family, fn(&Job) -> Option<f64>);
-const OF_LAST: [JobGauge; 3] = [
-    (
-        gauge(
-            "cowbell_backup_last_duration",
-            "seconds",
-            "Duration of the last backup that ended.",
-        ),
-        |job| Some(job.seconds(job.ended_at?)),
-    ),
-    (
-        gauge(
-            "cowbell_backup_last_peak_fill",
-            "ratio",
-            "How full the snapshot of the last backup was at most.",
-        ),
-        |job| Some(job.peak_fill_percent? / 100.0),
-    ),
-    (
-        gauge(
-            "cowbell_backup_last_trustworthy",
-            "",
-            "1 if the last backup is good, 0 if it is not; absent if unclear.",
-        ),
-        |job| {
-            let is_bad = job.judgement().outcome?.is_bad();
-            (is_bad || job.is_good_backup()).then(|| f64::from(u8::from(!is_bad)))
-        },
-    ),
-];
-const fn gauge(name: &'static str, unit: &'static str, help: &'static str) -> Family {
-    Family { name, unit, help }
-}
 
 /// The backups of a volume. Later jobs come later in [`Present::jobs`], and running ones last.
 #[derive(Default)]
@@ -98,46 +19,68 @@ struct Backups<'a> {
     last_good: Option<&'a Job>,
 }
 
-pub fn encode(present: &Present, families: &mut Families) -> fmt::Result {
+pub fn write(present: &Present, out: &mut Exposition) {
     let all = all(&present.jobs);
-    let volume = |vg: &str, lv: &str| present.interval.topology.volume(&format!("{vg}/{lv}"));
+    let labels = |(vg, lv): &(String, String)| {
+        let volume = present.interval.topology.volume(&format!("{vg}/{lv}"));
+        let uuid = volume.map_or("", |volume| &*volume.uuid);
+        Labels::of([("vg", vg), ("lv", lv), ("uuid", uuid)])
+    };
     let rows: Vec<(Labels, &Backups)> = all
         .iter()
-        .map(|((vg, lv), backups)| {
-            let uuid = volume(vg, lv).map_or("", |volume| &*volume.uuid);
-            (
-                Labels::of([("vg", vg), ("lv", lv), ("uuid", uuid)]),
-                backups,
-            )
-        })
+        .map(|(volume, backups)| (labels(volume), backups))
         .collect();
-    let seconds = |at: Timestamp| at.as_millisecond() as f64 / 1e3;
-    let started = |backups: &Backups| Some(seconds(backups.running?.started_at));
-    families.gauges(
-        &STARTED,
-        rows.iter()
-            .map(|(labels, backups)| (labels, started(backups))),
-    )?;
-    let done = |backups: &Backups| present.outlook(backups.running?)?.done;
-    let times = rows
-        .iter()
-        .filter_map(|(labels, backups)| Some((labels, done(backups)?)));
-    eta::encode(&UNTIL_DONE, times, families)?;
-    for (family, value) in &OF_LAST {
-        families.gauges(
-            family,
+    let mut gauges = |name, help, value: fn(&Backups) -> Option<f64>| {
+        out.gauges(
+            name,
+            help,
             rows.iter()
-                .map(|(labels, backups)| (labels, backups.last.and_then(value))),
-        )?;
-    }
-    let good = |backups: &Backups| Some(seconds(backups.last_good?.ended_at?));
-    families.gauges(
-        &LAST_GOOD,
-        rows.iter().map(|(labels, backups)| (labels, good(backups))),
-    )?;
-    encode_outcomes(&rows, families)?;
-    encode_running(&present.jobs, families)?;
-    encode_alerts(&present.alerts, families)
+                .map(|(labels, backups)| (labels, value(backups))),
+        );
+    };
+    gauges(
+        "cowbell_backup_started_timestamp_seconds",
+        "When the running backup started.",
+        |backups| Some(seconds(backups.running?.started_at)),
+    );
+    gauges(
+        "cowbell_backup_last_duration_seconds",
+        "Duration of the last backup that ended.",
+        |backups| Some(backups.last?.seconds(backups.last?.ended_at?)),
+    );
+    gauges(
+        "cowbell_backup_last_peak_fill_ratio",
+        "How full the snapshot of the last backup was at most.",
+        |backups| Some(backups.last?.peak_fill_percent? / 100.0),
+    );
+    gauges(
+        "cowbell_backup_last_trustworthy",
+        "1 if the last backup is good, 0 if it is not; absent if unclear.",
+        |backups| {
+            let last = backups.last?;
+            let is_bad = last.judgement().outcome?.is_bad();
+            (is_bad || last.is_good_backup()).then(|| flag(!is_bad))
+        },
+    );
+    gauges(
+        "cowbell_backup_last_good_timestamp_seconds",
+        "When the last good backup of the volume ended.",
+        |backups| Some(seconds(backups.last_good?.ended_at?)),
+    );
+    let until_done = |(labels, backups): &'_ (Labels, &Backups)| {
+        let done = present.outlook(backups.running?)?.done?;
+        Some((labels.clone(), done))
+    };
+    let times: Vec<_> = rows.iter().filter_map(until_done).collect();
+    out.times(
+        "cowbell_backup_until_done",
+        "done",
+        "Likely time until the running backup is done; absent if unknown.",
+        times.iter().map(|(labels, eta)| (labels, *eta)),
+    );
+    write_outcomes(&rows, out);
+    write_running(&present.jobs, out);
+    write_alerts(&present.alerts, out);
 }
 
 fn all(jobs: &[Arc<Job>]) -> BTreeMap<(String, String), Backups<'_>> {
@@ -156,40 +99,44 @@ fn all(jobs: &[Arc<Job>]) -> BTreeMap<(String, String), Backups<'_>> {
 }
 
 /// Without [`Outcome::Unknown`]: what is unknown has no samples.
-fn encode_outcomes(rows: &[(Labels, &Backups)], families: &mut Families) -> fmt::Result {
-    let known = Outcome::ALL.map(Outcome::text);
-    let known: Vec<&str> = known
-        .into_iter()
-        .filter(|name| *name != Outcome::Unknown.text())
-        .collect();
-    let outcome = |backups: &Backups| Some(backups.last?.judgement().outcome?.text());
-    let rows = rows.iter().filter_map(|(labels, backups)| {
-        let outcome = outcome(backups).filter(|name| known.contains(name))?;
-        Some((labels, &*known, outcome))
-    });
-    families.states(&OUTCOME, rows)
+fn write_outcomes(rows: &[(Labels, &Backups)], out: &mut Exposition) {
+    let mut known = Outcome::ALL.to_vec();
+    known.retain(|outcome| *outcome != Outcome::Unknown);
+    let names: Vec<&str> = known.iter().map(|outcome| outcome.text()).collect();
+    out.states(
+        "cowbell_backup_last_outcome",
+        "Outcome of the last backup that ended; absent if unknown.",
+        rows.iter().filter_map(|(labels, backups)| {
+            let outcome = backups.last?.judgement().outcome?;
+            known
+                .contains(&outcome)
+                .then_some((labels, &*names, outcome.text()))
+        }),
+    );
 }
 
-fn encode_running(jobs: &[Arc<Job>], families: &mut Families) -> fmt::Result {
+fn write_running(jobs: &[Arc<Job>], out: &mut Exposition) {
     let kinds = [JobKind::Snapshot, JobKind::Command, JobKind::Mark];
-    let labels = kinds.map(|kind| Labels::of([("kind", kind.text())]));
-    let count = |kind| {
-        jobs.iter()
-            .filter(|job| job.is_running() && job.kind == kind)
-            .count()
-    };
-    families.gauges(
-        &RUNNING,
-        labels
+    let rows = kinds.map(|kind| {
+        let running = jobs
             .iter()
-            .zip(kinds)
-            .map(|(labels, kind)| (labels, Some(count(kind) as f64))),
-    )
+            .filter(|job| job.is_running() && job.kind == kind);
+        (Labels::of([("kind", kind.text())]), running.count() as f64)
+    });
+    out.gauges(
+        "cowbell_running_jobs",
+        "Running jobs.",
+        rows.iter().map(|(labels, count)| (labels, Some(*count))),
+    );
 }
 
-fn encode_alerts(alerts: &[Alert], families: &mut Families) -> fmt::Result {
+fn write_alerts(alerts: &[Alert], out: &mut Exposition) {
     let labels: Vec<Labels> = alerts.iter().map(alert_labels).collect();
-    families.gauges(&ALERTS, labels.iter().map(|labels| (labels, Some(1.0))))
+    out.gauges(
+        "cowbell_alert",
+        "1 while the alert is open.",
+        labels.iter().map(|labels| (labels, Some(1.0))),
+    );
 }
 
 /// Two alerts of a rule about one volume have different UUIDs.

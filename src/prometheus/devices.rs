@@ -1,124 +1,105 @@
-//! The counters of each row of `/proc/diskstats`. A device of LVM has the labels of its volume and of the layer that it
-//! is, so that `dm-3` needs no join.
+//! The counters of each row of `/proc/diskstats`; volumes and their groups: how full they are, when they will be full, and in
+//! what state they are. A device of LVM has the labels of its volume and of the layer that it is, so that `dm-3` needs no
+//! join.
 //!
 //! The kernel's milliseconds wrap at 2³². Prometheus takes that for a restart of the counter.
 
-use std::fmt;
-
-use super::family::{Families, Family, LabelFamily, Labels};
+use super::exposition::{Exposition, Labels};
+use super::own::seconds;
+use crate::alert::Race;
+use crate::forecast::{Eta, EtaBasis, OutlookVerdict, Risk};
 use crate::interval::Interval;
+use crate::present::Present;
 use crate::sample::diskstats::{Counted, Counter};
 use crate::source::variant_name;
-use crate::topology::Device;
-use crate::units::Sectors;
+use crate::topology::{Device, Group, State, Volume, VolumeState};
+use crate::units::{Fill, Sectors};
 
-const COUNTERS: [(Counter, Family); 8] = [
+/// The counters of devices that are exported, with the families' names and help texts.
+const COUNTERS: [(Counter, &str, &str); 8] = [
     (
         Counter::SectorsRead,
-        counter("cowbell_device_read", "bytes", "Bytes read."),
+        "cowbell_device_read_bytes",
+        "Bytes read.",
     ),
     (
         Counter::SectorsWritten,
-        counter("cowbell_device_written", "bytes", "Bytes written."),
+        "cowbell_device_written_bytes",
+        "Bytes written.",
     ),
     (
         Counter::Reads,
-        counter("cowbell_device_read", "requests", "Completed reads."),
+        "cowbell_device_read_requests",
+        "Completed reads.",
     ),
     (
         Counter::Writes,
-        counter("cowbell_device_write", "requests", "Completed writes."),
+        "cowbell_device_write_requests",
+        "Completed writes.",
     ),
     (
         Counter::ReadMs,
-        counter(
-            "cowbell_device_read_time",
-            "seconds",
-            "Sum of the times of reads, with their time in the queue.",
-        ),
+        "cowbell_device_read_time_seconds",
+        "Sum of the times of reads, with their time in the queue.",
     ),
     (
         Counter::WriteMs,
-        counter(
-            "cowbell_device_write_time",
-            "seconds",
-            "Sum of the times of writes, with their time in the queue.",
-        ),
+        "cowbell_device_write_time_seconds",
+        "Sum of the times of writes, with their time in the queue.",
     ),
     (
         Counter::BusyMs,
-        counter(
-            "cowbell_device_busy",
-            "seconds",
-            "Time with at least one request in flight.",
-        ),
+        "cowbell_device_busy_seconds",
+        "Time with at least one request in flight.",
     ),
     (
         Counter::QueueMs,
-        counter(
-            "cowbell_device_queue",
-            "seconds",
-            "Sum of the times of all requests; its rate is the mean queue.",
-        ),
+        "cowbell_device_queue_seconds",
+        "Sum of the times of all requests; its rate is the mean queue.",
     ),
 ];
-const SIZE: Family = Family {
-    name: "cowbell_device_size",
-    unit: "bytes",
-    help: "Size of the device.",
-};
-const INFO: LabelFamily = LabelFamily {
-    name: "cowbell_device",
-    help: "Properties of the device: whether it is a PV, and whether its bytes count in the host's total.",
-};
 
-pub fn encode(interval: &Interval, families: &mut Families) -> fmt::Result {
+pub fn write_devices(interval: &Interval, out: &mut Exposition) {
     let devices = &interval.topology.devices;
-    let labels: Vec<Labels> = devices.iter().map(labels).collect();
-    for (counter, family) in &COUNTERS {
-        let counters = interval
+    let labels: Vec<Labels> = devices.iter().map(device_labels).collect();
+    for (counter, name, help) in COUNTERS {
+        let values = interval
             .devices
             .iter()
-            .map(|done| in_base_unit(*counter, done.counters?[*counter]?));
-        families.counters(family, labels.iter().zip(counters))?;
+            .map(|done| Some(in_base_unit(counter, done.counters?[counter]?)));
+        out.counters(name, help, labels.iter().zip(values));
     }
     let sizes = devices
         .iter()
-        .map(|device| device.size.map(|size| size.bytes() as f64));
-    families.gauges(&SIZE, labels.iter().zip(sizes))?;
-    let kinds: Vec<String> = devices
-        .iter()
-        .map(|device| variant_name(device.kind))
-        .collect();
-    let properties = devices
-        .iter()
-        .zip(&kinds)
-        .map(|(device, kind)| properties(device, kind));
-    families.infos(&INFO, labels.iter().zip(properties))
+        .map(|device| Some(device.size?.bytes() as f64));
+    out.gauges(
+        "cowbell_device_size_bytes",
+        "Size of the device.",
+        labels.iter().zip(sizes),
+    );
+    out.infos(
+        "cowbell_device",
+        "Properties of the device: whether it is a PV, and whether its bytes count in the host's total.",
+        devices.iter().zip(&labels).map(|(device, labels)| with_properties(device, labels.clone())),
+    );
 }
 
-const fn counter(name: &'static str, unit: &'static str, help: &'static str) -> Family {
-    Family { name, unit, help }
-}
-
-fn labels(device: &Device) -> Labels {
+fn device_labels(device: &Device) -> Labels {
     let lv = device.lv.as_ref();
+    let layer = lv.and_then(|lv| lv.layer.as_deref());
     Labels::of([
         ("device", &*device.name),
         ("vg", device.vg.as_deref().unwrap_or_default()),
         ("lv", lv.map_or("", |lv| &lv.name)),
-        (
-            "layer",
-            lv.and_then(|lv| lv.layer.as_deref()).unwrap_or_default(),
-        ),
+        ("layer", layer.unwrap_or_default()),
         ("uuid", lv.map_or(&*device.identity, |lv| &*lv.uuid)),
     ])
 }
 
-fn properties<'a>(device: &'a Device, kind: &'a str) -> Labels {
+fn with_properties(device: &Device, labels: Labels) -> Labels {
     let text = |is: bool| if is { "true" } else { "false" };
-    Labels::of([
-        ("kind", kind),
+    labels.and([
+        ("kind", &*variant_name(device.kind)),
         ("model", device.model.as_deref().unwrap_or_default()),
         ("rotational", device.rotational.map_or("", text)),
         ("scheduler", device.scheduler.as_deref().unwrap_or_default()),
@@ -127,10 +108,184 @@ fn properties<'a>(device: &'a Device, kind: &'a str) -> Labels {
     ])
 }
 
-fn in_base_unit(counter: Counter, count: u64) -> Option<f64> {
-    Some(match counter.counted() {
+pub fn write_volumes(present: &Present, out: &mut Exposition) {
+    let volumes = || present.interval.volumes();
+    let labels: Vec<Labels> = volumes().map(|(volume, _)| volume_labels(volume)).collect();
+    let mut gauges = |name, help, value: fn(&Volume, &VolumeState) -> Option<f64>| {
+        let values = volumes().map(|(volume, state)| value(volume, state));
+        out.gauges(name, help, labels.iter().zip(values));
+    };
+    gauges(
+        "cowbell_volume_size_bytes",
+        "Size; for a thick snapshot, of its COW area.",
+        |volume, _| Some(volume.size? as f64),
+    );
+    gauges(
+        "cowbell_volume_used_bytes",
+        "Used part of the COW area, the pool's data, the thin volume, or the cache.",
+        |_, state| used(state.fill),
+    );
+    gauges(
+        "cowbell_volume_fill_ratio",
+        "Used share of the COW area, the pool's data, the thin volume, or the cache, to the hundredth of a percent as in lvs.",
+        |_, state| ratio(state.fill),
+    );
+    gauges(
+        "cowbell_volume_metadata_used_bytes",
+        "Used part of the pool's metadata.",
+        |volume, state| used(metadata(volume, state)),
+    );
+    gauges(
+        "cowbell_volume_metadata_fill_ratio",
+        "Used share of the pool's metadata, to the hundredth of a percent as in lvs.",
+        |volume, state| ratio(metadata(volume, state)),
+    );
+    gauges(
+        "cowbell_volume_sync_ratio",
+        "Share of the mirror or RAID that is in sync.",
+        |_, state| ratio(state.sync),
+    );
+    gauges(
+        "cowbell_volume_created_timestamp_seconds",
+        "When the snapshot was created.",
+        |volume, _| {
+            volume
+                .created_at
+                .filter(|_| volume.is_snapshot())
+                .map(seconds)
+        },
+    );
+    let times = labels.iter().zip(volumes());
+    out.times(
+        "cowbell_volume_until_full",
+        "full",
+        "Likely time until the snapshot or pool is full; absent if that is far or unknown.",
+        times.filter_map(|(labels, (volume, state))| {
+            Some((labels, until_full(present, volume, state)?))
+        }),
+    );
+    write_states(present, &labels, out);
+    let devices = &present.interval.topology.devices;
+    let properties = |(labels, (volume, _)): (&Labels, (&Volume, _))| {
+        let device = volume.device.and_then(|index| devices.get(index));
+        labels.clone().and([
+            ("device", device.map_or("", |device| &device.name)),
+            ("pool", volume.pool.as_deref().unwrap_or_default()),
+        ])
+    };
+    out.infos(
+        "cowbell_volume",
+        "Device and pool of the volume.",
+        labels.iter().zip(volumes()).map(properties),
+    );
+    write_groups(&present.interval.topology.groups, out);
+}
+
+fn volume_labels(volume: &Volume) -> Labels {
+    Labels::of([
+        ("vg", &*volume.vg),
+        ("lv", &volume.lv),
+        ("uuid", &volume.uuid),
+        ("kind", &variant_name(volume.kind)),
+        ("origin", volume.origin.as_deref().unwrap_or_default()),
+    ])
+}
+
+/// When a volume is full: now, or as forecast.
+fn until_full(present: &Present, volume: &Volume, state: &VolumeState) -> Option<Eta> {
+    let fill = state.fill.filter(|_| volume.kind.can_overflow())?;
+    if fill.used < fill.total {
+        return present.paces.get(&volume.uuid)?.full;
+    }
+    Some(Eta {
+        likely_s: Some(0.0),
+        soonest_s: 0.0,
+        latest_s: Some(0.0),
+        basis: EtaBasis::Tested,
+        seen_s: 0.0,
+    })
+}
+
+fn write_states(present: &Present, labels: &[Labels], out: &mut Exposition) {
+    let volumes = || labels.iter().zip(present.interval.volumes());
+    let names = State::ALL.map(|state| (state, variant_name(state)));
+    // The others would only be more series.
+    let possible = |volume: &Volume, now: &VolumeState| -> Vec<&str> {
+        let is_possible = |state: State| state == now.state || volume.kind.can_be(state);
+        let known = names.iter().filter(|(state, _)| is_possible(*state));
+        known.map(|(_, name)| &**name).collect()
+    };
+    let states: Vec<Vec<&str>> = volumes()
+        .map(|(_, (volume, now))| possible(volume, now))
+        .collect();
+    let rows = volumes().zip(&states);
+    out.states(
+        "cowbell_volume_state",
+        "State of the volume.",
+        rows.map(|((labels, (_, now)), states)| (labels, &**states, &*names[now.state as usize].1)),
+    );
+    out.states(
+        "cowbell_volume_backup_risk",
+        "How likely the snapshot or pool is full before the backup that reads it is done.",
+        volumes().filter_map(|(labels, (volume, _))| {
+            Some((labels, &RISKS[..], risk(present.races.get(&volume.uuid)?)))
+        }),
+    );
+}
+
+const RISKS: [&str; 4] = ["none", "low", "race", "high"];
+
+/// One of [`RISKS`]: none if the backup will certainly be done first.
+fn risk(race: &Race) -> &'static str {
+    match (race.verdict, race.risk) {
+        (OutlookVerdict::DoneFirst, _) => "none",
+        (_, Risk::Low) => "low",
+        (_, Risk::Race) => "race",
+        (_, Risk::High) => "high",
+    }
+}
+
+fn write_groups(groups: &[Group], out: &mut Exposition) {
+    let label = |group: &Group| Labels::of([("vg", &*group.name)]);
+    let labels: Vec<Labels> = groups.iter().map(label).collect();
+    let mut gauges = |name, help, value: fn(&Group) -> Option<f64>| {
+        out.gauges(name, help, labels.iter().zip(groups.iter().map(value)));
+    };
+    gauges(
+        "cowbell_group_size_bytes",
+        "Size of the volume group.",
+        |group| Some(group.size? as f64),
+    );
+    gauges(
+        "cowbell_group_free_bytes",
+        "Free part of the volume group.",
+        |group| Some(group.free? as f64),
+    );
+    gauges(
+        "cowbell_group_missing_pvs",
+        "Missing PVs of the volume group.",
+        |group| Some(f64::from(group.missing_pvs)).filter(|_| group.size.is_some()),
+    );
+}
+
+/// Only of pools: the metadata of a cache does not fill up.
+fn metadata(volume: &Volume, state: &VolumeState) -> Option<Fill> {
+    state.metadata.filter(|_| volume.kind.is_pool())
+}
+
+/// The bytes of a pool are unknown without its chunk size.
+fn used(fill: Option<Fill>) -> Option<f64> {
+    Some(fill.filter(|fill| fill.unit > 0)?.used_bytes() as f64)
+}
+
+fn ratio(fill: Option<Fill>) -> Option<f64> {
+    Some(fill?.percent() / 100.0)
+}
+
+fn in_base_unit(counter: Counter, count: u64) -> f64 {
+    match counter.counted() {
         Counted::Requests => count as f64,
         Counted::Sectors => Sectors(count).bytes() as f64,
         Counted::Milliseconds => count as f64 / 1e3,
-    })
+    }
 }

@@ -1,15 +1,17 @@
-//! The two text formats, and which one a client wants.
+//! The two text formats of metrics, and which one a client wants.
 //!
-//! The crate writes OpenMetrics, but knows no state sets. Only lines that begin with `#` differ: in Prometheus text 0.0.4,
-//! the names of counters and infos have their ending there too, there are no units, and no end.
+//! Samples are the same in both. In Prometheus text 0.0.4, the description of a counter or info has the ending of its samples,
+//! there are no units, and no end.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
-use prometheus_client::encoding::text::encode;
-use prometheus_client::registry::Registry;
+use crate::forecast::{Eta, EtaBasis};
+use crate::store::escaped_label;
 
-/// How the crate calls the type that stands for state sets.
-const STATE_SET: &str = "unknown";
+/// The last word of a name, if it is a unit. Flags, states and properties have none.
+const UNITS: [&str; 9] = [
+    "pvs", "bytes", "seconds", "ratio", "requests", "ticks", "entries", "samples", "jobs",
+];
 
 /// A format of `/metrics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,82 +54,197 @@ fn quality(accept: &str, kind: &str) -> Option<f64> {
     qualities.reduce(f64::max)
 }
 
-/// All metrics of a registry; `size` is about how long the text will be.
-pub fn text(registry: &Registry, format: Format, size: usize) -> Result<String, fmt::Error> {
-    let mut writer = Writer {
-        format,
-        text: String::with_capacity(size),
-        comment: String::new(),
-        help: String::new(),
-    };
-    encode(&mut writer, registry)?;
-    Ok(writer.text)
+/// The labels of a subject, as text: `vg="vg0",lv="data"`. An empty value is left out, which means the same.
+#[derive(Clone, Debug, Default)]
+pub struct Labels(String);
+
+impl Labels {
+    pub fn of<const COUNT: usize>(labels: [(&str, &str); COUNT]) -> Self {
+        Self::default().and(labels)
+    }
+
+    pub fn and<const COUNT: usize>(mut self, labels: [(&str, &str); COUNT]) -> Self {
+        for (name, value) in labels {
+            if !value.is_empty() {
+                self = self.with(name, value);
+            }
+        }
+        self
+    }
+
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        let comma = if self.0.is_empty() { "" } else { "," };
+        self.0
+            .extend([comma, name, "=\"", &*escaped_label(value), "\""]);
+        self
+    }
 }
 
-/// Passes on what the crate writes, except lines with `#`.
-struct Writer {
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Counter,
+    Gauge,
+    /// States of which one is 1. The state is in a label of the metric's own name, as OpenMetrics wants it.
+    StateSet,
+    /// Properties as labels; the value is 1.
+    Info,
+}
+
+impl Kind {
+    /// What the names of samples end in.
+    fn ending(self) -> &'static str {
+        match self {
+            Self::Counter => "_total",
+            Self::Info => "_info",
+            Self::Gauge | Self::StateSet => "",
+        }
+    }
+
+    fn word(self, format: Format) -> &'static str {
+        match (self, format) {
+            (Self::Counter, _) => "counter",
+            (Self::StateSet, Format::OpenMetrics) => "stateset",
+            (Self::Info, Format::OpenMetrics) => "info",
+            (Self::Gauge | Self::StateSet | Self::Info, _) => "gauge",
+        }
+    }
+}
+
+/// The text of `/metrics`. A sample whose value is unknown is left out.
+pub struct Exposition {
     format: Format,
     text: String,
-    /// The beginning of a line with `#`; empty in other lines.
-    comment: String,
-    /// What the family is.
-    help: String,
 }
 
-impl Write for Writer {
-    /// The crate writes a line in pieces, of which none goes on after its end.
-    #[inline]
-    fn write_str(&mut self, piece: &str) -> fmt::Result {
-        if self.comment.is_empty() && piece.as_bytes().first() != Some(&b'#') {
-            self.text.push_str(piece);
-            return Ok(());
+impl Exposition {
+    /// `size` is about how long the text will be.
+    pub fn new(format: Format, size: usize) -> Self {
+        Self {
+            format,
+            text: String::with_capacity(size),
         }
-        self.write_special(piece)
-    }
-}
-
-impl Writer {
-    /// A piece of a line with `#`, or of a label that begins so.
-    fn write_special(&mut self, piece: &str) -> fmt::Result {
-        if self.comment.is_empty() && !self.text.is_empty() && !self.text.ends_with('\n') {
-            self.text.push_str(piece);
-            return Ok(());
-        }
-        self.comment.push_str(piece);
-        if !piece.ends_with('\n') {
-            return Ok(());
-        }
-        let line = std::mem::take(&mut self.comment);
-        self.write_comment(line.trim_end())
     }
 
-    fn write_comment(&mut self, line: &str) -> fmt::Result {
-        let mut words = line.splitn(4, ' ').skip(1);
-        match (words.next(), words.next(), words.next()) {
-            (Some("HELP"), _, Some(sentence)) => self.help = sentence.into(),
-            (Some("TYPE"), Some(name), Some(kind)) => {
-                describe(&mut self.text, self.format, name, kind, &self.help)?
+    pub fn counter(&mut self, name: &str, help: &str, value: impl Into<Option<f64>>) {
+        self.counters(name, help, [(&Labels::default(), value.into())]);
+    }
+
+    pub fn gauge(&mut self, name: &str, help: &str, value: impl Into<Option<f64>>) {
+        self.gauges(name, help, [(&Labels::default(), value.into())]);
+    }
+
+    pub fn counters<'l>(
+        &mut self,
+        name: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = (&'l Labels, Option<f64>)>,
+    ) {
+        self.numbers(Kind::Counter, name, help, rows);
+    }
+
+    pub fn gauges<'l>(
+        &mut self,
+        name: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = (&'l Labels, Option<f64>)>,
+    ) {
+        self.numbers(Kind::Gauge, name, help, rows);
+    }
+
+    fn numbers<'l>(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = (&'l Labels, Option<f64>)>,
+    ) {
+        self.describe(kind, name, help);
+        for (labels, value) in rows {
+            if let Some(value) = value {
+                self.sample(kind, name, labels, value);
             }
-            _ if self.format == Format::OpenMetrics => writeln!(self.text, "{line}")?,
-            _ => {}
         }
-        Ok(())
     }
-}
 
-/// Writes the type of a family and what it is.
-fn describe(text: &mut String, format: Format, name: &str, kind: &str, help: &str) -> fmt::Result {
-    let (ending, kind) = match (format, kind) {
-        (Format::OpenMetrics, STATE_SET) => ("", "stateset"),
-        (Format::OpenMetrics, kind) => ("", kind),
-        (Format::Classic, "counter") => ("_total", "counter"),
-        (Format::Classic, "info") => ("_info", "gauge"),
-        (Format::Classic, _) => ("", "gauge"),
-    };
-    write!(
-        text,
-        "# HELP {name}{ending} {help}\n# TYPE {name}{ending} {kind}\n"
-    )
+    /// For each subject, its possible states and the current one.
+    pub fn states<'l>(
+        &mut self,
+        name: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = (&'l Labels, &'l [&'l str], &'l str)>,
+    ) {
+        self.describe(Kind::StateSet, name, help);
+        for (labels, states, current) in rows {
+            for state in states {
+                let labels = labels.clone().with(name, state);
+                let value = if *state == current { 1.0 } else { 0.0 };
+                self.sample(Kind::StateSet, name, &labels, value);
+            }
+        }
+    }
+
+    /// Labels are those of the subject, and its properties.
+    pub fn infos(&mut self, name: &str, help: &str, rows: impl IntoIterator<Item = Labels>) {
+        self.describe(Kind::Info, name, help);
+        for labels in rows {
+            self.sample(Kind::Info, name, &labels, 1.0);
+        }
+    }
+
+    /// Times until an event, with their ranges: three families, since no sum or mean over all three would mean anything.
+    pub fn times<'l>(
+        &mut self,
+        name: &str,
+        event: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = (&'l Labels, Eta)>,
+    ) {
+        let with_basis = |(labels, eta): (&Labels, Eta)| {
+            let basis = match eta.basis {
+                EtaBasis::Tested => "tested",
+                EtaBasis::RecentSpeed => "recent_speed",
+            };
+            (labels.clone().with("basis", basis), eta)
+        };
+        let rows: Vec<(Labels, Eta)> = rows.into_iter().map(with_basis).collect();
+        let least = format!("Time until {event}: in 19 of 20 cases it takes longer.");
+        let most = format!(
+            "Time until {event}: in 19 of 20 cases it takes less. Absent if it may never be {event}."
+        );
+        let mut write = |suffix: &str, help: &str, time: fn(&Eta) -> Option<f64>| {
+            let rows = rows.iter().map(|(labels, eta)| (labels, time(eta)));
+            self.gauges(&format!("{name}{suffix}_seconds"), help, rows);
+        };
+        write("", help, |eta| eta.likely_s);
+        write("_soonest", &least, |eta| Some(eta.soonest_s));
+        write("_latest", &most, |eta| eta.latest_s);
+    }
+
+    pub fn finish(mut self) -> String {
+        if self.format == Format::OpenMetrics {
+            self.text.push_str("# EOF\n");
+        }
+        self.text
+    }
+
+    fn describe(&mut self, kind: Kind, name: &str, help: &str) {
+        let ending = match self.format {
+            Format::OpenMetrics => "",
+            Format::Classic => kind.ending(),
+        };
+        let word = kind.word(self.format);
+        let text = &mut self.text;
+        let _ = writeln!(text, "# HELP {name}{ending} {help}");
+        let _ = writeln!(text, "# TYPE {name}{ending} {word}");
+        let last = name.rsplit('_').next().unwrap_or_default();
+        if self.format == Format::OpenMetrics && UNITS.contains(&last) {
+            let _ = writeln!(text, "# UNIT {name} {last}");
+        }
+    }
+
+    fn sample(&mut self, kind: Kind, name: &str, Labels(labels): &Labels, value: f64) {
+        let _ = writeln!(self.text, "{name}{}{{{labels}}} {value}", kind.ending());
+    }
 }
 
 #[cfg(test)]

@@ -55,8 +55,8 @@ pub async fn metrics(
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Problem> {
     let format = Format::wanted(header_text(&headers, header::ACCEPT));
-    let text = prometheus::metrics(site.present()?, format)
-        .map_err(|error| Problem::Inside(error.into()))?;
+    let present = site.present()?;
+    let text = prometheus::metrics(&present, format);
     Ok((
         [
             (header::CONTENT_TYPE, format.content_type()),
