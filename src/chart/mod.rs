@@ -4,21 +4,13 @@
 //! an SVG: unknown values are gaps, labels are escaped, sizes are limited. It carries its numbers, and nothing in it can
 //! be clicked: legends and links are HTML from the same description.
 
-mod ahead;
-mod band;
-mod frame;
-mod grid;
-mod ink;
-mod label;
-mod mark;
+mod annotations;
+mod lines;
 mod numbers;
-mod paint;
-mod peak;
+mod plot;
 mod runs;
 mod scale;
-mod scaled;
 mod scatter;
-mod stack;
 mod svg;
 #[cfg(test)]
 mod tests;
@@ -30,10 +22,10 @@ use jiff::tz::TimeZone;
 
 use crate::alert::Severity;
 use crate::series::{Range, Series};
-use scaled::Scaled;
+use plot::Layout;
+use svg::Svg;
 
 pub use crate::quantity::Unit;
-pub use ink::Look;
 pub use scatter::{Scatter, scatter};
 
 /// Limits of width and height in pixels; values outside are clamped.
@@ -110,6 +102,30 @@ pub struct Line {
     pub area: bool,
 }
 
+/// Colour and dash of a line: reads are solid, writes are dashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    Read,
+    Write,
+    /// Usage.
+    Fill,
+    /// One of six further looks, by number modulo six.
+    Other(u8),
+}
+
+impl Look {
+    /// The class in the style sheet.
+    pub fn class(self) -> &'static str {
+        const OTHERS: [&str; 6] = ["k3", "k4", "k5", "k6", "k7", "k8"];
+        match self {
+            Self::Read => "k1",
+            Self::Write => "k2",
+            Self::Fill => "kf",
+            Self::Other(number) => OTHERS[usize::from(number) % OTHERS.len()],
+        }
+    }
+}
+
 /// The axis of a value. Without a right axis, all values use the left one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -173,36 +189,40 @@ pub struct Picture {
     pub legend: Vec<LegendEntry>,
 }
 
-/// Draws a chart.
+/// Draws a chart, layer upon layer.
 pub fn draw(chart: &Chart) -> Picture {
-    let scaled = Scaled::new(chart, clamped(chart.size));
-    let mut svg = svg::opening(&chart.title, scaled.size);
-    // Writing to a string cannot fail, and an incomplete chart is better than none.
-    paint::paint(&scaled, &mut svg).ok();
-    numbers::write(&scaled, &mut svg);
-    svg.push_str("</svg>");
+    let layout = Layout::new(chart, clamped(chart.size));
+    let mut svg = Svg::new(&chart.title, layout.size);
+    annotations::bands(&layout, &mut svg);
+    annotations::marks(&layout, &mut svg);
+    layout.left.grid(&mut svg);
+    lines::draw(&layout, &mut svg);
+    annotations::forecasts(&layout, &mut svg);
+    annotations::thresholds(&layout, &mut svg);
+    for side in chart.sides() {
+        lines::cuts(&layout, side, &mut svg);
+        layout.plot(side).labels(side, &mut svg);
+    }
+    time_axis::draw(&layout, &mut svg);
+    svg.metadata(&numbers::json(&layout));
     Picture {
-        svg,
-        legend: legend(&scaled),
+        svg: svg.finish(),
+        legend: legend(&layout),
     }
 }
 
-fn legend(scaled: &Scaled) -> Vec<LegendEntry> {
-    let entry = |line: &Line| {
-        let last = line
-            .series
-            .points
-            .last()
-            .and_then(|point| point.avg)
-            .filter(|value| value.is_finite());
-        let last = last.map(|value| scaled.side(line.side).text(value));
-        LegendEntry {
+fn legend(layout: &Layout) -> Vec<LegendEntry> {
+    let mut legend = Vec::new();
+    for line in &layout.chart.lines {
+        let last = line.series.points.last().and_then(|point| point.avg);
+        let last = last.filter(|value| value.is_finite());
+        legend.push(LegendEntry {
             label: line.label.clone(),
             class: line.look.class(),
-            last,
-        }
-    };
-    scaled.chart.lines.iter().map(entry).collect()
+            last: last.map(|value| layout.plot(line.side).scale.text(value)),
+        });
+    }
+    legend
 }
 
 fn clamped(size: Size) -> Size {
@@ -217,6 +237,14 @@ impl Chart {
         match (side, self.right) {
             (Side::Right, Some(right)) => right,
             _ => self.left,
+        }
+    }
+
+    /// The sides with an axis.
+    fn sides(&self) -> Vec<Side> {
+        match self.right {
+            Some(_) => vec![Side::Left, Side::Right],
+            None => vec![Side::Left],
         }
     }
 

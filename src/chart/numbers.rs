@@ -1,163 +1,85 @@
 //! The numbers of a chart as JSON in the SVG's `<metadata>`, for the crosshair, the legend and the table.
 //!
 //! Values are whole steps of the last decimal that the legend shows, which is all that the chart can tell, and short.
-//! They are row by row: a chart that is drawn a tick later has lost its first row and has one more at the end, and only
-//! that has to be sent.
 
-use serde::Serialize;
+use serde_json::json;
 
-use super::scale::Scale;
-use super::scaled::Scaled;
-use super::{Band, Chart, Line, Mark, Side, TimeLabels, frame};
-use crate::series::Point;
+use super::plot::Layout;
+use super::svg::TENTHS;
+use super::{Band, Line, Side, TimeLabels};
+use crate::series::{Point, Range};
 
-#[derive(Serialize)]
-struct Numbers<'a> {
-    from: i64,
-    to: i64,
-    /// The edges of the plot in pixels: left, top, right, bottom.
-    plot: [i32; 4],
-    /// Whether time counts from the start.
-    elapsed: bool,
-    axes: Vec<AxisNumbers>,
-    lines: Vec<LineNumbers<'a>>,
-    /// The time of the first row, in milliseconds since 1970; `None` without rows.
-    start: Option<i64>,
-    /// Of each row: the milliseconds until the next one, then the mean of each line.
-    rows: Vec<Option<i64>>,
-    bands: Vec<BandNumbers<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    marks: Vec<MarkNumbers<'a>>,
+pub fn json(layout: &Layout) -> String {
+    let chart = layout.chart;
+    let edges = layout.left.edges;
+    let axis = |side: Side| {
+        let scale = &layout.plot(side).scale;
+        json!({ "unit": scale.name(), "decimals": scale.decimals() })
+    };
+    let line = |line: &Line| {
+        let axis = usize::from(chart.side(line.side) == Side::Right);
+        json!({ "label": line.label, "class": line.look.class(), "axis": axis })
+    };
+    let band = |band: &Band| {
+        let to = band.to.map(|to| to.as_millisecond());
+        let href = band.href.as_deref().filter(|href| is_on_this_site(href));
+        json!({ "from": band.from.as_millisecond(), "to": to, "label": band.label, "href": href })
+    };
+    let plot = [edges.left, edges.top, edges.right, edges.bottom].map(|edge| edge / TENTHS);
+    let times = times(layout);
+    json!({
+        "from": chart.range.from.as_millisecond(),
+        "to": chart.range.to.as_millisecond(),
+        // In pixels.
+        "plot": plot,
+        // Whether time counts from the start.
+        "elapsed": chart.time_labels == TimeLabels::Elapsed,
+        "axes": chart.sides().into_iter().map(axis).collect::<Vec<_>>(),
+        "lines": chart.lines.iter().map(line).collect::<Vec<_>>(),
+        // The time of the first row, in milliseconds since 1970.
+        "start": times.first(),
+        "rows": rows(layout, &times),
+        "bands": chart.bands.iter().map(band).collect::<Vec<_>>(),
+        "marks": chart.marks.iter()
+            .map(|mark| json!({ "at": mark.at.as_millisecond(), "text": mark.text }))
+            .collect::<Vec<_>>(),
+    })
+    .to_string()
 }
 
-#[derive(Serialize)]
-struct AxisNumbers {
-    unit: &'static str,
-    decimals: usize,
+fn points(line: &Line, range: Range) -> impl Iterator<Item = &Point> {
+    let points = line.series.points.iter();
+    points.filter(move |point| range.contains(point.t))
 }
 
-#[derive(Serialize)]
-struct LineNumbers<'a> {
-    label: &'a str,
-    class: &'static str,
-    axis: usize,
-}
-
-#[derive(Serialize)]
-struct BandNumbers<'a> {
-    from: i64,
-    to: Option<i64>,
-    label: &'a str,
-    href: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct MarkNumbers<'a> {
-    at: i64,
-    text: &'a str,
-}
-
-/// Appends the element.
-pub fn write(scaled: &Scaled, out: &mut String) {
-    let Scaled { chart, size, .. } = *scaled;
-    let mut times: Vec<i64> = chart
-        .lines
-        .iter()
-        .flat_map(|line| points(chart, line).map(ms))
-        .collect();
+/// The times at which any line has a point, in milliseconds since 1970.
+fn times(layout: &Layout) -> Vec<i64> {
+    let lines = layout.chart.lines.iter();
+    let points = lines.flat_map(|line| points(line, layout.chart.range));
+    let mut times: Vec<i64> = points.map(|point| point.t.as_millisecond()).collect();
     times.sort();
     times.dedup();
-    let lines: Vec<LineNumbers> = chart
-        .lines
-        .iter()
-        .map(|line| of_line(chart, line))
-        .collect();
-    let scales: Vec<Scale> = [Some(scaled.left), scaled.right]
-        .into_iter()
-        .flatten()
-        .collect();
-    let numbers = Numbers {
-        from: chart.range.from.as_millisecond(),
-        to: chart.range.to.as_millisecond(),
-        plot: frame::edges(chart, size),
-        elapsed: chart.time_labels == TimeLabels::Elapsed,
-        axes: scales
-            .iter()
-            .map(|scale| AxisNumbers {
-                unit: scale.name(),
-                decimals: scale.decimals(),
-            })
-            .collect(),
-        start: times.first().copied(),
-        rows: rows(chart, &times, &lines, &scales),
-        lines,
-        bands: chart.bands.iter().map(band).collect(),
-        marks: chart.marks.iter().map(mark).collect(),
-    };
-    // A chart without its numbers is better than none.
-    let text = serde_json::to_string(&numbers).unwrap_or_default();
-    out.push_str("<metadata>");
-    out.push_str(
-        &text
-            .replace('&', "\\u0026")
-            .replace('<', "\\u003c")
-            .replace('>', "\\u003e"),
-    );
-    out.push_str("</metadata>");
+    times
 }
 
-fn points<'a>(chart: &Chart, line: &'a Line) -> impl Iterator<Item = &'a Point> {
-    let range = chart.range;
-    line.series
-        .points
-        .iter()
-        .filter(move |point| range.contains(point.t))
-}
-
-fn ms(point: &Point) -> i64 {
-    point.t.as_millisecond()
-}
-
-fn of_line<'a>(chart: &Chart, line: &'a Line) -> LineNumbers<'a> {
-    LineNumbers {
-        label: &line.label,
-        class: line.look.class(),
-        axis: usize::from(chart.side(line.side) == Side::Right),
-    }
-}
-
-fn rows(chart: &Chart, times: &[i64], lines: &[LineNumbers], scales: &[Scale]) -> Vec<Option<i64>> {
-    let width = 1 + lines.len();
+/// One row after the other: the milliseconds until the next one, then the mean of each line.
+fn rows(layout: &Layout, times: &[i64]) -> Vec<Option<i64>> {
+    let width = 1 + layout.chart.lines.len();
     let mut rows = vec![None; width * times.len()];
-    let next = times.iter().skip(1).chain(times.last());
-    for (row, (at, next)) in rows.chunks_exact_mut(width).zip(times.iter().zip(next)) {
-        row[0] = Some(next - at);
+    for (row, at) in times.iter().enumerate() {
+        let next = times.get(row + 1).unwrap_or(at);
+        rows[width * row] = Some(next - at);
     }
-    for (column, (line, numbers)) in (1..).zip(chart.lines.iter().zip(lines)) {
-        for point in points(chart, line) {
-            if let Ok(place) = times.binary_search(&ms(point)) {
-                let mean = point.avg.filter(|value| value.is_finite());
-                rows[width * place + column] = mean.map(|value| scales[numbers.axis].steps(value));
+    for (number, line) in layout.chart.lines.iter().enumerate() {
+        let scale = &layout.plot(line.side).scale;
+        for point in points(line, layout.chart.range) {
+            let mean = point.avg.filter(|value| value.is_finite());
+            if let Ok(row) = times.binary_search(&point.t.as_millisecond()) {
+                rows[width * row + 1 + number] = mean.map(|value| scale.steps(value));
             }
         }
     }
     rows
-}
-
-fn band(band: &Band) -> BandNumbers<'_> {
-    BandNumbers {
-        from: band.from.as_millisecond(),
-        to: band.to.map(|to| to.as_millisecond()),
-        label: &band.label,
-        href: band.href.as_deref().filter(|href| is_on_this_site(href)),
-    }
-}
-
-fn mark(mark: &Mark) -> MarkNumbers<'_> {
-    MarkNumbers {
-        at: mark.at.as_millisecond(),
-        text: &mark.text,
-    }
 }
 
 /// An absolute path without host, which no browser runs as a script.

@@ -1,13 +1,28 @@
-//! Splits a series into runs of known points without gaps.
+//! What is drawn of a series: runs of known points without gaps, and how high they are.
 
-use crate::series::{Point, Range, Series};
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::Chart;
+use crate::series::{Point, Range};
 
 /// A distance of more than this many usual distances is a gap.
 ///
 /// Points of a downsampled series may alternate between one and two ticks, so twice the usual distance is not a gap.
 const GAP: f64 = 2.5;
 /// Distances on either side that determine the usual one; a series may mix roll-up levels.
-const NEIGHBOURS: usize = 4;
+const NEAR_DISTANCES: usize = 4;
+
+/// With fewer points, no height counts as usual.
+const LEAST_POINTS: usize = 20;
+/// Points on either side that a value has to outlast.
+const NEAR_POINTS: usize = 2;
+/// A largest value of more than this many lasting ones is cut, to so many lasting ones.
+const FAR: f64 = 3.0;
+const ROOM: f64 = 1.5;
+/// At most two points, or one in this many, are cut; more are a pattern.
+const RARE: usize = 100;
 
 /// A known point with finite values, and its seconds from the start of the range.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,79 +33,115 @@ pub struct FinitePoint {
     pub max: f64,
 }
 
-/// Each with at least one point.
-pub type Runs = Vec<Vec<FinitePoint>>;
+/// At least one point.
+pub type Run = Vec<FinitePoint>;
 
-/// The runs inside the range.
-pub fn runs(series: &Series, range: Range) -> Runs {
-    let inside: Vec<Point> = series
-        .points
+/// The runs of each line. In a stacked chart a point reaches from the sum of the lines before (`min`) to the sum with
+/// its own line (`avg` and `max`).
+pub fn runs_of_lines(chart: &Chart) -> Vec<Vec<Run>> {
+    let mut sums: BTreeMap<Timestamp, f64> = BTreeMap::new();
+    let mut all = Vec::new();
+    for line in &chart.lines {
+        if !chart.stacked {
+            all.push(runs(&line.series.points, chart.range));
+            continue;
+        }
+        let mut layer = line.series.points.clone();
+        for point in &mut layer {
+            let sum = sums.entry(point.t).or_default();
+            let below = *sum;
+            point.avg = point.avg.filter(|value| value.is_finite());
+            *sum += point.avg.unwrap_or_default();
+            point.min = point.avg.map(|_| below);
+            point.avg = point.avg.map(|_| *sum);
+            point.max = point.avg;
+        }
+        all.push(runs(&layer, chart.range));
+    }
+    all
+}
+
+fn runs(points: &[Point], range: Range) -> Vec<Run> {
+    let inside: Vec<&Point> = points
         .iter()
-        .copied()
         .filter(|point| range.contains(point.t))
         .collect();
-    let mut runs = Runs::new();
-    let mut is_open = false;
-    for (number, (point, follows_gap)) in inside.iter().zip(gaps(&inside)).enumerate() {
-        is_open &= number > 0 && !follows_gap;
-        match finite(point, range) {
-            None => is_open = false,
-            Some(point) => {
-                match runs.last_mut().filter(|_| is_open) {
-                    Some(run) => run.push(point),
-                    None => runs.push(vec![point]),
-                }
-                is_open = true;
-            }
+    let distances: Vec<f64> = inside
+        .windows(2)
+        .map(|pair| seconds(pair[0].t, pair[1].t))
+        .collect();
+    // No median is smaller, and most distances are not longer: then no median is needed.
+    let shortest = distances.iter().copied().fold(f64::INFINITY, f64::min);
+    let is_gap = |number: usize| {
+        let distance = distances[number];
+        distance < 0.0
+            || (distance > GAP * shortest && distance > GAP * median_around(&distances, number))
+    };
+    let mut runs = Vec::new();
+    let mut run = Run::new();
+    for (number, point) in inside.iter().enumerate() {
+        let known = known_point(point, range.from);
+        if known.is_none() || (number > 0 && is_gap(number - 1)) {
+            runs.push(std::mem::take(&mut run));
         }
+        run.extend(known);
     }
+    runs.push(run);
+    runs.retain(|run| !run.is_empty());
     runs
 }
 
-fn finite(point: &Point, range: Range) -> Option<FinitePoint> {
+fn known_point(point: &Point, from: Timestamp) -> Option<FinitePoint> {
     let avg = point.avg.filter(|value| value.is_finite())?;
     let min = point.min.filter(|value| value.is_finite()).unwrap_or(avg);
     let max = point.max.filter(|value| value.is_finite()).unwrap_or(avg);
-    let at = Range {
-        from: range.from,
-        to: point.t,
-    }
-    .seconds();
     Some(FinitePoint {
-        at,
+        at: seconds(from, point.t),
         min: min.min(avg),
         avg,
         max: max.max(avg),
     })
 }
 
-/// For each point, whether data is missing before it or time went back.
-fn gaps(points: &[Point]) -> Vec<bool> {
-    let distances: Vec<f64> = points
-        .windows(2)
-        .map(|pair| {
-            Range {
-                from: pair[0].t,
-                to: pair[1].t,
-            }
-            .seconds()
-        })
-        .collect();
-    // No median is smaller than this.
-    let shortest = distances.iter().copied().fold(f64::INFINITY, f64::min);
-    let is_gap = |(number, distance): (usize, &f64)| {
-        *distance < 0.0
-            || *distance > GAP * shortest && *distance > GAP * median_distance(&distances, number)
-    };
-    std::iter::once(false)
-        .chain(distances.iter().enumerate().map(is_gap))
-        .collect()
-}
-
-/// The median of neighbouring distances.
-fn median_distance(distances: &[f64], number: usize) -> f64 {
-    let around = number.saturating_sub(NEIGHBOURS)..(number + NEIGHBOURS + 1).min(distances.len());
-    let mut near = distances[around].to_vec();
+fn median_around(distances: &[f64], number: usize) -> f64 {
+    let end = (number + NEAR_DISTANCES + 1).min(distances.len());
+    let mut near = distances[number.saturating_sub(NEAR_DISTANCES)..end].to_vec();
     near.sort_by(f64::total_cmp);
     near[(near.len() - 1) / 2]
+}
+
+/// The value that an axis has to hold: the largest, but a few points far above the rest do not flatten it.
+pub fn height(runs: &[&Run]) -> Option<f64> {
+    let highs: Vec<f64> = runs
+        .iter()
+        .copied()
+        .flatten()
+        .map(|point| point.max)
+        .collect();
+    let count_above = |limit: f64| highs.iter().filter(|high| **high > limit).count();
+    let largest = highs.iter().copied().reduce(f64::max)?;
+    let most_cut = (highs.len() / RARE).max(NEAR_POINTS);
+    // What is cut ends below half of the largest value.
+    if highs.len() < LEAST_POINTS || count_above(largest / 2.0) > most_cut {
+        return Some(largest);
+    }
+    let lasting = runs.iter().map(|run| lasting(run)).fold(0.0, f64::max);
+    let ceiling = lasting * ROOM;
+    let is_cut = lasting > 0.0 && largest > FAR * lasting && count_above(ceiling) <= most_cut;
+    Some(if is_cut { ceiling } else { largest })
+}
+
+/// The largest median of a whole neighbourhood. A point alone outlasts nothing.
+fn lasting(run: &Run) -> f64 {
+    let mut largest: f64 = 0.0;
+    for window in run.windows(2 * NEAR_POINTS + 1) {
+        let mut highs: Vec<f64> = window.iter().map(|point| point.max).collect();
+        highs.sort_by(f64::total_cmp);
+        largest = largest.max(highs[highs.len() / 2]);
+    }
+    largest
+}
+
+pub fn seconds(from: Timestamp, to: Timestamp) -> f64 {
+    Range { from, to }.seconds()
 }

@@ -1,7 +1,8 @@
-//! The upper end and the labels of a vertical axis, at round values.
+//! The upper end and the labels of a vertical axis, at round values. plotters steps in tens only; sizes are round in
+//! powers of two.
 
+use super::Axis;
 use super::unit::Multiple;
-use crate::quantity::Unit;
 use crate::units::grouped;
 
 /// Maximum number of labels above zero; more would distract from the lines.
@@ -20,20 +21,24 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// A scale on `height` pixels that holds `largest`, or ends at `fixed`.
-    pub fn new(unit: Unit, fixed: Option<f64>, largest: Option<f64>, height: f64) -> Self {
-        let fixed = fixed
-            .filter(|max| max.is_finite() && *max > 0.0)
-            .map(|max| max.min(MAX_VALUE));
-        let preferred =
-            fixed.unwrap_or_else(|| largest.unwrap_or(0.0).clamp(unit.least(), MAX_VALUE));
+    /// A scale on `height` pixels that holds `largest`, if the axis has no fixed end.
+    pub fn new(axis: Axis, largest: Option<f64>, height: f64) -> Self {
+        let unit = axis.unit;
+        let fixed = axis.max.filter(|max| max.is_finite() && *max > 0.0);
+        let preferred = match fixed {
+            Some(max) => max.min(MAX_VALUE),
+            None => largest.unwrap_or(0.0).clamp(unit.least(), MAX_VALUE),
+        };
         let steps = (height / MIN_DISTANCE).floor().clamp(2.0, MAX_STEPS);
         let step = if unit.is_binary() {
             power_of_two(preferred / steps)
         } else {
             round_number(preferred / steps)
         };
-        let max = fixed.unwrap_or_else(|| (preferred / step).ceil() * step);
+        let max = match fixed {
+            Some(_) => preferred,
+            None => (preferred / step).ceil() * step,
+        };
         Self {
             max,
             step,
@@ -41,22 +46,17 @@ impl Scale {
         }
     }
 
-    /// Positions and texts of the labels, from zero up.
+    /// The labelled values, from zero up, with their labels.
     pub fn ticks(&self) -> Vec<(f64, String)> {
+        // Rounding must not cost the last one.
         let last = (self.max / self.step * (1.0 + 1e-9)).floor() as u32;
         let decimals = decimals(self.step / self.multiple.by);
-        (0..=last)
-            .map(|number| f64::from(number) * self.step)
-            .map(|value| {
-                (
-                    value,
-                    grouped(
-                        value / self.multiple.by,
-                        if value == 0.0 { 0 } else { decimals },
-                    ),
-                )
-            })
-            .collect()
+        let mut ticks = vec![(0.0, "0".to_owned())];
+        for number in 1..=last {
+            let value = f64::from(number) * self.step;
+            ticks.push((value, grouped(value / self.multiple.by, decimals)));
+        }
+        ticks
     }
 
     /// Decimals of a value beside the axis: three figures at its upper end.
@@ -75,13 +75,11 @@ impl Scale {
 
     /// A value in the unit of the labels: `3.12 MiB/s`.
     pub fn text(&self, value: f64) -> String {
-        let number = grouped(
-            (value / self.multiple.by).clamp(f64::MIN, f64::MAX),
-            self.decimals(),
-        );
-        format!("{number} {}", self.multiple.name)
-            .trim_end()
-            .to_string()
+        // Dividing by a part, as of percent, may exceed what is finite.
+        let number = (value / self.multiple.by).clamp(f64::MIN, f64::MAX);
+        let number = grouped(number, self.decimals());
+        let text = format!("{number} {}", self.multiple.name);
+        text.trim_end().to_string()
     }
 
     /// The unit of the labels.
@@ -101,10 +99,13 @@ fn round_number(least: f64) -> f64 {
     [1.0, 2.0, 2.5, 5.0].into_iter().find(fits).unwrap_or(10.0) * power
 }
 
+/// As few decimals as write a step exactly, four at most.
 fn decimals(step: f64) -> usize {
-    let whole_with = |decimals: &usize| {
-        let shifted = step * 10_f64.powi(*decimals as i32);
-        (shifted - shifted.round()).abs() < 1e-6
-    };
-    (0..=4).find(whole_with).unwrap_or(4)
+    for decimals in 0..4 {
+        let shifted = step * 10_f64.powi(decimals);
+        if (shifted - shifted.round()).abs() < 1e-6 {
+            return decimals as usize;
+        }
+    }
+    4
 }

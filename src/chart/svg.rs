@@ -1,137 +1,165 @@
-//! A plotters backend that writes SVG with CSS classes instead of colours, relative paths and escaped text.
-//!
-//! plotters uses integer coordinates; here they are tenths of a pixel.
+//! Writes the SVG: shapes with classes in place of colours, relative paths and escaped text.
 
-use std::convert::Infallible;
-use std::fmt::Write;
-
-use plotters_backend::text_anchor::{HPos, VPos};
-use plotters_backend::{
-    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind,
-};
+use std::fmt::{self, Write};
 
 use super::Size;
-use super::ink::{classes, is_coarse, is_dots, line_number};
 
-/// Backend units per pixel.
+/// Places are integers, as plotters computes them. A tenth of a pixel is finer than can be seen.
 pub const TENTHS: i32 = 10;
 
-type SvgResult = Result<(), DrawingErrorKind<Infallible>>;
+/// Distances from the left and the upper edge of the picture, in tenths of a pixel.
+pub type Place = (i32, i32);
 
-/// Appends shapes to `out`.
-pub struct ClassSvg<'a> {
-    out: &'a mut String,
-    size: Size,
+/// What the style sheet calls a shape: a role and, for lines and severities, a look, such as `line k1`.
+#[derive(Clone, Copy)]
+pub struct Class {
+    pub role: &'static str,
+    pub look: &'static str,
+    /// The number of the line that the shape belongs to, by which a legend hides it.
+    pub line: Option<usize>,
 }
 
-/// The start tag, with a label for screen readers.
-pub fn opening(title: &str, Size { width, height }: Size) -> String {
-    let title = escaped(title);
-    format!(
-        r#"<svg class="chart" role="img" aria-label="{title}" width="{width}" height="{height}" viewBox="0 0 {width} {height}">"#
-    )
-}
-
-/// Escapes text for elements and quoted attributes, and drops control characters.
-pub fn escaped(text: &str) -> String {
-    let text = text
-        .replace(char::is_control, "")
-        .replace('&', "&amp;")
-        .replace('<', "&lt;");
-    text.replace('>', "&gt;")
-        .replace('"', "&quot;")
-        .replace('\'', "&#39;")
-}
-
-/// Tenths of a pixel as a short decimal: `12`, `-.5`.
-pub fn decimal(tenths: i32) -> String {
-    let mut text = String::new();
-    push_decimal(&mut text, tenths);
-    text
-}
-
-fn push_decimal(text: &mut String, tenths: i32) {
-    if tenths < 0 {
-        text.push('-');
-    }
-    let (whole, tenth) = (tenths.unsigned_abs() / 10, tenths.unsigned_abs() % 10);
-    if whole > 0 || tenth == 0 {
-        write!(text, "{whole}").ok();
-    }
-    if tenth > 0 {
-        text.push('.');
-        text.push(char::from(b'0' + tenth as u8));
+impl From<&'static str> for Class {
+    fn from(role: &'static str) -> Self {
+        Self {
+            role,
+            look: "",
+            line: None,
+        }
     }
 }
 
-impl<'a> ClassSvg<'a> {
-    pub fn new(out: &'a mut String, size: Size) -> Self {
-        Self { out, size }
-    }
-
-    fn path(
-        &mut self,
-        points: impl Iterator<Item = BackendCoord>,
-        colour: BackendColor,
-        end: &str,
-    ) -> SvgResult {
-        let points = points.map(|point| {
-            if is_coarse(colour) {
-                whole_pixel(point)
-            } else {
-                point
-            }
-        });
-        let (class, line) = (classes(colour), line_attribute(colour));
-        let d = if is_dots(colour) {
-            dots(points)
-        } else {
-            relative(points)
-        };
-        write!(self.out, r#"<path class="{class}" d="{d}{end}"{line}/>"#).ok();
+impl fmt::Display for Class {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str(self.role)?;
+        if !self.look.is_empty() {
+            write!(out, " {}", self.look)?;
+        }
         Ok(())
     }
 }
 
-/// The number of a shape's line, by which a legend hides it.
-fn line_attribute(colour: BackendColor) -> String {
-    line_number(colour).map_or_else(String::new, |number| format!(r#" data-line="{number}""#))
+/// How a text lies at its place, across and down.
+#[derive(Clone, Copy)]
+pub enum Across {
+    Left,
+    Middle,
+    Right,
 }
 
-fn whole_pixel((x, y): BackendCoord) -> BackendCoord {
-    let rounded = |tenths: i32| (tenths + TENTHS / 2).div_euclid(TENTHS) * TENTHS;
-    (rounded(x), rounded(y))
+#[derive(Clone, Copy)]
+pub enum Down {
+    Below,
+    Middle,
+    Above,
 }
 
-/// Path data: an absolute start and relative steps.
-fn relative(points: impl Iterator<Item = BackendCoord>) -> String {
-    let mut data = String::new();
-    let mut before: Option<BackendCoord> = None;
-    for (x, y) in points {
-        match before {
-            None => write!(data, "M{} {}l", decimal(x), decimal(y)).ok(),
-            Some(last) if last == (x, y) => None,
-            Some((x0, y0)) => {
-                push_step(&mut data, x - x0);
-                push_step(&mut data, y - y0);
-                None
-            }
-        };
-        before = Some((x, y));
+/// A picture in progress.
+pub struct Svg(String);
+
+impl Svg {
+    /// The title is the label for screen readers.
+    pub fn new(title: &str, Size { width, height }: Size) -> Self {
+        let title = escaped(title);
+        Self(format!(
+            r#"<svg class="chart" role="img" aria-label="{title}" width="{width}" height="{height}" viewBox="0 0 {width} {height}">"#
+        ))
     }
-    data
+
+    pub fn finish(mut self) -> String {
+        self.0.push_str("</svg>");
+        self.0
+    }
+
+    /// A line through these points, if there are two.
+    pub fn stroke(&mut self, class: impl Into<Class>, points: &[Place]) {
+        if points.len() > 1 {
+            self.path(class.into(), &connected(points));
+        }
+    }
+
+    /// A filled area with these corners.
+    pub fn area(&mut self, class: impl Into<Class>, corners: &[Place]) {
+        if !corners.is_empty() {
+            self.path(class.into(), &format!("{}z", connected(corners)));
+        }
+    }
+
+    /// An area whose outline is not looked at closely: whole pixels make it shorter.
+    pub fn tint(&mut self, class: impl Into<Class>, corners: &[Place]) {
+        let whole = |tenths: i32| (tenths + TENTHS / 2).div_euclid(TENTHS) * TENTHS;
+        let corners: Vec<Place> = corners
+            .iter()
+            .map(|(x, y)| (whole(*x), whole(*y)))
+            .collect();
+        self.area(class, &corners);
+    }
+
+    /// A dot at each point: a line without length, whose round ends are seen.
+    pub fn dots(&mut self, class: impl Into<Class>, points: &[Place]) {
+        let Some(&first) = points.first() else {
+            return;
+        };
+        let mut data = format!("M{} {}h0", decimal(first.0), decimal(first.1));
+        for pair in points.windows(2) {
+            let (right, down) = (pair[1].0 - pair[0].0, pair[1].1 - pair[0].1);
+            data.push_str(&format!("m{} {}h0", decimal(right), decimal(down)));
+        }
+        self.path(class.into(), &data);
+    }
+
+    pub fn text(
+        &mut self,
+        class: impl Into<Class>,
+        (x, y): Place,
+        (across, down): (Across, Down),
+        text: &str,
+    ) {
+        let across = match across {
+            Across::Left => "",
+            Across::Middle => r#" text-anchor="middle""#,
+            Across::Right => r#" text-anchor="end""#,
+        };
+        let down = match down {
+            Down::Below => r#" dy=".8em""#,
+            Down::Middle => r#" dy=".35em""#,
+            Down::Above => "",
+        };
+        self.0.push_str(&format!(
+            r#"<text class="{}" x="{}" y="{}"{across}{down}>{}</text>"#,
+            class.into(),
+            decimal(x),
+            decimal(y),
+            escaped(text)
+        ));
+    }
+
+    /// Numbers for scripts; `<` and `&` are written as JSON escapes.
+    pub fn metadata(&mut self, json: &str) {
+        let json = json
+            .replace('&', "\\u0026")
+            .replace('<', "\\u003c")
+            .replace('>', "\\u003e");
+        self.0.push_str(&format!("<metadata>{json}</metadata>"));
+    }
+
+    fn path(&mut self, class: Class, data: &str) {
+        let line = match class.line {
+            Some(line) => format!(r#" data-line="{line}""#),
+            None => String::new(),
+        };
+        self.0
+            .push_str(&format!(r#"<path class="{class}" d="{data}"{line}/>"#));
+    }
 }
 
-/// Path data of a line without length at each point, whose round ends are dots.
-fn dots(points: impl Iterator<Item = BackendCoord>) -> String {
-    let mut data = String::new();
-    let mut before: Option<BackendCoord> = None;
-    for (x, y) in points {
-        match before {
-            None => write!(data, "M{} {}h0", decimal(x), decimal(y)).ok(),
-            Some((x0, y0)) => write!(data, "m{} {}h0", decimal(x - x0), decimal(y - y0)).ok(),
-        };
-        before = Some((x, y));
+/// Path data: an absolute start and relative steps, `M52 122l333.6-100`. Points on their predecessor are left out.
+fn connected(points: &[Place]) -> String {
+    let (x, y) = points[0];
+    let mut data = format!("M{} {}l", decimal(x), decimal(y));
+    for pair in points.windows(2).filter(|pair| pair[0] != pair[1]) {
+        push_step(&mut data, pair[1].0 - pair[0].0);
+        push_step(&mut data, pair[1].1 - pair[0].1);
     }
     data
 }
@@ -144,89 +172,32 @@ fn push_step(data: &mut String, tenths: i32) {
     push_decimal(data, tenths);
 }
 
-impl DrawingBackend for ClassSvg<'_> {
-    type ErrorType = Infallible;
+/// Tenths as a short decimal: `12`, `-.5`.
+fn decimal(tenths: i32) -> String {
+    let mut text = String::new();
+    push_decimal(&mut text, tenths);
+    text
+}
 
-    fn get_size(&self) -> (u32, u32) {
-        (
-            self.size.width * TENTHS as u32,
-            self.size.height * TENTHS as u32,
-        )
+fn push_decimal(text: &mut String, tenths: i32) {
+    if tenths < 0 {
+        text.push('-');
     }
+    let whole = tenths.unsigned_abs() / 10;
+    let tenth = tenths.unsigned_abs() % 10;
+    if whole > 0 || tenth == 0 {
+        write!(text, "{whole}").ok();
+    }
+    if tenth > 0 {
+        text.push('.');
+        text.push(char::from(b'0' + tenth as u8));
+    }
+}
 
-    fn ensure_prepared(&mut self) -> SvgResult {
-        Ok(())
-    }
-
-    fn present(&mut self) -> SvgResult {
-        Ok(())
-    }
-
-    /// Required by the trait; no shape of a chart uses it.
-    fn draw_pixel(&mut self, point: BackendCoord, colour: BackendColor) -> SvgResult {
-        self.path([point].into_iter(), colour, "")
-    }
-
-    fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
-        &mut self,
-        path: I,
-        style: &S,
-    ) -> SvgResult {
-        self.path(path.into_iter(), style.color(), "")
-    }
-
-    fn fill_polygon<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
-        &mut self,
-        corners: I,
-        style: &S,
-    ) -> SvgResult {
-        self.path(corners.into_iter(), style.color(), "z")
-    }
-
-    fn draw_circle<S: BackendStyle>(
-        &mut self,
-        (x, y): BackendCoord,
-        radius: u32,
-        style: &S,
-        _fill: bool,
-    ) -> SvgResult {
-        let (class, line) = (classes(style.color()), line_attribute(style.color()));
-        let (x, y, r) = (decimal(x), decimal(y), decimal(radius as i32));
-        write!(
-            self.out,
-            r#"<circle class="{class}" cx="{x}" cy="{y}" r="{r}"{line}/>"#
-        )
-        .ok();
-        Ok(())
-    }
-
-    fn draw_text<S: BackendTextStyle>(
-        &mut self,
-        text: &str,
-        style: &S,
-        (x, y): BackendCoord,
-    ) -> SvgResult {
-        let anchor = match style.anchor().h_pos {
-            HPos::Left => "",
-            HPos::Center => r#" text-anchor="middle""#,
-            HPos::Right => r#" text-anchor="end""#,
-        };
-        let down = match style.anchor().v_pos {
-            VPos::Top => r#" dy=".8em""#,
-            VPos::Center => r#" dy=".35em""#,
-            VPos::Bottom => "",
-        };
-        let (x, y, class, text) = (
-            decimal(x),
-            decimal(y),
-            classes(style.color()),
-            escaped(text),
-        );
-        write!(
-            self.out,
-            r#"<text class="{class}" x="{x}" y="{y}"{anchor}{down}>{text}</text>"#
-        )
-        .ok();
-        Ok(())
-    }
+/// Escapes text for elements and quoted attributes, and drops control characters.
+fn escaped(text: &str) -> String {
+    let text = text.replace(char::is_control, "");
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    let text = text.replace('>', "&gt;").replace('"', "&quot;");
+    text.replace('\'', "&#39;")
 }

@@ -1,0 +1,116 @@
+//! The lines of a chart: tints, strokes and dots, and what of them is above the axis.
+
+use super::plot::{Layout, Plot};
+use super::runs::{FinitePoint, Run};
+use super::svg::{Across, Class, Down, Place, Svg, TENTHS};
+use super::{Line, Side};
+
+/// Values above this part of an axis are named; rounding alone is no cut.
+const CUT: f64 = 1.000_001;
+/// Distance of their labels, in tenths of a pixel.
+const CUT_DISTANCE: i32 = 150 * TENTHS;
+
+/// Tints lie below all strokes, and points that are in no stroke above them.
+pub fn draw(layout: &Layout, svg: &mut Svg) {
+    for (number, (line, runs)) in layout.lines().enumerate() {
+        let plot = layout.plot(line.side);
+        for run in runs.iter().filter(|run| run.len() > 1) {
+            if line.area {
+                svg.area(class("area", line, number), &below(plot, run));
+            }
+            let varies = |point: &FinitePoint| point.min < point.avg || point.max > point.avg;
+            if run.iter().any(varies) {
+                let outline = envelope(layout, plot, run);
+                svg.tint(class("envelope", line, number), &outline);
+            }
+        }
+    }
+    for (number, (line, runs)) in layout.lines().enumerate() {
+        let plot = layout.plot(line.side);
+        for run in runs.iter().filter(|run| run.len() > 1) {
+            svg.stroke(class("line", line, number), &means(plot, run));
+        }
+    }
+    for (number, (line, runs)) in layout.lines().enumerate() {
+        let alone = runs.iter().filter(|run| run.len() == 1).flatten();
+        let plot = layout.plot(line.side);
+        let dots: Vec<Place> = alone.map(|point| plot.place(point.at, point.avg)).collect();
+        svg.dots(class("dot", line, number), &dots);
+    }
+}
+
+fn class(role: &'static str, line: &Line, number: usize) -> Class {
+    Class {
+        role,
+        look: line.look.class(),
+        line: Some(number),
+    }
+}
+
+pub fn means(plot: &Plot, run: &Run) -> Vec<Place> {
+    let mean = |point: &FinitePoint| plot.place(point.at, point.avg);
+    run.iter().map(mean).collect()
+}
+
+/// The outline of what is between a run and zero.
+fn below(plot: &Plot, run: &Run) -> Vec<Place> {
+    let mut corners = means(plot, run);
+    corners.push(plot.place(run[run.len() - 1].at, 0.0));
+    corners.push(plot.place(run[0].at, 0.0));
+    corners
+}
+
+/// The outline along the largest values and back along the smallest, in columns.
+fn envelope(layout: &Layout, plot: &Plot, run: &Run) -> Vec<Place> {
+    let is_column = |a: &FinitePoint, b: &FinitePoint| layout.column(a.at) == layout.column(b.at);
+    let mut upper = Vec::new();
+    let mut lower = Vec::new();
+    for column in run.chunk_by(is_column) {
+        let largest = column.iter().map(|point| point.max).fold(0.0, f64::max);
+        let smallest = column
+            .iter()
+            .map(|point| point.min)
+            .fold(f64::INFINITY, f64::min);
+        let middle = (column[0].at + column[column.len() - 1].at) / 2.0;
+        upper.push((middle, largest));
+        lower.push((middle, smallest));
+    }
+    // The ends of the run, since its first and last column may reach beyond their middle.
+    for outline in [&mut upper, &mut lower] {
+        outline.insert(0, (run[0].at, outline[0].1));
+        outline.push((run[run.len() - 1].at, outline[outline.len() - 1].1));
+    }
+    upper.extend(lower.into_iter().rev());
+    plot.places(&upper)
+}
+
+/// Says where values lie above the axis, and how high.
+pub fn cuts(layout: &Layout, side: Side, svg: &mut Svg) {
+    if layout.chart.axis(side).max.is_some() {
+        return;
+    }
+    let plot = layout.plot(side);
+    let lines = layout
+        .lines()
+        .filter(|(line, _)| layout.chart.side(line.side) == side);
+    let points = lines.flat_map(|(_, runs)| runs).flatten();
+    let mut cut: Vec<&FinitePoint> = points
+        .filter(|point| point.max > plot.scale.max * CUT)
+        .collect();
+    cut.sort_by(|a, b| b.max.total_cmp(&a.max));
+    let mut taken: Vec<i32> = Vec::new();
+    for point in cut {
+        let (x, y) = plot.place(point.at, plot.scale.max);
+        if taken.iter().any(|other| (x - other).abs() < CUT_DISTANCE) {
+            continue;
+        }
+        taken.push(x);
+        let value = plot.scale.text(point.max);
+        let (text, across) = if x < layout.size.width as i32 * TENTHS / 2 {
+            (format!("▲ {value}, axis cut"), Across::Left)
+        } else {
+            (format!("{value}, axis cut ▲"), Across::Right)
+        };
+        svg.text("tick", (x, y + TENTHS), (across, Down::Below), &text);
+    }
+}

@@ -1,0 +1,192 @@
+//! Where things lie: the plot inside a picture, its vertical axes, and the runs of its lines.
+
+use jiff::Timestamp;
+use plotters::coord::CoordTranslate;
+use plotters::coord::cartesian::Cartesian2d;
+use plotters::coord::types::RangedCoordf64;
+
+use super::runs::{self, Run};
+use super::scale::Scale;
+use super::svg::{Across, Down, Place, Svg, TENTHS};
+use super::{Chart, Line, Side, Size};
+
+/// Margins for axis labels and, above, for units and job names, in pixels.
+const TOP: i32 = 22;
+const BOTTOM: i32 = 20;
+const LEFT: i32 = 52;
+const RIGHT_WITH_AXIS: i32 = 48;
+const RIGHT: i32 = 14;
+/// From this width on, charts with and without a right axis have the same margin, so stacked charts align.
+const ALIGNED_FROM: u32 = 560;
+/// Distance of labels from the plot, in tenths of a pixel.
+pub const LABEL_DISTANCE: i32 = 6 * TENTHS;
+/// Width of the columns of an envelope in pixels; narrower ones would make the SVG long.
+const COLUMN: f64 = 3.0;
+
+/// The edges of a plot in its picture, in tenths of a pixel.
+#[derive(Clone, Copy)]
+pub struct Edges {
+    pub left: i32,
+    pub top: i32,
+    pub right: i32,
+    pub bottom: i32,
+}
+
+impl Edges {
+    /// The edges inside these margins, all in pixels.
+    pub fn new(size: Size, [top, right, bottom, left]: [i32; 4]) -> Self {
+        Self {
+            left: left * TENTHS,
+            top: top * TENTHS,
+            right: (size.width as i32 - right) * TENTHS,
+            bottom: (size.height as i32 - bottom) * TENTHS,
+        }
+    }
+
+    /// In pixels.
+    pub fn width(self) -> f64 {
+        f64::from((self.right - self.left) / TENTHS)
+    }
+
+    /// In pixels.
+    pub fn height(self) -> f64 {
+        f64::from((self.bottom - self.top) / TENTHS)
+    }
+}
+
+/// A plot with a vertical axis: maps values to places.
+pub struct Plot {
+    pub edges: Edges,
+    pub scale: Scale,
+    /// The end of the horizontal axis, which starts at zero.
+    end: f64,
+    coordinates: Cartesian2d<RangedCoordf64, RangedCoordf64>,
+}
+
+impl Plot {
+    pub fn new(edges: Edges, end: f64, scale: Scale) -> Self {
+        let pixels = (edges.left..edges.right, edges.bottom..edges.top);
+        Self {
+            edges,
+            scale,
+            end,
+            coordinates: Cartesian2d::new(0.0..end, 0.0..scale.max, pixels),
+        }
+    }
+
+    /// The place of a point. One beyond the plot, such as a peak above a cut axis, lies on its edge.
+    pub fn place(&self, at: f64, value: f64) -> Place {
+        let inside = (at.clamp(0.0, self.end), value.clamp(0.0, self.scale.max));
+        self.coordinates.translate(&inside)
+    }
+
+    pub fn places(&self, points: &[(f64, f64)]) -> Vec<Place> {
+        let known = points
+            .iter()
+            .filter(|(at, value)| at.is_finite() && value.is_finite());
+        known.map(|(at, value)| self.place(*at, *value)).collect()
+    }
+
+    /// A horizontal line at each labelled value.
+    pub fn grid(&self, svg: &mut Svg) {
+        for (value, _) in self.scale.ticks() {
+            let ends = [self.place(0.0, value), self.place(self.end, value)];
+            svg.stroke(if value == 0.0 { "axis" } else { "grid" }, &ends);
+        }
+    }
+
+    /// The labels of the vertical axis, with the unit above them.
+    pub fn labels(&self, side: Side, svg: &mut Svg) {
+        let (x, across) = match side {
+            Side::Left => (self.edges.left - LABEL_DISTANCE, Across::Right),
+            Side::Right => (self.edges.right + LABEL_DISTANCE, Across::Left),
+        };
+        for (value, label) in self.scale.ticks() {
+            let (_, y) = self.place(0.0, value);
+            svg.text("tick", (x, y), (across, Down::Middle), &label);
+        }
+        svg.text(
+            "tick",
+            (x, TENTHS),
+            (across, Down::Below),
+            self.scale.name(),
+        );
+    }
+}
+
+/// A chart with what its shapes, its legend and its numbers share.
+pub struct Layout<'a> {
+    pub chart: &'a Chart,
+    pub size: Size,
+    /// Of each line, what is drawn.
+    pub runs: Vec<Vec<Run>>,
+    pub left: Plot,
+    pub right: Option<Plot>,
+}
+
+impl<'a> Layout<'a> {
+    pub fn new(chart: &'a Chart, size: Size) -> Self {
+        let has_margin = chart.right.is_some() || size.width >= ALIGNED_FROM;
+        let right = if has_margin { RIGHT_WITH_AXIS } else { RIGHT };
+        let edges = Edges::new(size, [TOP, right, BOTTOM, LEFT]);
+        let runs = runs::runs_of_lines(chart);
+        let plot = |side: Side| {
+            let lines = chart.lines.iter().zip(&runs);
+            let here = lines.filter(|(line, _)| chart.side(line.side) == side);
+            let here: Vec<&Run> = here.flat_map(|(_, runs)| runs).collect();
+            let axis = chart.axis(side);
+            let scale = Scale::new(axis, runs::height(&here), edges.height());
+            Plot::new(edges, seconds(chart), scale)
+        };
+        Self {
+            chart,
+            size,
+            left: plot(Side::Left),
+            right: chart.right.map(|_| plot(Side::Right)),
+            runs,
+        }
+    }
+
+    /// The plot of the axis that something on this side has.
+    pub fn plot(&self, side: Side) -> &Plot {
+        match (side, &self.right) {
+            (Side::Right, Some(right)) => right,
+            _ => &self.left,
+        }
+    }
+
+    pub fn lines(&self) -> impl Iterator<Item = (&'a Line, &[Run])> {
+        self.chart
+            .lines
+            .iter()
+            .zip(self.runs.iter().map(Vec::as_slice))
+    }
+
+    pub fn end(&self) -> f64 {
+        seconds(self.chart)
+    }
+
+    /// Seconds from the start of the time axis.
+    pub fn seconds_at(&self, at: Timestamp) -> f64 {
+        runs::seconds(self.chart.range.from, at)
+    }
+
+    /// Where an instant lies across.
+    pub fn x(&self, at: Timestamp) -> i32 {
+        self.left.place(self.seconds_at(at), 0.0).0
+    }
+
+    /// The number of the column of an envelope. Columns stay where they are in time, so that the outline does not flicker
+    /// when the chart moves on.
+    pub fn column(&self, at: f64) -> i64 {
+        let column_s = self.end() / self.left.edges.width() * COLUMN;
+        let from_s = self.chart.range.from.as_millisecond() as f64 / 1000.0;
+        ((from_s + at) / column_s).floor() as i64
+    }
+}
+
+/// The length of the time axis; a range that is empty or goes back counts as one second.
+fn seconds(chart: &Chart) -> f64 {
+    let seconds = chart.range.seconds();
+    if seconds > 0.0 { seconds } else { 1.0 }
+}
