@@ -1,7 +1,7 @@
 //! What people are told, as parts: text, commands, times and volumes.
 //!
 //! A page shows a command as code, a time in the reader's zone and a volume as a link; a terminal and a message show
-//! [`Sentence`]'s `Display`. So nothing is ever read back out of prose. `sentence!` builds one:
+//! [`Sentence`](crate::sentence::Sentence)'s `Display`. So nothing is ever read back out of prose. `sentence!` builds one:
 //!
 //! ```
 //! use cowbell::sentence;

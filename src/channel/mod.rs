@@ -1,7 +1,7 @@
 //! Ways to reach a receiver: webhook, command and e-mail.
 //!
-//! A kind is a file with a struct: its fields are the keys in the configuration, and [`ReceiverKind`] says how it delivers.
-//! It is also a variant of [`Channel`], and nothing else knows of it. A channel gets a [`Message`] in words, and knows
+//! A kind is a file with a struct: its fields are the keys in the configuration, and `ReceiverKind` says how it delivers.
+//! It is also a variant of `Channel`, and nothing else knows of it. A channel gets a `Message` in words, and knows
 //! nothing of alerts.
 
 mod command;

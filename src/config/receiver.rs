@@ -52,7 +52,7 @@ pub struct Receiver {
     /// Open critical alerts are repeated after this time.
     #[serde(default)]
     pub repeat: Repeat,
-    /// In the file, the keys of its kind stand beside those above; see [`nest_kinds`].
+    /// In the file, the keys of its kind stand beside those above; see `nest_kinds`.
     #[serde(rename = "kind")]
     pub channel: Channel,
     #[serde(skip)]
