@@ -141,7 +141,7 @@ refused_run() {
     check "what it is called" '"data_snapshot of vg0/data"' "$(job '"\(.name) of \(.vg)/\(.origin)"')"
     check "jobs of snapshots" 4 "$(jobs_of_kind snapshot)"
     check "open alerts" "backup_failed of data" "$(open_alerts)"
-    check "the command line says why" 1 "$("$COWBELL" job show "$(job .id)" | grep -c '^cowbell saw no snapshot')"
+    check "the command line says why" 1 "$("$COWBELL" job show "$(job .id)" | grep -c 'no snapshot was made')"
     echo "figure phases: $(job '[.phases[] | "\(.phase) \(.began_at)"]')"
 }
 
