@@ -16,11 +16,10 @@ use crate::interval::Interval;
 use crate::job::Job;
 use crate::job::curves::{Curves, overflows};
 use crate::job::earlier::past_runs;
-use crate::job::sizing::never_overflows;
 use crate::notify::{Delivery, Silence};
 use crate::remote_write::RemoteWriteState;
 use crate::sample::PartState;
-use crate::sizing::{MeasuredVolumes, Question, SizeAdvice, advise};
+use crate::sizing::{MeasuredVolumes, SizeAdvice, SizingRequest, advise, never_overflows};
 use crate::source::{Part, variant_name};
 use crate::store::Health;
 use crate::topology::{Extensible, State, Volume, VolumeState};
@@ -149,11 +148,18 @@ impl Present {
     /// How large a snapshot of this volume has to be; `None` of a volume that has none, or if nothing is known.
     pub fn size_advice(&self, volume: &Volume, planned_bytes: Option<u64>) -> Option<SizeAdvice> {
         let ended = self.jobs.iter().rev().map(Arc::as_ref);
-        let question = Question::of_volume(volume, &self.interval, &self.measured, ended)?;
-        advise(&Question {
+        let request = SizingRequest::of_volume(volume, &self.interval, &self.measured, ended)?;
+        advise(&SizingRequest {
             planned_bytes,
-            ..question
+            ..request
         })
+    }
+
+    /// How large the next snapshot of a job's origin has to be. `None` of a job that has no thick snapshot.
+    pub fn size_advice_for(&self, job: &Job) -> Option<SizeAdvice> {
+        let origin = job.origin_name().filter(|_| !job.is_imported())?;
+        let origin = self.interval.topology.volume(&origin)?;
+        self.size_advice(origin, None).filter(|it| !it.is_thin)
     }
 
     /// Whether LVM's dmeventd monitors snapshots, and unmounts invalid ones.

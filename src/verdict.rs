@@ -4,6 +4,7 @@
 //! are told. What cannot be seen is unknown, never ok.
 
 use cowbell_device_mapper::usage_unknown;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -195,10 +196,30 @@ fn worst_of<'a>(present: &'a Present, volume: &Volume) -> Option<&'a Alert> {
     })
 }
 
-/// Of the worst ones, the latest.
 fn worst(present: &Present, is_meant: impl Fn(&Alert) -> bool) -> Option<&Alert> {
     let meant = present.alerts.iter().filter(|alert| is_meant(alert));
-    meant.max_by_key(|alert| (alert.severity, alert.raised_at))
+    gravest(meant, present.interval.at)
+}
+
+/// Of the alerts with the highest severity, one that is not acknowledged, then the gravest, then the latest.
+fn gravest<'a>(alerts: impl Iterator<Item = &'a Alert>, at: Timestamp) -> Option<&'a Alert> {
+    alerts.max_by_key(|alert| {
+        let is_new = !alert.is_acknowledged(at);
+        (alert.severity, is_new, gravity(alert.rule), alert.raised_at)
+    })
+}
+
+/// What the alerts of a rule mean for backups: a snapshot at 95 % must not hide one that is lost.
+fn gravity(rule: Rule) -> u8 {
+    match rule {
+        // Data or a backup is lost.
+        Rule::BackupFailed | Rule::SnapshotInvalid | Rule::MergeFailed | Rule::PoolState => 3,
+        // A running backup will be lost.
+        Rule::FullBeforeDone => 2,
+        // It may be.
+        rule if rule.has_outlook() => 1,
+        _ => 0,
+    }
 }
 
 /// The forecast of the backup that reads a volume.
@@ -299,4 +320,57 @@ fn sentence_of_job(present: &Present, job: &Job, judgement: Judgement) -> String
         return format!("Running for {}.", duration_text(seconds));
     }
     format!("{}.", capital(&judgement.text().to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alert::{Acknowledgement, AlertText};
+
+    fn alert(rule: Rule, severity: Severity, raised_s: i64) -> Alert {
+        Alert {
+            id: raised_s,
+            rule,
+            severity,
+            vg: "vg0".into(),
+            lv: "data".into(),
+            uuid: "uuid".into(),
+            value: None,
+            peak: None,
+            job: None,
+            raised_at: Timestamp::from_second(raised_s).unwrap(),
+            cleared_at: None,
+            recovered: false,
+            worst: severity,
+            worse_at: None,
+            acknowledged: None,
+            text: AlertText::default(),
+        }
+    }
+
+    #[test]
+    fn a_lost_backup_is_graver_than_a_later_critical_alert() {
+        let lost = alert(Rule::BackupFailed, Severity::Critical, 1);
+        let race = alert(Rule::FullBeforeDone, Severity::Critical, 2);
+        let full = alert(Rule::SnapshotFill, Severity::Critical, 3);
+        let warning = alert(Rule::SnapshotInvalid, Severity::Warning, 4);
+        let known = Alert {
+            acknowledged: Some(Acknowledgement {
+                at: lost.raised_at,
+                until: None,
+                note: String::new(),
+            }),
+            ..lost.clone()
+        };
+        let of = |alerts: &[&Alert]| {
+            let at = Timestamp::from_second(10).unwrap();
+            gravest(alerts.iter().copied(), at).map(|alert| alert.rule)
+        };
+        assert_eq!(
+            of(&[&lost, &race, &full, &warning]),
+            Some(Rule::BackupFailed)
+        );
+        assert_eq!(of(&[&known, &race, &full]), Some(Rule::FullBeforeDone));
+        assert_eq!(of(&[&full, &warning]), Some(Rule::SnapshotFill));
+    }
 }

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use cowbell::job::advice::advice;
+use cowbell::job::diagnosis::diagnosis;
 use cowbell::job::figures::Figures;
 use cowbell::job::setup::{Setup, SnapshotKind};
 use cowbell::job::{Job, JobKind, MOST_PHASES};
 use cowbell::report::course::{Sources, Times};
-use cowbell::report::job::JobReport;
 use cowbell::source::PhaseMark;
 use cowbell::store::{StoreReader, Subject};
 use cowbell::units::Prefix;
@@ -43,8 +44,10 @@ pub async fn figures(reader: &StoreReader, until: Timestamp) {
         reading.push(started.elapsed());
         let course = sources.course(&every, times).expect("a course");
         let figures = Figures::of(&course, &setup).with_phases(&course, &job);
-        let report = JobReport::new("job", figures, &setup, None, Prefix::Decimal);
-        assert!(report.figures.read.is_some() && report.figures.copied.write_cost.is_some());
+        let findings = diagnosis(&figures, &setup, Prefix::Decimal);
+        let advice = advice(&figures, &setup, true, Prefix::Decimal);
+        assert!(figures.read.is_some() && figures.copied.write_cost.is_some());
+        assert!(!findings.is_empty() && !advice.is_empty());
         summing.push(started.elapsed());
     }
     let (read, all) = (median(&mut reading), median(&mut summing));

@@ -12,7 +12,7 @@ use crate::job::earlier::past_runs;
 use crate::job::{Job, JobKind, MOST_EARLIER_RUNS};
 use crate::sentence;
 use crate::sentence::{Sentence, SentencePart, command};
-use crate::sizing::{Planned, Question, Risk, next_snapshot};
+use crate::sizing::{PlannedSize, SizeRisk, SizingRequest, next_snapshot};
 use crate::topology::Volume;
 use crate::units::{duration_text, size_text};
 
@@ -171,8 +171,8 @@ impl Rules {
         let (mut changed, mut judged) = (Vec::new(), Vec::new());
         for volume in &now.interval.topology.volumes {
             let ended = now.jobs.ended().iter().rev().map(|job| &**job);
-            let question = Question::of_volume(volume, now.interval, now.measured, ended);
-            let planned = question.as_ref().and_then(next_snapshot);
+            let request = SizingRequest::of_volume(volume, now.interval, now.measured, ended);
+            let planned = request.as_ref().and_then(next_snapshot);
             if let Some(planned) = planned.filter(|planned| planned.cases >= LEAST_RUNS) {
                 judged.push(&*volume.uuid);
                 changed.extend(self.judge_next_size(volume, &planned, now.interval.at));
@@ -188,7 +188,7 @@ impl Rules {
     fn judge_next_size(
         &mut self,
         volume: &Volume,
-        planned: &Planned,
+        planned: &PlannedSize,
         at: Timestamp,
     ) -> Option<Alert> {
         let (vg, lv) = (&volume.vg, &volume.lv);
@@ -197,7 +197,7 @@ impl Rules {
             subject: AlertSubject::new(vg, lv, &volume.uuid),
             at,
             thresholds: self.settings.of(Rule::SnapshotSmall, vg, lv)?,
-            evaluation: Evaluation::warning_if(planned.risk == Risk::Likely),
+            evaluation: Evaluation::warning_if(planned.risk == SizeRisk::Likely),
             value: None,
             job: None,
         };

@@ -12,7 +12,7 @@ use crate::config::{Config, check_address};
 use crate::mylvmbackup::{BackupPlan, size_bytes};
 use crate::notify;
 use crate::sample::{diskstats, host, lvm, sysfs};
-use crate::sizing::Risk;
+use crate::sizing::SizeRisk;
 use crate::source::files::Root;
 use crate::source::lvm as report;
 use crate::store;
@@ -198,8 +198,8 @@ async fn size(config: &Config, plan: &BackupPlan) -> Option<Finding> {
         .ok()?
         .planned?;
     Some(match planned.risk {
-        Risk::Low => Finding::Good(planned.text),
-        Risk::Possible | Risk::Likely => Finding::Missing(planned.text),
+        SizeRisk::Low => Finding::Good(planned.text),
+        SizeRisk::Possible | SizeRisk::Likely => Finding::Missing(planned.text),
     })
 }
 

@@ -41,22 +41,23 @@ pub async fn show(daemon: &Daemon, id: i64, form: Form) -> anyhow::Result<String
         return Ok(answer + "\n");
     }
     let body: FiguresBody = parsed(&answer)?;
-    let report = JobReport::new(
-        &body.name,
-        body.figures,
-        &body.setup,
-        body.sizing,
-        Prefix::default(),
-    );
-    let forecast: Vec<String> = body
-        .outlook
-        .iter()
-        .flat_map(|it| [body.verdict.sentence.clone(), it.left.text.clone()])
-        .collect();
-    let text = |style| report.text(&body.summary, &body.notes, &forecast, style);
+    let mut forecast = Vec::new();
+    if let Some(outlook) = body.outlook {
+        forecast.extend([body.verdict.sentence, outlook.left.text]);
+    }
+    let report = JobReport {
+        name: body.name,
+        summary: body.summary,
+        notes: body.notes,
+        forecast,
+        findings: body.diagnosis,
+        advice: body.advice,
+        figures: body.figures,
+        prefix: Prefix::default(),
+    };
     Ok(match form {
-        Form::Markdown => text(Style::Markdown),
-        _ => wrapped(&text(Style::Plain)),
+        Form::Markdown => report.text(Style::Markdown),
+        _ => wrapped(&report.text(Style::Plain)),
     })
 }
 

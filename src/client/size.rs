@@ -43,18 +43,15 @@ pub async fn ask(
 
 /// The sentences, the table, and the line to set.
 fn text(advice: &SizeAdvice) -> String {
-    let mut lines: Vec<String> = advice
-        .planned
-        .iter()
-        .map(|planned| planned.text.clone())
-        .collect();
-    lines.extend(advice.room.clone());
-    lines.extend(advice.hours.as_ref().map(|hours| hours.text.clone()));
-    let mut text = lines.join("\n");
-    text.push_str(&format!("\n\n{}\n", advice.table().write(Style::Plain)));
-    if let Some(setting) = &advice.setting {
-        let setting = setting.replace('\n', "\n    ");
-        text.push_str(&format!("For mylvmbackup.conf:\n    {setting}\n\n"));
+    let planned = advice.planned.as_ref().map(|planned| &planned.text);
+    let hours = advice.hours.as_ref().map(|hours| &hours.text);
+    let mut text = String::new();
+    for line in [planned, advice.remedy.as_ref(), advice.room.as_ref(), hours]
+        .into_iter()
+        .flatten()
+    {
+        text += &format!("{line}\n");
     }
-    text + &format!("{}\n{}\n", advice.basis, advice.limits)
+    let table = advice.table().write(Style::Plain);
+    text + &format!("\n{table}\n{}\n{}\n", advice.basis, advice.limits)
 }

@@ -1,5 +1,5 @@
-//! Advice for the next run of a job, from this job's known figures, with the reason and the setting. Settings are for
-//! mylvmbackup 0.15; scripts can use the options for `lvcreate`.
+//! Advice for the next run of a job, from this job's known figures, with the reason. Jobs of mylvmbackup also get the
+//! setting, for version 0.15.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -23,34 +23,46 @@ const COSTLY_FOR_THIN: f64 = 2.0;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Advice {
-    pub remedy: Remedy,
+    pub kind: AdviceKind,
     pub text: String,
     pub reason: String,
-    /// Lines for `mylvmbackup.conf`, if any.
+    /// Lines for `mylvmbackup.conf`, if any; `null` for jobs of other programs.
     pub setting: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Remedy {
+pub enum AdviceKind {
     SmallerChunks,
     OtherPv,
     ThinSnapshot,
     WriteLess,
     CompressLater,
+    /// `sizing` computes it.
+    SnapshotSize,
 }
 
-pub fn advice(figures: &Figures, setup: &Setup, prefix: Prefix) -> Vec<Advice> {
+/// `is_by_mylvmbackup`: whether the job's settings are in `mylvmbackup.conf`.
+pub fn advice(
+    figures: &Figures,
+    setup: &Setup,
+    is_by_mylvmbackup: bool,
+    prefix: Prefix,
+) -> Vec<Advice> {
     let chunks = smaller_chunks(figures, setup);
-    let options = chunks.is_some().then(|| chunk_option(figures)).flatten();
-    let advice = [
-        chunks,
-        other_pv(figures, setup, options.as_deref(), prefix),
-        thin_snapshot(figures, setup),
-        write_less(figures, prefix),
-        compress_later(figures, setup),
-    ];
-    advice.into_iter().flatten().collect()
+    let options = chunks.as_ref().and_then(|_| chunk_option(figures));
+    let mut advice: Vec<Advice> = Vec::new();
+    advice.extend(chunks);
+    advice.extend(other_pv(figures, setup, options.as_deref(), prefix));
+    advice.extend(thin_snapshot(figures, setup));
+    advice.extend(write_less(figures, prefix));
+    advice.extend(compress_later(figures, setup));
+    if !is_by_mylvmbackup {
+        for advice in &mut advice {
+            advice.setting = None;
+        }
+    }
+    advice
 }
 
 /// The most bytes on disk per byte of a first write: the write, copies of the affected chunks, and a chunk of metadata.
@@ -81,8 +93,12 @@ fn smaller_chunks(figures: &Figures, setup: &Setup) -> Option<Advice> {
         .filter(|bytes| *bytes > 0.0)?;
     let fitting = fitting_chunk(write);
     (fitting < chunk).then(|| Advice {
-        remedy: Remedy::SmallerChunks,
-        text: format!("Make the snapshot with chunks of {}.", size(fitting as f64)),
+        kind: AdviceKind::SmallerChunks,
+        text: format!(
+            "Make the snapshot with chunks of {}: `lvcreate -c {}k`.",
+            size(fitting as f64),
+            fitting / 1024
+        ),
         reason: format!(
             "Writes to the origin had {} on average. Each byte cost {cost:.1} bytes on disk. In a first write of that \
              size, a byte costs up to {:.1} bytes with chunks of {}, and up to {:.1} with chunks of {}.",
@@ -124,7 +140,7 @@ fn other_pv(
         .find(is_full)?;
     let all = pv.read_bytes_per_s? + pv.written_bytes_per_s?;
     (copying >= all * PART_OF_PV).then(|| Advice {
-        remedy: Remedy::OtherPv,
+        kind: AdviceKind::OtherPv,
         text: "Put the COW area on another PV: name that PV last in the `lvcreate` command.".into(),
         reason: format!(
             "{} carries both the origin and the COW area. It was busy {} of the time. {} of its {} were copying.",
@@ -159,7 +175,7 @@ fn thin_snapshot(figures: &Figures, setup: &Setup) -> Option<Advice> {
         String::new()
     };
     Some(Advice {
-        remedy: Remedy::ThinSnapshot,
+        kind: AdviceKind::ThinSnapshot,
         text: "Move the origin to a thin pool and use thin snapshots. Set `activation/auto_set_activation_skip=0` in \
                lvm.conf, so that they can be mounted."
             .into(),
@@ -176,7 +192,7 @@ fn write_less(figures: &Figures, prefix: Prefix) -> Option<Advice> {
     let found = figures.read_by_first_writes.falling()?;
     let rate = figures.copied.first_writes?;
     Some(Advice {
-        remedy: Remedy::WriteLess,
+        kind: AdviceKind::WriteLess,
         text: "Write less to the origin during the backup: move batch jobs, pause replication, or flush the database's \
                dirty pages before the snapshot is created."
             .into(),
@@ -190,10 +206,19 @@ fn write_less(figures: &Figures, prefix: Prefix) -> Option<Advice> {
 }
 
 fn compress_later(figures: &Figures, setup: &Setup) -> Option<Advice> {
-    is_limited_by_processors(figures, setup).then(|| Advice {
-        remedy: Remedy::CompressLater,
-        text: "Compress less, or only after the snapshot is removed. While it exists, it fills and slows writes.".into(),
-        reason: "The processors were probably the limit: no PV was busy for half of the time.".into(),
+    if !is_limited_by_processors(figures, setup) {
+        return None;
+    }
+    let text = if setup.kind.is_some() {
+        "Compress less, or only after the snapshot is removed. While it exists, it fills and slows writes."
+    } else {
+        "Compress less, or later."
+    };
+    Some(Advice {
+        kind: AdviceKind::CompressLater,
+        text: text.into(),
+        reason: "The processors were probably the limit: no PV was busy for half of the time."
+            .into(),
         setting: Some("[tools]\ncompress=".into()),
     })
 }
@@ -208,10 +233,10 @@ mod tests {
         Figures::of(&slowing(200), &setup())
     }
 
-    fn advised(figures: &Figures, setup: &Setup, remedy: Remedy) -> Option<Advice> {
-        advice(figures, setup, Prefix::Decimal)
+    fn advised(figures: &Figures, setup: &Setup, kind: AdviceKind) -> Option<Advice> {
+        advice(figures, setup, true, Prefix::Decimal)
             .into_iter()
-            .find(|advice| advice.remedy == remedy)
+            .find(|advice| advice.kind == kind)
     }
 
     /// Measurements gave 2.25, 3.0, and 7.9; in the last case some chunks were hit twice.
@@ -234,8 +259,11 @@ mod tests {
     fn small_random_writes_need_small_chunks() {
         let mut figures = example();
         figures.copied.write_cost = Some(7.9);
-        let found = advised(&figures, &setup(), Remedy::SmallerChunks).unwrap();
-        assert_eq!(found.text, "Make the snapshot with chunks of 16.0 KiB.");
+        let found = advised(&figures, &setup(), AdviceKind::SmallerChunks).unwrap();
+        assert_eq!(
+            found.text,
+            "Make the snapshot with chunks of 16.0 KiB: `lvcreate -c 16k`."
+        );
         assert_eq!(
             found.reason,
             "Writes to the origin had 16.0 KiB on average. Each byte cost 7.9 bytes on disk. In a first write of that \
@@ -251,7 +279,7 @@ mod tests {
     fn smaller_chunks_and_another_pv_are_one_setting() {
         let mut figures = example();
         figures.copied.write_cost = Some(7.9);
-        let setting = advised(&figures, &setup(), Remedy::OtherPv)
+        let setting = advised(&figures, &setup(), AdviceKind::OtherPv)
             .unwrap()
             .setting
             .unwrap();
@@ -264,7 +292,7 @@ mod tests {
     #[test]
     fn writes_of_whole_chunks_need_no_smaller_chunks() {
         assert_eq!(
-            advised(&example(), &setup(), Remedy::SmallerChunks),
+            advised(&example(), &setup(), AdviceKind::SmallerChunks),
             None,
             "2.9 may be sequential"
         );
@@ -274,12 +302,12 @@ mod tests {
             chunk_bytes: Some(16 * 1024),
             ..setup()
         };
-        assert_eq!(advised(&figures, &fitting, Remedy::SmallerChunks), None);
+        assert_eq!(advised(&figures, &fitting, AdviceKind::SmallerChunks), None);
     }
 
     #[test]
     fn another_pv_helps_only_if_a_busy_one_carries_both() {
-        let found = advised(&example(), &setup(), Remedy::OtherPv).unwrap();
+        let found = advised(&example(), &setup(), AdviceKind::OtherPv).unwrap();
         let setting = found.setting.unwrap();
         assert_eq!(
             setting.lines().nth(1),
@@ -293,14 +321,14 @@ mod tests {
         let mut figures = example();
         figures.pvs[0].utilisation = Some(0.6);
         assert_eq!(
-            advised(&figures, &setup(), Remedy::OtherPv),
+            advised(&figures, &setup(), AdviceKind::OtherPv),
             None,
             "it had room"
         );
         let mut figures = example();
         figures.pvs[0].carries_cow = Some(false);
         assert_eq!(
-            advised(&figures, &setup(), Remedy::OtherPv),
+            advised(&figures, &setup(), AdviceKind::OtherPv),
             None,
             "it is on another already"
         );
@@ -308,7 +336,7 @@ mod tests {
         figures.copied.cow_bytes = Some(0.0);
         figures.copied.first_writes = None;
         assert_eq!(
-            advised(&figures, &setup(), Remedy::OtherPv),
+            advised(&figures, &setup(), AdviceKind::OtherPv),
             None,
             "copies are unknown"
         );
@@ -316,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_thin_snapshot_is_advised_if_a_thick_one_cost_much() {
-        let found = advised(&example(), &setup(), Remedy::ThinSnapshot).unwrap();
+        let found = advised(&example(), &setup(), AdviceKind::ThinSnapshot).unwrap();
         assert!(
             found
                 .reason
@@ -325,9 +353,9 @@ mod tests {
         assert_eq!(found.setting.as_deref(), Some("[misc]\nthin=1"));
         let mut figures = example();
         figures.copied.write_cost = Some(1.1);
-        assert_eq!(advised(&figures, &setup(), Remedy::ThinSnapshot), None);
+        assert_eq!(advised(&figures, &setup(), AdviceKind::ThinSnapshot), None);
         assert_eq!(
-            advised(&example(), &Setup::default(), Remedy::ThinSnapshot),
+            advised(&example(), &Setup::default(), AdviceKind::ThinSnapshot),
             None,
             "it may be thin"
         );
@@ -335,7 +363,7 @@ mod tests {
 
     #[test]
     fn writing_less_helps_if_first_writes_slowed_reads() {
-        assert_eq!(advised(&example(), &setup(), Remedy::WriteLess), None);
+        assert_eq!(advised(&example(), &setup(), AdviceKind::WriteLess), None);
         let mut figures = example();
         figures.read_by_first_writes = Relation::Correlation(Correlation {
             n: 100,
@@ -346,7 +374,7 @@ mod tests {
             independent: 40.0,
             trend: Trend::Falling,
         });
-        let found = advised(&figures, &setup(), Remedy::WriteLess).unwrap();
+        let found = advised(&figures, &setup(), AdviceKind::WriteLess).unwrap();
         assert!(
             found
                 .reason
@@ -358,12 +386,15 @@ mod tests {
 
     #[test]
     fn a_compressor_that_was_the_limit_can_run_later() {
-        assert_eq!(advised(&example(), &setup(), Remedy::CompressLater), None);
+        assert_eq!(
+            advised(&example(), &setup(), AdviceKind::CompressLater),
+            None
+        );
         let mut figures = example();
         figures.host.pressure_io = None;
         (figures.host.user, figures.pvs[0].utilisation) =
             (Some(0.3), Some(20.0 * MB / (100.0 * MB)));
-        assert!(advised(&figures, &setup(), Remedy::CompressLater).is_some());
+        assert!(advised(&figures, &setup(), AdviceKind::CompressLater).is_some());
     }
 
     #[test]
@@ -376,6 +407,16 @@ mod tests {
             took_s: None,
         };
         let figures = Figures::of(&course, &Setup::default());
-        assert_eq!(advice(&figures, &Setup::default(), Prefix::Binary), []);
+        assert_eq!(
+            advice(&figures, &Setup::default(), true, Prefix::Binary),
+            []
+        );
+    }
+
+    #[test]
+    fn settings_of_mylvmbackup_are_only_for_its_jobs() {
+        let found = advice(&example(), &setup(), false, Prefix::Decimal);
+        assert!(found.len() > 1, "{found:?}");
+        assert!(found.iter().all(|advice| advice.setting.is_none()));
     }
 }

@@ -6,27 +6,17 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::setup::SnapshotKind;
-use super::sizing::DEFAULT_CHUNK;
-use super::{Job, Outcome};
+use super::{Job, Outcome, tool};
 use crate::units::Fill;
 
+/// LVM's default chunk.
+pub const DEFAULT_CHUNK: u64 = 4 * 1024;
 /// A snapshot that became invalid below this percentage did not overflow: the kernel also gives up after an I/O error.
 const LEAST_FULL_PERCENT: f64 = 90.0;
-impl Run {
-    /// The bytes that the snapshot needed at an age; `None` beyond its end. From its overflow to its end it needed more than
-    /// it had, taken to grow as before on average.
-    pub fn need(&self, age_s: f64) -> Option<f64> {
-        let beyond = || {
-            let (age, bytes) = *self.growth.0.last().filter(|_| self.overflowed)?;
-            (age > 0.0 && age_s <= self.seconds * MOST_EXTRAPOLATED).then(|| bytes * age_s / age)
-        };
-        self.growth.at(age_s).or_else(beyond)
-    }
-}
 
 /// A finished snapshot of the origin.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
+pub struct FinishedSnapshot {
     pub chunk: u64,
     pub growth: Growth,
     pub started_at: Timestamp,
@@ -38,6 +28,19 @@ pub struct Run {
     /// Whether a backup read it, and whether that ended as it should, as far as is known.
     pub is_backup: bool,
     pub is_good: bool,
+    pub is_by_mylvmbackup: bool,
+}
+
+impl FinishedSnapshot {
+    /// The bytes that the snapshot needed at an age; `None` beyond its end. From its overflow to its end it needed more than
+    /// it had, taken to grow as before on average.
+    pub fn need(&self, age_s: f64) -> Option<f64> {
+        let beyond = || {
+            let (age, bytes) = *self.growth.0.last().filter(|_| self.overflowed)?;
+            (age > 0.0 && age_s <= self.seconds * MOST_EXTRAPOLATED).then(|| bytes * age_s / age)
+        };
+        self.growth.at(age_s).or_else(beyond)
+    }
 }
 
 /// The used bytes of a thin snapshot's pool: when it was made, and the most since.
@@ -100,7 +103,7 @@ impl Job {
     }
 
     /// What it tells of the next snapshot; `None` if it was not seen as a whole, or of a job without a snapshot.
-    pub fn run(&self) -> Option<Run> {
+    pub fn finished_snapshot(&self) -> Option<FinishedSnapshot> {
         let seconds = self.age_s(self.ended_at?);
         if self.setup.kind.is_none() || self.partly_seen || self.is_imported() {
             return None;
@@ -128,7 +131,7 @@ impl Job {
                 .filter(|_| end_s > 0.0)
                 .map(|bytes| (end_s, bytes as f64)),
         );
-        Some(Run {
+        Some(FinishedSnapshot {
             chunk: self.setup.chunk_bytes.unwrap_or(DEFAULT_CHUNK),
             growth: Growth(growth),
             started_at: self.started_at,
@@ -137,6 +140,7 @@ impl Job {
             overflowed,
             is_backup: self.is_backup(),
             is_good: !self.outcome.is_some_and(Outcome::is_bad),
+            is_by_mylvmbackup: tool::is_by_mylvmbackup(self),
         })
     }
 }
@@ -173,14 +177,14 @@ mod tests {
         }
         assert_eq!(job.grown_bytes(), Some(30 * 65536));
         job.ended_at = Some(at(4));
-        let run = job.run().unwrap();
+        let run = job.finished_snapshot().unwrap();
         let points = [(60.0, 10.0), (120.0, 30.0), (180.0, 25.0), (240.0, 30.0)];
         assert_eq!(
             run.growth.0,
             points.map(|(age, chunks)| (age, chunks * 65536.0))
         );
         let stored: Job = serde_json::from_str(&serde_json::to_string(&job).unwrap()).unwrap();
-        assert_eq!(stored.run(), Some(run));
+        assert_eq!(stored.finished_snapshot(), Some(run));
     }
 
     #[test]
@@ -191,7 +195,7 @@ mod tests {
         job.record_growth(at(62), used(20));
         assert_eq!(job.growth.len(), 2);
         job.ended_at = Some(at(63));
-        assert_eq!(job.run().unwrap().seconds, 180.0);
+        assert_eq!(job.finished_snapshot().unwrap().seconds, 180.0);
     }
 
     #[test]
@@ -203,7 +207,7 @@ mod tests {
         }
         assert_eq!((job.growth.len(), job.grown_bytes()), (0, None));
         job.ended_at = Some(at(12));
-        let run = job.run().unwrap();
+        let run = job.finished_snapshot().unwrap();
         assert_eq!(
             (run.growth, run.seconds),
             (Growth::default(), 720.0),
@@ -227,7 +231,7 @@ mod tests {
         job.clock_set_ms = 60 * 60_000;
         job.update_state(at(101), &invalid);
         job.ended_at = Some(at(120));
-        let run = job.run().unwrap();
+        let run = job.finished_snapshot().unwrap();
         assert_eq!((run.seconds, run.overflowed), (3600.0, true));
         assert_eq!(
             run.growth.0,

@@ -19,7 +19,6 @@ mod outcome;
 pub mod pending_runs;
 mod phases;
 pub mod setup;
-pub mod sizing;
 pub mod statistics;
 pub mod tool;
 mod tracker;

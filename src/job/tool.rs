@@ -3,6 +3,8 @@
 
 use super::{Job, JobKind};
 
+const MYLVMBACKUP: &str = "mylvmbackup";
+
 /// The first that fits counts. `@` is the origin's name; at the end, `#` is a number and `*` is anything.
 ///
 /// Sources: mylvmbackup 0.15; holland's mysql-lvm; borgmatic's LVM hook; snapper; snapm; wyng; pve-container; names of
@@ -58,7 +60,7 @@ pub fn usual_tool(name: &str, origin: &str) -> Option<&'static str> {
 }
 
 /// Programs that back up from snapshots, as a command under `cowbell run` is named after them.
-const TOOLS: [&str; 5] = ["mylvmbackup", "holland", "borgmatic", "vzdump", "wyng"];
+const TOOLS: [&str; 5] = [MYLVMBACKUP, "holland", "borgmatic", "vzdump", "wyng"];
 
 /// Whether a command of this name is a backup.
 pub fn is_backup_tool(name: &str) -> bool {
@@ -73,13 +75,23 @@ pub fn is_for_backup(job: &Job) -> bool {
     above_lvcreate(job).is_some_and(|program| !NO_BACKUPS.contains(&program))
 }
 
+/// Whether advice for it can name mylvmbackup's configuration file. Of snapshots with the name that mylvmbackup gives
+/// them, it can, unless another program was seen to create them.
+pub fn is_by_mylvmbackup(job: &Job) -> bool {
+    match job.kind {
+        JobKind::Snapshot => above_lvcreate(job).is_some_and(|tool| tool.starts_with(MYLVMBACKUP)),
+        JobKind::Command => job.name == MYLVMBACKUP,
+        JobKind::Mark => false,
+    }
+}
+
 /// The program that created a snapshot: from hooks, as observed, or by the name. `None` if unknown, or if lvcreate was
 /// typed.
 pub fn above_lvcreate(job: &Job) -> Option<&str> {
     if job.kind != JobKind::Snapshot {
         return None;
     }
-    let from_hooks = job.backup_run.as_ref().map(|_| "mylvmbackup");
+    let from_hooks = job.backup_run.as_ref().map(|_| MYLVMBACKUP);
     let by_name = || usual_tool(job.lv.as_deref()?, job.origin.as_deref()?);
     let found = from_hooks.or(job.program.as_deref()).or_else(by_name);
     found.filter(|program| !matches!(*program, "lvcreate" | "lvm"))

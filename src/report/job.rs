@@ -1,126 +1,66 @@
-//! The report of one job as text: findings, advice, the size of the next COW area, and all figures.
+//! The report of one job as text: summary, findings, advice, and all figures.
 
 use super::figure::figures;
 use super::phases::{OF_WHOLE_TICKS, tables};
 use super::summary::JobSummary;
-use crate::job::advice::{Advice, advice};
-use crate::job::diagnosis::{Explanation, diagnosis};
+use crate::job::advice::Advice;
+use crate::job::diagnosis::Explanation;
 use crate::job::figures::Figures;
-use crate::job::setup::Setup;
-use crate::job::sizing::Sizing;
-use crate::sentence::Sentence;
 use crate::source::Note;
 use crate::table::{Column, Style, Table};
 use crate::units::Prefix;
 
-#[derive(Clone, Debug, PartialEq)]
 pub struct JobReport {
     pub name: String,
-    pub figures: Figures,
-    pub sentences: Vec<Explanation>,
+    pub summary: JobSummary,
+    pub notes: Vec<Note>,
+    /// The sentences of a forecast, while it runs.
+    pub forecast: Vec<String>,
+    pub findings: Vec<Explanation>,
     pub advice: Vec<Advice>,
-    pub sizing: Option<Sizing>,
-    prefix: Prefix,
+    pub figures: Figures,
+    pub prefix: Prefix,
 }
 
 impl JobReport {
-    pub fn new(
-        name: &str,
-        figures: Figures,
-        setup: &Setup,
-        sizing: Option<Sizing>,
-        prefix: Prefix,
-    ) -> Self {
-        let sentences = diagnosis(&figures, setup, prefix);
-        let advice = advice(&figures, setup, prefix);
-        Self {
-            name: name.into(),
-            figures,
-            sentences,
-            advice,
-            sizing,
-            prefix,
-        }
-    }
-
-    /// The summary, the sentences of a forecast, the findings, the advice, and all known figures.
-    pub fn text(
-        &self,
-        summary: &JobSummary,
-        notes: &[Note],
-        forecast: &[String],
-        style: Style,
-    ) -> String {
-        let (title, item, strong) = match style {
-            Style::Plain => ("", "", ""),
-            Style::Markdown => ("# ", "- ", "**"),
+    pub fn text(&self, style: Style) -> String {
+        let (title, strong) = match style {
+            Style::Plain => ("", ""),
+            Style::Markdown => ("# ", "**"),
         };
         let line = |text: &str| style.line(text);
-        let list = |sentences: Vec<String>| {
-            let items: String = sentences
-                .iter()
-                .map(|text| format!("{item}{}\n", line(text)))
-                .collect();
-            if items.is_empty() {
-                items
-            } else {
-                format!("\n{items}")
-            }
-        };
+        let summary = &self.summary;
         let heading = format!("{}: {}", self.name, summary.ended());
         let mut text = format!(
             "{title}{}\n\n{}\n",
             line(&heading),
             line(&summary.heading.to_string())
         );
-        text += &summary
-            .warning
-            .iter()
-            .map(|it| format!("\n{strong}{}{strong}\n", line(&it.to_string())))
-            .collect::<String>();
-        let notes = notes
-            .iter()
-            .map(|note| format!("Noted at {} UTC: {}", note.at.strftime("%F %T"), note.text));
-        text += &list(
-            summary
-                .remarks
-                .iter()
-                .map(Sentence::to_string)
-                .chain(notes)
-                .collect(),
-        );
-        text += &list(forecast.to_vec());
-        text += &list(
-            self.sentences
-                .iter()
-                .map(|sentence| sentence.text.clone())
-                .collect(),
-        );
-        for advice in &self.advice {
-            text += &format!(
-                "\n{strong}{}{strong} {}\n",
-                line(&advice.text),
-                line(&advice.reason)
-            );
-            text += &advice
-                .setting
-                .as_deref()
-                .map(setting_text)
-                .unwrap_or_default();
+        if let Some(warning) = &summary.warning {
+            text += &format!("\n{strong}{}{strong}\n", line(&warning.to_string()));
         }
-        if let Some(sizing) = &self.sizing {
-            text += &format!(
-                "\n{}\n{}",
-                line(&sizing.text),
-                setting_text(&sizing.setting)
-            );
+        let mut remarks: Vec<String> = summary.remarks.iter().map(|it| it.to_string()).collect();
+        for Note { at, text } in &self.notes {
+            remarks.push(format!("Noted at {} UTC: {text}", at.strftime("%F %T")));
+        }
+        text += &list(remarks.iter(), style);
+        text += &list(self.forecast.iter(), style);
+        text += &list(self.findings.iter().map(|finding| &finding.text), style);
+        for advice in &self.advice {
+            let (what, why) = (line(&advice.text), line(&advice.reason));
+            text += &format!("\n{strong}{what}{strong} {why}\n");
+            // Lines for `mylvmbackup.conf`, indented as code in Markdown.
+            if let Some(setting) = &advice.setting {
+                text += &format!("\n    {}\n", setting.replace('\n', "\n    "));
+            }
         }
         let phases = tables(&self.figures.phases, self.prefix);
-        let note = (!phases.is_empty()).then(|| format!("\n{OF_WHOLE_TICKS}\n"));
-        let tables = phases
-            .iter()
-            .map(|table| format!("\n{}", table.write(style)));
-        text.extend(tables.chain(note));
+        for table in &phases {
+            text += &format!("\n{}", table.write(style));
+        }
+        if !phases.is_empty() {
+            text += &format!("\n{OF_WHOLE_TICKS}\n");
+        }
         text + "\n" + &self.table().write(style)
     }
 
@@ -133,39 +73,58 @@ impl JobReport {
     }
 }
 
-/// Lines for `mylvmbackup.conf`, indented as code in Markdown.
-fn setting_text(setting: &str) -> String {
-    let lines = setting.lines().map(|line| format!("    {line}\n"));
-    std::iter::once("\n".to_string()).chain(lines).collect()
+fn list<'a>(sentences: impl Iterator<Item = &'a String>, style: Style) -> String {
+    let item = match style {
+        Style::Plain => "",
+        Style::Markdown => "- ",
+    };
+    let lines: String = sentences
+        .map(|text| format!("{item}{}\n", style.line(text)))
+        .collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    format!("\n{lines}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::advice::advice;
     use crate::job::course::{Course, Span};
-    use crate::job::sizing::{DEFAULT_MARGIN, Limits, Peak, sizing};
+    use crate::job::diagnosis::diagnosis;
+    use crate::job::setup::{Setup, SnapshotKind};
 
+    /// Without any tick.
     fn empty() -> Figures {
         let during = Span::new(Vec::new()).unwrap();
-        Figures::of(
-            &Course {
-                before: None,
-                during,
-                after: None,
-                took_s: None,
-            },
-            &Setup::default(),
-        )
+        let course = Course {
+            before: None,
+            during,
+            after: None,
+            took_s: None,
+        };
+        Figures::of(&course, &Setup::default())
     }
 
-    fn summary() -> JobSummary {
-        JobSummary {
-            heading: "Snapshot vg0/s of vg0/data · 2026-11-21 02:00:00 to 2026-11-21 03:00:00 UTC"
-                .into(),
-            outcome: "untrustworthy".into(),
-            basis: "the snapshot was lost".into(),
-            warning: Some("Do not rely on it.".into()),
-            remarks: vec!["Made by mylvmbackup.".into()],
+    fn report(name: &str, figures: Figures) -> JobReport {
+        JobReport {
+            name: name.into(),
+            summary: JobSummary {
+                heading:
+                    "Snapshot vg0/s of vg0/data · 2026-11-21 02:00:00 to 2026-11-21 03:00:00 UTC"
+                        .into(),
+                outcome: "untrustworthy".into(),
+                basis: "the snapshot was lost".into(),
+                warning: Some("Do not rely on it.".into()),
+                remarks: vec!["Made by mylvmbackup.".into()],
+            },
+            notes: Vec::new(),
+            forecast: Vec::new(),
+            findings: Vec::new(),
+            advice: Vec::new(),
+            figures,
+            prefix: Prefix::Decimal,
         }
     }
 
@@ -175,15 +134,13 @@ mod tests {
             at: jiff::Timestamp::UNIX_EPOCH,
             text: "tape".into(),
         };
-        let report = JobReport::new(
-            "night|ly",
-            empty(),
-            &Setup::default(),
-            None,
-            Prefix::Decimal,
-        );
+        let report = JobReport {
+            notes: vec![note],
+            findings: diagnosis(&empty(), &Setup::default(), Prefix::Decimal),
+            ..report("night|ly", empty())
+        };
         assert_eq!(
-            report.text(&summary(), &[note], &[], Style::Markdown),
+            report.text(Style::Markdown),
             "# night\\|ly: untrustworthy, the snapshot was lost\n\n\
              Snapshot vg0/s of vg0/data · 2026-11-21 02:00:00 to 2026-11-21 03:00:00 UTC\n\n\
              **Do not rely on it.**\n\n- Made by mylvmbackup.\n- Noted at 1970-01-01 00:00:00 UTC: tape\n\n\
@@ -194,29 +151,21 @@ mod tests {
     #[test]
     fn advice_has_a_reason_and_a_setting() {
         let setup = Setup {
-            kind: Some(crate::job::setup::SnapshotKind::Thick),
+            kind: Some(SnapshotKind::Thick),
             ..Setup::default()
         };
         let mut figures = empty();
         figures.copied.write_cost = Some(2.9);
-        let peak = Peak {
-            bytes: 15 << 20,
-            overflowed: false,
+        let report = JobReport {
+            advice: advice(&figures, &setup, true, Prefix::Decimal),
+            ..report("nightly", figures)
         };
-        let sizing = sizing(&[peak], DEFAULT_MARGIN, Limits::default());
-        let report = JobReport::new("nightly", figures, &setup, sizing, Prefix::Decimal);
-        let text = report.text(&summary(), &[], &[], Style::Markdown);
+        let text = report.text(Style::Markdown);
         assert!(
             text.contains("\n**Move the origin to a thin pool and use thin snapshots."),
             "{text}"
         );
         assert!(text.contains("\n\n    [misc]\n    thin=1\n"), "{text}");
-        assert!(
-            text.contains(
-                "\nThe peak of the run was 15.0 MiB. 32.0 MiB holds twice that.\n\n    [lvm]\n    lvsize=32M\n"
-            ),
-            "{text}"
-        );
         assert!(
             text.ends_with("| bytes on disk per byte written | 2.90 |\n"),
             "{text}"

@@ -1,10 +1,21 @@
-//! How large a snapshot has to be: the answer, and its table.
+//! The size that a snapshot needs at each age, for each chunk size: the answer, its table and its sentences.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::hours::{Hours, hours};
+use super::needs::{MeasuredNeeds, PlannedSize, SizePoint, SizeRisk, SizeRow};
+use super::request::{SizingRequest, last};
+use super::{Curve, Measured};
+use crate::job::advice::{Advice, AdviceKind};
+use crate::job::growth::FinishedSnapshot;
+use crate::job::statistics::Sorted;
 use crate::table::{Cell, Column, Table};
-use crate::units::{duration_text, size_text};
+use crate::topology::lvm_size;
+use crate::units::{count_text, duration_text, size_text};
+
+/// The ages that people ask for, besides the usual one.
+const ASKED_S: [f64; 4] = [3600.0, 3.0 * 3600.0, 12.0 * 3600.0, 24.0 * 3600.0];
 
 /// How large a snapshot has to be.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -12,136 +23,319 @@ pub struct SizeAdvice {
     /// `vg0/mysql`
     pub origin: String,
     pub is_thin: bool,
-    /// The usual length of its backups, in seconds.
+    /// The usual length of its backups, in seconds; `null` if none has ended before its snapshot overflowed.
     pub usual_s: Option<f64>,
-    /// By age, then by chunk size. Those of the usual age are for the hour of its backups if that matters, others for any.
+    /// The age that a size is suggested for: the usual length or, if all overflowed, the longest one.
+    pub suggested_s: Option<f64>,
+    /// By age, then by chunk size. Those of the suggested age are for the hour of its backups if that matters, others for
+    /// any.
     pub rows: Vec<SizeRow>,
     /// For the chunk size of its snapshots, and the hour of its backups if that matters.
-    pub curve: Vec<CurvePoint>,
-    pub planned: Option<Planned>,
+    pub curve: Vec<SizePoint>,
+    pub planned: Option<PlannedSize>,
     /// How this is known.
     pub basis: String,
     /// Its limits.
     pub limits: String,
     /// The free space of the volume group, or how much of its free space a pool loses.
     pub room: Option<String>,
-    /// Of a snapshot of the usual length.
+    /// For a snapshot of the suggested age.
     pub suggested_bytes: Option<u64>,
+    /// What to do for the next snapshot to be as large as suggested, or that less is enough. With commands in backticks.
+    pub remedy: Option<String>,
     /// `null` if the hour of the day makes no difference, or if that is not known.
     pub hours: Option<Hours>,
-    /// Lines for `mylvmbackup.conf`.
+    /// Lines for `mylvmbackup.conf`; `null` if another program makes its backups.
     pub setting: Option<String>,
-}
-
-/// The bytes that snapshots of this age and chunk size needed, or would have needed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct SizeRow {
-    pub age_s: f64,
-    pub chunk_bytes: u64,
-    /// The windows or runs that it is known from.
-    pub windows: usize,
-    /// Windows that are left out, since a snapshot copies nothing for a discard, which the kernel counts as a write.
-    pub windows_with_discards: usize,
-    pub median_bytes: u64,
-    pub largest_bytes: u64,
-    pub suggested_bytes: u64,
-    /// If the windows are estimated: the half of the interval that holds the truth in 95 % of cases, for the median.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error_percent: Option<f64>,
-}
-
-/// What a snapshot of the usual age needs, by the hour in which it is made.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Hours {
-    /// The hour in which backups begin, for which a size is suggested; `null` if that is not known.
-    pub of_backups: Option<u8>,
-    pub rows: Vec<HourRow>,
-    pub text: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct HourRow {
-    /// In UTC, from 0 to 23.
-    pub hour: u8,
-    pub windows: usize,
-    pub median_bytes: u64,
-    pub largest_bytes: u64,
-    pub suggested_bytes: u64,
-}
-
-/// The band of all windows at an age.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct CurvePoint {
-    pub age_s: f64,
-    pub least_bytes: f64,
-    pub median_bytes: f64,
-    pub largest_bytes: f64,
-}
-
-/// The next snapshot.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Planned {
-    pub bytes: u64,
-    pub age_s: f64,
-    /// The windows and runs that it is compared with.
-    pub cases: usize,
-    pub risk: Risk,
-    pub text: String,
-}
-
-/// Whether the next snapshot is large enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Risk {
-    /// No window needed more.
-    Low,
-    /// Some window needed more.
-    Possible,
-    /// Half of the windows needed more.
-    Likely,
 }
 
 impl SizeAdvice {
     /// By age and chunk size.
     pub fn table(&self) -> Table {
+        let suggested = if self.is_thin {
+            "Pool grows by"
+        } else {
+            "Suggested"
+        };
         let columns = [
             Column::name("Age"),
             Column::number("Chunk"),
             Column::number("Median"),
             Column::number("Largest"),
-            Column::number(if self.is_thin {
-                "Pool grows by"
-            } else {
-                "Suggested"
-            }),
+            Column::number(suggested),
             Column::number("Windows"),
         ];
-        let row = |row: &SizeRow| {
-            let age = duration_text(row.age_s);
-            let is_usual = Some(row.age_s) == self.usual_s;
-            vec![
-                Cell::from(if is_usual {
-                    format!("{age} (usual)")
-                } else {
-                    age
-                }),
-                size_text(row.chunk_bytes).into(),
-                match row.error_percent {
-                    Some(error) => format!("{} ±{error:.0} %", size_text(row.median_bytes)).into(),
-                    None => size_text(row.median_bytes).into(),
-                },
-                size_text(row.largest_bytes).into(),
-                size_text(row.suggested_bytes).into(),
-                match row.windows_with_discards {
-                    0 => row.windows.to_string().into(),
-                    discards => format!("{} ({discards} left out)", row.windows).into(),
-                },
-            ]
-        };
-        Table::new(
-            "The size that a snapshot needs",
-            columns,
-            self.rows.iter().map(row),
-        )
+        let rows = self.rows.iter().map(|row| self.table_row(row));
+        Table::new("The size that a snapshot needs", columns, rows)
     }
+
+    fn table_row(&self, row: &SizeRow) -> Vec<Cell> {
+        let mut age = duration_text(row.age_s);
+        if Some(row.age_s) == self.usual_s {
+            age += " (usual)";
+        }
+        let mut median = size_text(row.median_bytes);
+        if let Some(error) = row.error_percent {
+            median += &format!(" ±{error:.0} %");
+        }
+        let mut windows = row.windows.to_string();
+        if row.windows_with_discards > 0 {
+            windows += &format!(" ({} left out)", row.windows_with_discards);
+        }
+        vec![
+            age.into(),
+            size_text(row.chunk_bytes).into(),
+            median.into(),
+            size_text(row.largest_bytes).into(),
+            size_text(row.suggested_bytes).into(),
+            windows.into(),
+        ]
+    }
+
+    /// As advice for the next run of one of its jobs; `None` of a thin volume, whose snapshots have no size.
+    pub fn for_job(&self) -> Option<Advice> {
+        let largest = || {
+            let row = self
+                .rows
+                .iter()
+                .find(|row| Some(row.age_s) == self.suggested_s)?;
+            let (age, bytes) = (duration_text(row.age_s), size_text(row.largest_bytes));
+            Some(format!("The most that was needed within {age} is {bytes}."))
+        };
+        let planned = self.planned.as_ref().map(|planned| planned.text.clone());
+        Some(Advice {
+            kind: AdviceKind::SnapshotSize,
+            text: self.remedy.clone()?,
+            reason: planned.or_else(largest)?,
+            setting: None,
+        })
+    }
+}
+
+/// `None` if nothing is known.
+pub fn advise(request: &SizingRequest) -> Option<SizeAdvice> {
+    let usual_s = usual_length(&request.runs);
+    let suggested_s = usual_s.or_else(|| overflowed_length(&request.runs));
+    let known: Vec<MeasuredNeeds> = chunks(request)
+        .into_iter()
+        .map(|chunk| MeasuredNeeds::of(request, chunk))
+        .collect();
+    let main = main_chunk(request).or(known.first().map(|needs| needs.chunk))?;
+    let of_main = known.iter().find(|needs| needs.chunk == main)?;
+    let night = suggested_s.and_then(|age_s| Night::of(of_main, request, age_s));
+    let hour = night.as_ref().and_then(Night::hour);
+    let mut ages: Vec<f64> = suggested_s.into_iter().chain(ASKED_S).collect();
+    ages.sort_by(f64::total_cmp);
+    ages.dedup();
+    let mut rows = Vec::new();
+    for age_s in ages {
+        let hour = hour.filter(|_| Some(age_s) == suggested_s);
+        rows.extend(known.iter().filter_map(|needs| needs.row(age_s, hour)));
+    }
+    let curve = of_main.curve(suggested_s, hour);
+    if rows.is_empty() && curve.is_empty() {
+        return None;
+    }
+    let row = night.as_ref().map(|night| &night.row);
+    let planned = row.and_then(|row| of_main.planned(row, hour));
+    let suggested_bytes = row.map(|row| row.suggested_bytes);
+    let size = suggested_bytes.filter(|_| !request.is_thin);
+    let is_of_mylvmbackup = request.is_of_mylvmbackup();
+    Some(SizeAdvice {
+        origin: request.origin(),
+        is_thin: request.is_thin,
+        usual_s,
+        suggested_s,
+        basis: basis(request),
+        limits: limits(request, suggested_s.filter(|_| usual_s.is_none())),
+        room: room(request, row),
+        suggested_bytes,
+        remedy: size.and_then(|size| {
+            let remedy = remedy(size, planned.as_ref(), is_of_mylvmbackup)?;
+            Some(remedy + of_main.certainty(size))
+        }),
+        setting: size
+            .filter(|_| is_of_mylvmbackup)
+            .map(|size| format!("[lvm]\n{}", lvsize(size))),
+        planned,
+        hours: night.and_then(|night| night.hours),
+        rows,
+        curve,
+    })
+}
+
+/// Whether the next snapshot of a backup is large enough; `None` without backups, or if that is not known.
+pub fn next_snapshot(request: &SizingRequest) -> Option<PlannedSize> {
+    request.runs.iter().find(|run| run.is_backup)?;
+    let age_s = usual_length(&request.runs).or_else(|| overflowed_length(&request.runs))?;
+    let needs = MeasuredNeeds::of(request, main_chunk(request)?);
+    let night = Night::of(&needs, request, age_s)?;
+    needs.planned(&night.row, night.hour())
+}
+
+/// What a backup needs that is as long as usual, at its hour if that matters.
+struct Night {
+    row: SizeRow,
+    hours: Option<Hours>,
+}
+
+impl Night {
+    fn of(needs: &MeasuredNeeds, request: &SizingRequest, age_s: f64) -> Option<Self> {
+        let hours = hours(needs, request, age_s);
+        let hour = hours.as_ref().and_then(|hours| hours.of_backups);
+        Some(Self {
+            row: needs.row(age_s, hour)?,
+            hours,
+        })
+    }
+
+    fn hour(&self) -> Option<u8> {
+        self.hours.as_ref()?.of_backups
+    }
+}
+
+/// The median length of its good backups; otherwise of other snapshots. A backup whose snapshot overflowed tells only
+/// that a whole one takes longer.
+fn usual_length(runs: &[FinishedSnapshot]) -> Option<f64> {
+    let good = runs.iter().filter(|run| run.is_backup && run.is_good);
+    let others = runs.iter().filter(|run| !run.is_backup && !run.overflowed);
+    let lengths = Sorted::new(good.map(|run| run.seconds))
+        .or_else(|| Sorted::new(others.map(|run| run.seconds)))?;
+    Some(lengths.median()).filter(|length| *length > 0.0)
+}
+
+fn overflowed_length(runs: &[FinishedSnapshot]) -> Option<f64> {
+    let overflowed = runs.iter().filter(|run| run.overflowed);
+    let longest = overflowed.map(|run| run.seconds).reduce(f64::max)?;
+    (longest > 0.0).then_some(longest)
+}
+
+/// The chunk size of its last backup's snapshot, or else of its last snapshot.
+fn main_chunk(request: &SizingRequest) -> Option<u64> {
+    last(request, |_| true).map(|run| run.chunk)
+}
+
+/// All chunk sizes of which something is known, in order.
+fn chunks(request: &SizingRequest) -> Vec<u64> {
+    let mut chunks: Vec<u64> = request.runs.iter().map(|run| run.chunk).collect();
+    for curve in request.measured.into_iter().flat_map(Measured::all) {
+        chunks.extend(curve.chunks.iter().map(|of| of.bytes));
+    }
+    chunks.sort_unstable();
+    chunks.dedup();
+    chunks
+}
+
+fn remedy(size: u64, planned: Option<&PlannedSize>, is_of_mylvmbackup: bool) -> Option<String> {
+    match planned {
+        Some(planned) if planned.bytes == size => None,
+        Some(planned) if planned.bytes > size && planned.risk == SizeRisk::Low => {
+            Some(format!("A size of {} would be enough.", size_text(size)))
+        }
+        _ if is_of_mylvmbackup => Some(format!("Set `{}` in mylvmbackup.conf.", lvsize(size))),
+        _ => Some(format!(
+            "Make the next snapshot with `lvcreate -s -L {}`.",
+            lvm_size(size)
+        )),
+    }
+}
+
+/// A line for `mylvmbackup.conf`.
+fn lvsize(bytes: u64) -> String {
+    format!("lvsize={}", lvm_size(bytes).to_uppercase())
+}
+
+/// How the sizes are known.
+fn basis(request: &SizingRequest) -> String {
+    let known = request.runs.iter().filter(|run| !run.growth.0.is_empty());
+    let runs = known.count();
+    let count = count_text(runs, "finished snapshot", "finished snapshots");
+    let finished = format!("{count} of {}", request.origin());
+    match request.measured.and_then(measuring) {
+        Some(measuring) if runs == 0 => format!("Known from {measuring}."),
+        Some(measuring) => format!("Known from {finished}, and from {measuring}."),
+        None => format!("Known from {finished}."),
+    }
+}
+
+fn measuring(measured: &Measured) -> Option<String> {
+    let is_usable = |curve: &&Curve| {
+        let mut growths = curve.chunks.iter().map(|of| curve.growth(of.bytes));
+        growths.any(|growth| growth.is_some_and(|growth| !growth.0.is_empty()))
+    };
+    let usable: Vec<&Curve> = measured.all().filter(is_usable).collect();
+    let first = usable.first()?;
+    let windows = count_text(usable.len(), "measured window", "measured windows");
+    Some(match &measured.now {
+        Some(now) => {
+            let since = now.since.strftime("%Y-%m-%d %H:%M UTC");
+            format!("{windows}; writes are measured since {since}")
+        }
+        None => {
+            let since = first.at.strftime("%Y-%m-%d %H:%M UTC");
+            format!("{windows} since {since}; writes are not measured now")
+        }
+    })
+}
+
+/// The limits of the sizes. `overflowed_s` is the suggested age if all backups overflowed.
+fn limits(request: &SizingRequest, overflowed_s: Option<f64>) -> String {
+    let mut text =
+        "This holds if writing stays as on the recorded days. Bursts not seen before are not in it"
+            .to_string();
+    text.push_str(match request.measured {
+        Some(_) => ", nor is the load of the backup itself.",
+        None => ".",
+    });
+    if let Some(age_s) = overflowed_s {
+        text += &format!(
+            " Every snapshot overflowed: a whole backup may take longer than {}.",
+            duration_text(age_s)
+        );
+    }
+    if request.is_thin && !request.runs.is_empty() {
+        text.push_str(" The growth of a pool during a snapshot is also that of its other volumes.");
+    }
+    let Some(measured) = request.measured else {
+        return text;
+    };
+    if measured.all().any(Curve::is_estimated) {
+        text.push_str(
+            " Sizes with ± are estimated from a part of the volume: the truth is within in 95 % of cases.",
+        );
+    }
+    if let (Some(now), Some(bytes)) = (&measured.now, request.origin_bytes)
+        && now.covered < bytes
+    {
+        text += &format!(
+            " The last {} of the volume is not measured: run `cowbell size {} --watch off`, then `--watch on`.",
+            size_text(bytes - now.covered),
+            request.origin()
+        );
+    }
+    text
+}
+
+/// The free space of the volume group, or of the pool and how much it loses.
+fn room(request: &SizingRequest, row: Option<&SizeRow>) -> Option<String> {
+    let free = request.free?;
+    let has = match row {
+        Some(row) if request.is_thin => format!(
+            "Within {}, the pool may grow by {}. It has {} free",
+            duration_text(row.age_s),
+            size_text(row.suggested_bytes),
+            size_text(free)
+        ),
+        None if request.is_thin => format!("The pool has {} free", size_text(free)),
+        _ => format!("Volume group {} has {} free", request.vg, size_text(free)),
+    };
+    Some(match row.map(|row| row.suggested_bytes) {
+        Some(needed) if needed > free && request.is_thin => {
+            format!("{has}, which is too little.")
+        }
+        Some(needed) if needed > free => {
+            format!("{has}, less than the suggested {}.", size_text(needed))
+        }
+        _ => format!("{has}."),
+    })
 }

@@ -2,10 +2,12 @@
 //!
 //! Measured windows begin an hour apart. An hour has those that begin in it or in one of its neighbours.
 
-use super::advice::{HourRow, Hours};
-use super::known::{HOURS, Known, hour_of, is_about};
-use super::question::Question;
-use super::text;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::needs::{HOURS, MeasuredNeeds, hour_of, is_about};
+use super::request::SizingRequest;
+use crate::units::{duration_text, size_text};
 
 /// Three days of windows: fewer do not show what recurs.
 const LEAST_WINDOWS: usize = 9;
@@ -13,67 +15,101 @@ const LEAST_WINDOWS: usize = 9;
 const MATERIAL: f64 = 1.5;
 /// The batch job of one hour is in a third of the windows about it.
 const QUARTILE: f64 = 0.75;
-/// So many backups in a row show at which hour the next one begins.
+/// If the last two backups began at another hour than most, backups may have moved.
 const LAST_BACKUPS: usize = 2;
 
-/// `None` unless hours differ: a quarter of the windows of one needed so much more than any window of another.
-pub fn hours(known: &Known, question: &Question, age_s: f64) -> Option<Hours> {
-    let row = |hour| {
-        let needs = known.needs_about(age_s, hour)?;
-        let windows = needs.numbers().len();
-        let suggested_bytes = known
-            .row(age_s, Some(hour))
-            .filter(|_| windows >= LEAST_WINDOWS)?
-            .suggested_bytes;
-        let (median_bytes, largest_bytes) = (needs.median() as u64, needs.most() as u64);
-        let quartile = needs.percentile(QUARTILE);
-        Some((
-            quartile,
-            HourRow {
-                hour,
-                windows,
-                median_bytes,
-                largest_bytes,
-                suggested_bytes,
-            },
-        ))
-    };
-    let (quartiles, rows): (Vec<f64>, Vec<HourRow>) = (0..HOURS).filter_map(row).unzip();
+/// What a snapshot of the usual age needs, by the hour in which it is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Hours {
+    /// The hour in which backups begin, for which a size is suggested; `null` if that is not known.
+    pub of_backups: Option<u8>,
+    pub rows: Vec<HourRow>,
+    pub text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HourRow {
+    /// In UTC, from 0 to 23.
+    pub hour: u8,
+    pub windows: usize,
+    pub median_bytes: u64,
+    pub largest_bytes: u64,
+    pub suggested_bytes: u64,
+}
+
+/// `None` unless hours differ: a quarter of the windows of one needed much more than any window of another.
+pub fn hours(needs: &MeasuredNeeds, request: &SizingRequest, age_s: f64) -> Option<Hours> {
+    let mut rows = Vec::new();
+    // The hour whose upper quartile is the largest, and this quartile.
+    let mut most: Option<(f64, usize)> = None;
+    for hour in 0..HOURS {
+        let Some((row, quartile)) = hour_row(needs, age_s, hour) else {
+            continue;
+        };
+        if most.is_none_or(|(largest, _)| quartile >= largest) {
+            most = Some((quartile, rows.len()));
+        }
+        rows.push(row);
+    }
     let least = rows.iter().min_by_key(|row| row.largest_bytes)?;
-    let (quartile, most) = quartiles
-        .iter()
-        .zip(&rows)
-        .max_by(|one, other| one.0.total_cmp(other.0))?;
-    if *quartile <= least.largest_bytes as f64 * MATERIAL {
+    let (quartile, index) = most?;
+    if quartile <= least.largest_bytes as f64 * MATERIAL {
         return None;
     }
-    let usual = usual(question);
+    let usual = usual_hour(request);
     let own = rows.iter().find(|row| Some(row.hour) == usual);
-    let (of_backups, text) = (
-        own.map(|row| row.hour),
-        text::hours(age_s, least, most, own),
-    );
     Some(Hours {
-        of_backups,
+        of_backups: own.map(|row| row.hour),
+        text: text(age_s, least, &rows[index], own),
         rows,
-        text,
     })
+}
+
+/// An hour, and the upper quartile of what was needed about it; `None` with too few windows.
+fn hour_row(needs: &MeasuredNeeds, age_s: f64, hour: u8) -> Option<(HourRow, f64)> {
+    let needed = needs.about(age_s, hour)?;
+    let windows = needed.numbers().len();
+    if windows < LEAST_WINDOWS {
+        return None;
+    }
+    let row = HourRow {
+        hour,
+        windows,
+        median_bytes: needed.median() as u64,
+        largest_bytes: needed.most() as u64,
+        suggested_bytes: needs.row(age_s, Some(hour))?.suggested_bytes,
+    };
+    Some((row, needed.percentile(QUARTILE)))
 }
 
 /// The hour in which most of its backups began, or the latest of several; `None` if the last two began at another: they
 /// may have moved.
-fn usual(question: &Question) -> Option<u8> {
-    let began_at = || {
-        question
-            .runs
-            .iter()
-            .filter(|run| run.is_backup)
-            .map(|run| run.started_at)
-    };
-    let hours = || began_at().map(hour_of);
+fn usual_hour(request: &SizingRequest) -> Option<u8> {
+    let backups = request.runs.iter().filter(|run| run.is_backup);
+    let began_at: Vec<_> = backups.map(|run| run.started_at).collect();
+    let hours: Vec<u8> = began_at.iter().map(|at| hour_of(*at)).collect();
+    let count = |hour: &&u8| hours.iter().filter(|other| other == hour).count();
     // The latest backup comes first, and the last one of the largest is taken.
-    let most = hours()
-        .rev()
-        .max_by_key(|hour| hours().filter(|other| other == hour).count());
-    most.filter(|_| began_at().take(LAST_BACKUPS).all(|at| is_about(most, at)))
+    let most = *hours.iter().rev().max_by_key(count)?;
+    let mut last = began_at.iter().take(LAST_BACKUPS);
+    last.all(|at| is_about(Some(most), *at)).then_some(most)
+}
+
+fn text(age_s: f64, least: &HourRow, most: &HourRow, own: Option<&HourRow>) -> String {
+    let time = |row: &HourRow| format!("{:02}:00 UTC", row.hour);
+    let differ = format!(
+        "The hour matters: within {}, snapshots made about {} need up to {}, and those made about {} up to {}.",
+        duration_text(age_s),
+        time(least),
+        size_text(least.largest_bytes),
+        time(most),
+        size_text(most.largest_bytes)
+    );
+    match own {
+        Some(own) => format!(
+            "{differ} The suggested size, and what the table says of the usual age, is for {}, when its backups begin.",
+            time(own)
+        ),
+        None => format!("{differ} The suggested size is for any hour."),
+    }
 }

@@ -1,4 +1,4 @@
-//! How large a snapshot's COW area has to be, by the age that the snapshot reaches.
+//! How large a snapshot's COW area has to be, by the age that the snapshot reaches. Nothing else computes such a size.
 //!
 //! A snapshot copies each chunk of its origin at the first write after it was made. So a snapshot of age T needs the
 //! chunks that were written at least once within T, however often. Two sources tell how many: finished snapshots of the
@@ -6,18 +6,30 @@
 //! of their arguments.
 
 mod advice;
-mod advise;
 mod hours;
-mod known;
 mod measured;
-mod question;
+mod needs;
+mod request;
 #[cfg(test)]
 mod tests;
-mod text;
 
-pub use cowbell_touched::{Areas, CHUNKS, ChunkCurve, Curve, MappedVolume};
+pub use cowbell_touched::{Areas, CHUNKS, ChunkCurve, Curve, MappedVolume, cow_bytes};
 
-pub use advice::{CurvePoint, HourRow, Hours, Planned, Risk, SizeAdvice, SizeRow};
-pub use advise::{advise, next_snapshot};
+pub use advice::{SizeAdvice, advise, next_snapshot};
+pub use hours::{HourRow, Hours};
 pub use measured::{Measured, MeasuredVolumes, Now, OLDEST_CURVE, Tracker};
-pub use question::Question;
+pub use needs::{PlannedSize, SizePoint, SizeRisk, SizeRow};
+pub use request::SizingRequest;
+
+use crate::job::growth::DEFAULT_CHUNK;
+use cowbell_touched::curve::BYTES_OF_AN_EXCEPTION;
+
+/// The size of a COW area that holds every chunk of its origin. Source: dm-snap-persistent.c.
+///
+/// An origin of 100 MiB with chunks of 4 KiB: 25,600 chunks, 101 with their exceptions, 256 in each, and the header.
+pub fn never_overflows(origin_bytes: u64, chunk: Option<u64>) -> u64 {
+    let chunk = chunk
+        .filter(|chunk| *chunk >= BYTES_OF_AN_EXCEPTION)
+        .unwrap_or(DEFAULT_CHUNK);
+    cow_bytes(origin_bytes.div_ceil(chunk), chunk)
+}

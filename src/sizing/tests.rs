@@ -3,10 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::known::LEAST_WINDOWS;
+use super::needs::LEAST_WINDOWS;
 use super::*;
-use crate::job::growth::{AGES_MIN, Growth, Run};
-use crate::job::sizing::cow_bytes;
+use crate::job::growth::{AGES_MIN, FinishedSnapshot, Growth};
 use crate::sample::diskstats::Number;
 use crate::table::Style;
 use crate::units::Sectors;
@@ -117,9 +116,9 @@ fn windows_with_discards_are_left_out() {
     measured.add(Arc::new(areas.curve(at(240))));
     areas.advance(60, &only(0..1), true);
     measured.add(Arc::new(areas.curve(at(300))));
-    let advice = advise(&Question {
+    let advice = advise(&SizingRequest {
         measured: Some(&measured),
-        ..question(Vec::new())
+        ..request(Vec::new())
     })
     .unwrap();
     let hour = &advice.rows[0];
@@ -142,9 +141,9 @@ fn a_growth_is_known_between_its_points_and_a_little_beyond() {
     assert_eq!((growth.at(144.0), growth.at(151.0)), (Some(180.0), None));
 }
 
-fn run(minutes: f64, mib: u64, overflowed: bool) -> Run {
+fn run(minutes: f64, mib: u64, overflowed: bool) -> FinishedSnapshot {
     let end_s = minutes * if overflowed { 30.0 } else { 60.0 };
-    Run {
+    FinishedSnapshot {
         chunk: 4096,
         growth: Growth(vec![(end_s, (mib * MIB) as f64)]),
         started_at: at(0),
@@ -153,24 +152,25 @@ fn run(minutes: f64, mib: u64, overflowed: bool) -> Run {
         overflowed,
         is_backup: true,
         is_good: !overflowed,
+        is_by_mylvmbackup: true,
     }
 }
 
-fn question(runs: Vec<Run>) -> Question<'static> {
-    Question {
+fn request(runs: Vec<FinishedSnapshot>) -> SizingRequest<'static> {
+    SizingRequest {
         vg: "vg0",
         lv: "mysql",
         extent: 4 * MIB,
         origin_bytes: Some(1024 * MIB),
         free: Some(256 * MIB),
         runs,
-        ..Question::default()
+        ..SizingRequest::default()
     }
 }
 
 #[test]
 fn finished_snapshots_tell_the_size_of_the_next_one() {
-    let advice = advise(&question(vec![run(60.0, 20, false), run(60.0, 30, false)])).unwrap();
+    let advice = advise(&request(vec![run(60.0, 20, false), run(60.0, 30, false)])).unwrap();
     assert_eq!(
         (advice.usual_s, advice.setting.as_deref()),
         (Some(3600.0), Some("[lvm]\nlvsize=60M"))
@@ -184,7 +184,7 @@ fn finished_snapshots_tell_the_size_of_the_next_one() {
     assert_eq!(
         (planned.risk, &*planned.text),
         (
-            Risk::Low,
+            SizeRisk::Low,
             "64.0 MiB, as the last one had, is enough for the next snapshot of vg0/mysql: the most that was needed within \
              1 h 00 min is 30.0 MiB."
         )
@@ -201,7 +201,7 @@ fn finished_snapshots_tell_the_size_of_the_next_one() {
 
 #[test]
 fn a_longer_age_needs_no_less_though_fewer_windows_are_known() {
-    let advice = advise(&question(vec![run(180.0, 30, false), run(60.0, 40, false)])).unwrap();
+    let advice = advise(&request(vec![run(180.0, 30, false), run(60.0, 40, false)])).unwrap();
     let largest = |age_s: f64| {
         let point = advice.curve.iter().find(|point| point.age_s == age_s);
         point.map(|point| point.largest_bytes / MIB as f64)
@@ -211,10 +211,10 @@ fn a_longer_age_needs_no_less_though_fewer_windows_are_known() {
 
 #[test]
 fn a_pool_grows_while_a_snapshot_exists() {
-    let thin = Question {
+    let thin = SizingRequest {
         is_thin: true,
         free: Some(50 * MIB),
-        ..question(vec![run(60.0, 30, false)])
+        ..request(vec![run(60.0, 30, false)])
     };
     let advice = advise(&thin).unwrap();
     assert_eq!(
@@ -240,18 +240,17 @@ fn a_pool_grows_while_a_snapshot_exists() {
 fn the_size_that_mylvmbackup_will_use_counts_unless_the_client_plans_another() {
     let text = |configured_bytes, planned_bytes| {
         let runs = vec![run(60.0, 30, false)];
-        let question = Question {
+        let request = SizingRequest {
             configured_bytes,
             planned_bytes,
-            ..question(runs)
+            ..request(runs)
         };
-        next_snapshot(&question)
+        next_snapshot(&request)
             .unwrap()
             .text
-            .split(" is ")
-            .next()
-            .unwrap()
-            .to_string()
+            .split_inclusive(',')
+            .take(2)
+            .collect::<String>()
     };
     assert_eq!(text(None, None), "64.0 MiB, as the last one had,");
     assert_eq!(
@@ -267,32 +266,32 @@ fn the_size_that_mylvmbackup_will_use_counts_unless_the_client_plans_another() {
 #[test]
 fn a_size_that_half_of_the_runs_exceed_is_likely_to_overflow() {
     let with = |runs, planned_bytes| {
-        let question = Question {
+        let request = SizingRequest {
             planned_bytes: Some(planned_bytes),
-            ..question(runs)
+            ..request(runs)
         };
-        advise(&question).unwrap().planned.unwrap().risk
+        advise(&request).unwrap().planned.unwrap().risk
     };
     let runs = vec![
         run(60.0, 20, false),
         run(60.0, 30, false),
         run(60.0, 40, false),
     ];
-    assert_eq!(with(runs.clone(), 48 * MIB), Risk::Low);
-    assert_eq!(with(runs.clone(), 36 * MIB), Risk::Possible);
-    assert_eq!(with(runs, 24 * MIB), Risk::Likely);
+    assert_eq!(with(runs.clone(), 48 * MIB), SizeRisk::Low);
+    assert_eq!(with(runs.clone(), 36 * MIB), SizeRisk::Possible);
+    assert_eq!(with(runs, 24 * MIB), SizeRisk::Likely);
     // Full after half an hour, it would have needed 128 MiB.
     assert_eq!(
         with(vec![run(60.0, 20, false), run(60.0, 64, true)], 64 * MIB),
-        Risk::Likely
+        SizeRisk::Likely
     );
     assert_eq!(
         with(vec![run(60.0, 20, false), run(60.0, 64, true)], 129 * MIB),
-        Risk::Low
+        SizeRisk::Low
     );
     // What it would have needed after its end is not known.
     assert_eq!(
-        advise(&question(vec![run(60.0, 64, true)]))
+        advise(&request(vec![run(60.0, 64, true)]))
             .unwrap()
             .rows
             .len(),
@@ -317,11 +316,11 @@ fn measured(hours: u32) -> Measured {
 #[test]
 fn measured_windows_tell_all_ages_and_chunk_sizes() {
     let measured = measured(26);
-    let question = Question {
+    let request = SizingRequest {
         measured: Some(&measured),
-        ..question(vec![run(60.0, 4, false)])
+        ..request(vec![run(60.0, 4, false)])
     };
-    let advice = advise(&question).unwrap();
+    let advice = advise(&request).unwrap();
     let of = |hours: f64, chunk| {
         advice
             .rows
@@ -499,10 +498,10 @@ fn an_estimate_is_suggested_with_its_error() {
     for _ in 0..LEAST_WINDOWS {
         measured.add(Arc::clone(&curve));
     }
-    let advice = advise(&Question {
+    let advice = advise(&SizingRequest {
         measured: Some(&measured),
         extent: 4096,
-        ..question(Vec::new())
+        ..request(Vec::new())
     })
     .unwrap();
     let row = advice
@@ -556,11 +555,11 @@ fn a_map_without_all_of_its_probes_tells_nothing() {
 
 #[test]
 fn nothing_known_is_no_advice() {
-    assert_eq!(advise(&question(Vec::new())), None);
+    assert_eq!(advise(&request(Vec::new())), None);
     assert_eq!(
-        advise(&Question {
+        advise(&SizingRequest {
             measured: Some(&Measured::default()),
-            ..question(Vec::new())
+            ..request(Vec::new())
         }),
         None
     );
@@ -568,11 +567,11 @@ fn nothing_known_is_no_advice() {
 
 #[test]
 fn a_backup_that_failed_at_once_does_not_make_the_usual_one_shorter() {
-    let failed = Run {
+    let failed = FinishedSnapshot {
         is_good: false,
         ..run(0.05, 0, false)
     };
-    let advice = advise(&question(vec![
+    let advice = advise(&request(vec![
         failed.clone(),
         failed.clone(),
         run(60.0, 20, false),
@@ -582,7 +581,7 @@ fn a_backup_that_failed_at_once_does_not_make_the_usual_one_shorter() {
         (advice.usual_s, advice.setting.as_deref()),
         (Some(3600.0), Some("[lvm]\nlvsize=40M"))
     );
-    assert_eq!(advise(&question(vec![failed])), None);
+    assert_eq!(advise(&request(vec![failed])), None);
 }
 
 #[test]
@@ -598,31 +597,31 @@ fn quiet_hours_of_measuring_do_not_make_the_size_of_a_night_smaller() {
         now: None,
     };
     let size = |measured| {
-        let question = Question {
+        let request = SizingRequest {
             measured: Some(measured),
-            ..question(vec![run(60.0, 30, false)])
+            ..request(vec![run(60.0, 30, false)])
         };
-        advise(&question).unwrap().rows[0].suggested_bytes / MIB
+        advise(&request).unwrap().rows[0].suggested_bytes / MIB
     };
     assert_eq!((size(&few), size(&quiet)), (60, 36));
 }
 
 #[test]
 fn the_size_of_the_next_snapshot_is_that_with_which_the_last_one_was_made() {
-    let extended = Run {
+    let extended = FinishedSnapshot {
         made_bytes: Some(16 * MIB),
         ..run(60.0, 40, false)
     };
     assert_eq!(
-        next_snapshot(&question(vec![extended])).unwrap().risk,
-        Risk::Likely
+        next_snapshot(&request(vec![extended])).unwrap().risk,
+        SizeRisk::Likely
     );
-    let by_hand = Run {
+    let by_hand = FinishedSnapshot {
         is_backup: false,
         ..run(60.0, 40, false)
     };
     assert_eq!(
-        next_snapshot(&question(vec![by_hand])),
+        next_snapshot(&request(vec![by_hand])),
         None,
         "no backup is planned"
     );
@@ -640,9 +639,9 @@ fn curves_of_other_times_are_forgotten() {
 /// No size beyond that of a full copy is suggested.
 #[test]
 fn a_suggestion_is_at_most_a_full_copy() {
-    let small = Question {
+    let small = SizingRequest {
         origin_bytes: Some(32 * MIB),
-        ..question(vec![run(60.0, 30, false)])
+        ..request(vec![run(60.0, 30, false)])
     };
     assert_eq!(advise(&small).unwrap().rows[0].suggested_bytes, 36 * MIB);
 }
@@ -664,9 +663,9 @@ fn days(days: usize, written: impl Fn(usize) -> usize) -> Measured {
 fn a_size_is_that_of_the_hour_in_which_backups_begin() {
     let advised = |measured: &Measured| {
         let runs = vec![run(60.0, 8, false)];
-        advise(&Question {
+        advise(&SizingRequest {
             measured: Some(measured),
-            ..question(runs)
+            ..request(runs)
         })
         .unwrap()
     };
@@ -735,25 +734,25 @@ fn the_next_snapshot_is_compared_with_its_own_hour() {
             20
         }
     });
-    let small = Run {
+    let small = FinishedSnapshot {
         made_bytes: Some(4 * MIB),
         ..run(60.0, 1, false)
     };
     let planned = |runs| {
-        next_snapshot(&Question {
+        next_snapshot(&SizingRequest {
             measured: Some(&busy_days),
-            ..question(runs)
+            ..request(runs)
         })
         .unwrap()
     };
-    assert_eq!(planned(vec![small.clone()]).risk, Risk::Low, "at 02:00");
+    assert_eq!(planned(vec![small.clone()]).risk, SizeRisk::Low, "at 02:00");
     assert_eq!(
-        planned(vec![Run {
+        planned(vec![FinishedSnapshot {
             started_at: at(600),
             ..small
         }])
         .risk,
-        Risk::Likely,
+        SizeRisk::Likely,
         "at 12:00"
     );
 }
@@ -767,57 +766,57 @@ fn backups_that_moved_to_a_busy_hour_are_not_compared_with_their_old_one() {
             20
         }
     });
-    let at_night = |day: i64| Run {
+    let at_night = |day: i64| FinishedSnapshot {
         started_at: at(day * 24 * 60),
         made_bytes: Some(4 * MIB),
         ..run(60.0, 1, false)
     };
-    let at_noon = |day: i64| Run {
+    let at_noon = |day: i64| FinishedSnapshot {
         started_at: at(day * 24 * 60 + 600),
         made_bytes: Some(4 * MIB),
         ..run(60.0, 4, true)
     };
     let planned = |runs| {
-        next_snapshot(&Question {
+        next_snapshot(&SizingRequest {
             measured: Some(&busy_days),
-            ..question(runs)
+            ..request(runs)
         })
         .unwrap()
     };
-    let nights: Vec<Run> = (0..8).rev().map(at_night).collect();
+    let nights: Vec<FinishedSnapshot> = (0..8).rev().map(at_night).collect();
     let moved = |days: std::ops::RangeInclusive<i64>| {
         let runs = days.rev().map(at_noon).chain(nights.clone()).collect();
         planned(runs).risk
     };
-    assert_eq!(planned(nights.clone()).risk, Risk::Low);
+    assert_eq!(planned(nights.clone()).risk, SizeRisk::Low);
     assert_eq!(
         [moved(8..=8), moved(8..=9), moved(8..=17)],
-        [Risk::Likely; 3]
+        [SizeRisk::Likely; 3]
     );
     // One that did not overflow is enough to doubt the hour.
-    let once = Run {
+    let once = FinishedSnapshot {
         overflowed: false,
         is_good: true,
         ..at_noon(8)
     };
     assert_eq!(
         planned(std::iter::once(once).chain(nights.clone()).collect()).risk,
-        Risk::Likely
+        SizeRisk::Likely
     );
     // An overflow at another hour still counts, but not as if all backups began then.
     let before = [
         at_night(9),
         at_night(8),
-        Run {
+        FinishedSnapshot {
             started_at: at(7 * 24 * 60 + 180),
             ..at_noon(7)
         },
     ];
-    let runs: Vec<Run> = before.into_iter().chain(nights.clone()).collect();
-    assert_eq!(planned(runs.clone()).risk, Risk::Possible);
-    let hours = advise(&Question {
+    let runs: Vec<FinishedSnapshot> = before.into_iter().chain(nights.clone()).collect();
+    assert_eq!(planned(runs.clone()).risk, SizeRisk::Possible);
+    let hours = advise(&SizingRequest {
         measured: Some(&busy_days),
-        ..question(runs)
+        ..request(runs)
     })
     .unwrap()
     .hours
@@ -831,9 +830,9 @@ fn backups_that_moved_to_a_busy_hour_are_not_compared_with_their_old_one() {
 #[test]
 fn a_window_without_a_value_has_discards_only_if_they_were_seen() {
     let measured = measured(36);
-    let long = Question {
+    let long = SizingRequest {
         measured: Some(&measured),
-        ..question(vec![run(31.0 * 60.0, 30, false)])
+        ..request(vec![run(31.0 * 60.0, 30, false)])
     };
     let rows = advise(&long).unwrap().rows;
     let usual = rows.iter().find(|row| row.age_s == 31.0 * 3600.0).unwrap();
@@ -842,10 +841,81 @@ fn a_window_without_a_value_has_discards_only_if_they_were_seen() {
 
 #[test]
 fn a_snapshot_whose_growth_is_unknown_is_not_what_sizes_are_known_from() {
-    let unknown = Run {
+    let unknown = FinishedSnapshot {
         growth: Growth::default(),
         ..run(60.0, 30, false)
     };
-    let advice = advise(&question(vec![unknown, run(60.0, 30, false)])).unwrap();
+    let advice = advise(&request(vec![unknown, run(60.0, 30, false)])).unwrap();
     assert_eq!(advice.basis, "Known from 1 finished snapshot of vg0/mysql.");
+}
+
+/// 100 MiB are 25,600 chunks of 4 KiB, 101 with their exceptions, and the header.
+#[test]
+fn a_full_copy_includes_the_exception_tables() {
+    assert_eq!(never_overflows(100 * MIB, None), (1 + 25_600 + 101) * 4096);
+    assert_eq!(never_overflows(0, Some(16384)), 2 * 16384);
+}
+
+#[test]
+fn what_is_enough_is_not_told_to_be_set() {
+    // A run of an hour that needed 20 MiB, for which 40 are suggested.
+    for (planned_mib, is_by_mylvmbackup, origin_mib, expected) in [
+        (64, true, 1024, Some("A size of 40.0 MiB would be enough.")),
+        (40, true, 1024, None),
+        (
+            30,
+            true,
+            1024,
+            Some("Set `lvsize=40M` in mylvmbackup.conf."),
+        ),
+        (
+            10,
+            false,
+            1024,
+            Some("Make the next snapshot with `lvcreate -s -L 40m`."),
+        ),
+        (
+            20,
+            true,
+            24,
+            Some(
+                "Set `lvsize=28M` in mylvmbackup.conf. With that size it cannot overflow, however much is written to the \
+                 origin.",
+            ),
+        ),
+    ] {
+        let run = FinishedSnapshot {
+            is_by_mylvmbackup,
+            ..run(60.0, 20, false)
+        };
+        let advice = advise(&SizingRequest {
+            planned_bytes: Some(planned_mib * MIB),
+            origin_bytes: Some(origin_mib * MIB),
+            ..request(vec![run])
+        })
+        .unwrap();
+        assert_eq!(advice.remedy.as_deref(), expected, "{planned_mib} MiB");
+        assert_eq!(advice.setting.is_some(), is_by_mylvmbackup);
+    }
+}
+
+/// The second one was full after half of its two hours.
+#[test]
+fn how_long_a_backup_lasted_that_overflowed_is_not_usual() {
+    let advice = advise(&request(vec![run(60.0, 20, false), run(120.0, 64, true)])).unwrap();
+    assert_eq!(advice.usual_s, Some(3600.0));
+    let advice = advise(&request(vec![run(60.0, 20, true), run(120.0, 64, true)])).unwrap();
+    assert_eq!((advice.usual_s, advice.suggested_s), (None, Some(7200.0)));
+    assert_eq!(
+        advice.suggested_bytes,
+        Some(256 * MIB),
+        "twice the 128 MiB that it would have needed"
+    );
+    assert!(
+        advice
+            .limits
+            .ends_with("a whole backup may take longer than 2 h 00 min."),
+        "{}",
+        advice.limits
+    );
 }

@@ -3,7 +3,7 @@
 use super::{Group, Volume};
 
 /// LVM's default.
-const EXTENT: u64 = 4 << 20;
+pub const DEFAULT_EXTENT: u64 = 4 << 20;
 
 /// What `lvextend` can do for a volume.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,10 +32,7 @@ impl Extensible {
             name: volume.full_name(),
             vg: volume.vg.clone(),
             option,
-            extent: group
-                .and_then(|group| group.extent)
-                .filter(|extent| *extent > 0)
-                .unwrap_or(EXTENT),
+            extent: group.map_or(DEFAULT_EXTENT, Group::extent_bytes),
             free: group.and_then(|group| group.free),
         }
     }
@@ -45,19 +42,33 @@ impl Extensible {
         let most = self.free.map_or(u64::MAX, |free| free / self.extent);
         let extents = bytes.div_ceil(self.extent).max(1).min(most);
         let bytes = extents.saturating_mul(self.extent);
-        let units = [(30, "g"), (20, "m"), (10, "k")];
-        let (shift, unit) = units
-            .into_iter()
-            .find(|(shift, _)| bytes.is_multiple_of(1 << shift))
-            .unwrap_or((0, "b"));
         let command = format!(
-            "lvextend {} +{}{unit} {}",
+            "lvextend {} +{} {}",
             self.option,
-            bytes >> shift,
+            lvm_size(bytes),
             self.name
         );
         (extents > 0).then_some(Extension { bytes, command })
     }
+}
+
+impl Group {
+    /// LVM's default if unknown.
+    pub fn extent_bytes(&self) -> u64 {
+        self.extent
+            .filter(|extent| *extent > 0)
+            .unwrap_or(DEFAULT_EXTENT)
+    }
+}
+
+/// A size as LVM's commands take it, a whole number: `40m`
+pub fn lvm_size(bytes: u64) -> String {
+    let units = [(30, "g"), (20, "m"), (10, "k")];
+    let (shift, unit) = units
+        .into_iter()
+        .find(|(shift, _)| bytes.is_multiple_of(1 << shift))
+        .unwrap_or((0, "b"));
+    format!("{}{unit}", bytes >> shift)
 }
 
 #[cfg(test)]

@@ -202,7 +202,7 @@ impl Site {
         }
         let comparing = on_a_thread(move || {
             let runs = columns.iter().flat_map(|column| &column.runs);
-            let phases = shared(runs.map(|(_, cost)| &cost.report.figures.phases[..]));
+            let phases = shared(runs.map(|(_, cost)| &cost.figures.phases[..]));
             let sets: Vec<Set> = columns.iter().map(|column| column.set(&phases)).collect();
             let comparison = compare(&sets);
             let little = comparison
@@ -276,7 +276,7 @@ impl Column {
     /// The runs with their figures in these phases.
     fn set(&self, phases: &[String]) -> Set {
         let run = |(place, (job, cost)): (usize, &(Job, Arc<Cost>))| {
-            let figures = &cost.report.figures;
+            let figures = &cost.figures;
             Run::new(&run_name(place, job), figures, facts(job, &cost.setup))
                 .with_phases(figures, phases)
         };

@@ -72,7 +72,7 @@ fn figures_are_what_was_seen_of_the_job() {
         &body["diagnosis"].to_string(),
         &["Reads slowed from 8.00 MiB/s to 4.00 MiB/s."],
     );
-    assert_eq!(body["sizing"]["runs"], 1);
+    assert_eq!(body["sizing"]["suggested_bytes"], 16 << 20);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn the_page_says_what_it_cost() {
         &[
             "<h2 id=\"cost\">Cost</h2>",
             "Reads slowed from",
-            "lvsize=",
+            "A size of 16.0 MiB would be enough.",
             "While it was read",
         ],
     );
@@ -115,7 +115,11 @@ fn jobs_are_listed_and_shown_on_the_command_line() {
     let shown = job(&daemon, &["show", "1"]);
     has(
         &shown.out,
-        &["\n\nReads slowed", "    lvsize=", "read speed mean"],
+        &[
+            "\n\nReads slowed",
+            "A size of 16.0 MiB would be enough.",
+            "read speed mean",
+        ],
     );
     let markdown = job(&daemon, &["show", "1", "--markdown"]);
     has(&markdown.out, &["# data\\_snapshot", "| Figure | Value |"]);

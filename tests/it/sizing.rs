@@ -67,7 +67,7 @@ fn a_finished_snapshot_tells_the_size_of_the_next_one() {
 
     let page = daemon.get("/volumes/vg0/data").body;
     assert!(
-        page.contains("Set <code>lvsize=40M</code> in mylvmbackup.conf"),
+        page.contains("A size of 40.0 MiB would be enough."),
         "{page}"
     );
     assert!(
@@ -82,7 +82,7 @@ fn a_finished_snapshot_tells_the_size_of_the_next_one() {
     ]))
     .out;
     assert!(
-        text.contains("lvsize=40M") && text.contains("(usual)"),
+        text.contains("A size of 40.0 MiB would be enough.") && text.contains("(usual)"),
         "{text}"
     );
 }

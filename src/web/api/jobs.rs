@@ -15,7 +15,6 @@ use crate::job::completeness::Completeness;
 use crate::job::diagnosis::Explanation;
 use crate::job::figures::Figures;
 use crate::job::setup::Setup;
-use crate::job::sizing::Sizing;
 use crate::job::{Job, JobKind, Outcome, PhaseSpan, ReportedResult};
 use crate::present::Present;
 use crate::report::compare::Comparison;
@@ -23,6 +22,7 @@ use crate::report::summary::JobSummary;
 use crate::report::text::sentence;
 use crate::series::Range;
 use crate::series::when::{TimeQuery, including_latest};
+use crate::sizing::SizeAdvice;
 use crate::source::{ArchiveSummary, Label, Note};
 use crate::store::{JobPage, JobQuery};
 use crate::verdict::Verdict;
@@ -306,8 +306,8 @@ pub struct FiguresBody {
     pub figures: Figures,
     pub diagnosis: Vec<Explanation>,
     pub advice: Vec<Advice>,
-    /// The size of the next COW area, from the last jobs of the origin; `null` if no peak is known.
-    pub sizing: Option<Sizing>,
+    /// How large the next snapshot of the origin has to be; `null` if nothing is known of that.
+    pub sizing: Option<SizeAdvice>,
     /// Whether it will end before its snapshot overflows; `null` for other jobs.
     pub outlook: Option<Outlook>,
     pub verdict: Verdict,
@@ -315,7 +315,9 @@ pub struct FiguresBody {
 
 impl FiguresBody {
     pub fn new(job: &Job, summary: JobSummary, cost: &Cost, present: &Present) -> Self {
-        let report = cost.report.clone();
+        let sizing = present.size_advice_for(job);
+        let mut advice = cost.advice.clone();
+        advice.extend(sizing.as_ref().and_then(SizeAdvice::for_job));
         Self {
             id: job.id,
             name: job.name.clone(),
@@ -323,10 +325,10 @@ impl FiguresBody {
             summary,
             notes: job.notes.clone(),
             setup: cost.setup.clone(),
-            figures: report.figures,
-            diagnosis: report.sentences,
-            advice: report.advice,
-            sizing: cost.sizing(job, present),
+            figures: cost.figures.clone(),
+            diagnosis: cost.findings.clone(),
+            advice,
+            sizing,
             outlook: present.outlook(job),
             verdict: Verdict::of_job(present, job),
         }

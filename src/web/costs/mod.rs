@@ -14,13 +14,12 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use super::Site;
 use super::answer::Problem;
 use crate::job::Job;
+use crate::job::advice::Advice;
+use crate::job::diagnosis::Explanation;
+use crate::job::figures::Figures;
 use crate::job::setup::Setup;
-use crate::job::sizing::Sizing;
-use crate::present::Present;
 use crate::report::course::Times;
-use crate::report::job::JobReport;
 use crate::report::outline::Outline;
-use crate::sizing::SizeAdvice;
 
 /// Cached costs: enough for the runs of an experiment. Each takes about 50 KiB.
 const MOST_CACHED: usize = 96;
@@ -30,27 +29,11 @@ const LIFETIME: Duration = Duration::from_secs(10);
 /// The cost of a job.
 #[derive(Clone, Debug)]
 pub struct Cost {
-    pub report: JobReport,
+    pub figures: Figures,
+    pub findings: Vec<Explanation>,
+    pub advice: Vec<Advice>,
     pub setup: Setup,
     pub outline: Outline,
-}
-
-impl Cost {
-    /// The size of the next COW area, which is that of its origin's page. That changes after the job, so it is not cached.
-    pub fn sizing(&self, job: &Job, present: &Present) -> Option<Sizing> {
-        let volume = job
-            .origin_name()
-            .and_then(|name| present.interval.topology.volume(&name));
-        self.sizing_with(volume.and_then(|volume| present.size_advice(volume, None)))
-    }
-
-    fn sizing_with(&self, advice: Option<SizeAdvice>) -> Option<Sizing> {
-        let sizing = self.report.sizing.clone()?;
-        let Some(advice) = advice.filter(|advice| !advice.is_thin) else {
-            return Some(sizing);
-        };
-        Some(sizing.or_suggested(advice.suggested_bytes, &advice.origin))
-    }
 }
 
 /// The cache, and limits for work on jobs.
@@ -152,11 +135,6 @@ mod tests {
     use super::*;
     use crate::job::JobKind;
     use crate::job::course::{Course, Span};
-    use crate::job::figures::Figures;
-    use crate::job::growth::{Growth, Run};
-    use crate::job::sizing::{DEFAULT_MARGIN, Limits, Peak, sizing};
-    use crate::sizing::{Question, advise};
-    use crate::units::Prefix;
 
     fn job(id: i64, ended_s: Option<i64>) -> Job {
         let at = |second| Timestamp::from_second(second).unwrap();
@@ -166,29 +144,16 @@ mod tests {
     }
 
     fn cost() -> Arc<Cost> {
-        cost_with(None)
-    }
-
-    fn cost_with(sizing: Option<Sizing>) -> Arc<Cost> {
-        let during = Span::new(Vec::new()).unwrap();
-        let figures = Figures::of(
-            &Course {
-                before: None,
-                during,
-                after: None,
-                took_s: None,
-            },
-            &Setup::default(),
-        );
-        let report = JobReport::new(
-            "backup",
-            figures,
-            &Setup::default(),
-            sizing,
-            Prefix::Decimal,
-        );
+        let course = Course {
+            before: None,
+            during: Span::new(Vec::new()).unwrap(),
+            after: None,
+            took_s: None,
+        };
         Arc::new(Cost {
-            report,
+            figures: Figures::of(&course, &Setup::default()),
+            findings: Vec::new(),
+            advice: Vec::new(),
             setup: Setup::default(),
             outline: Outline::default(),
         })
@@ -204,43 +169,6 @@ mod tests {
             "it has ended meanwhile"
         );
         assert!(costs.find(&job(2, None)).is_none());
-    }
-
-    #[test]
-    fn a_cached_cost_has_the_size_that_is_suggested_now() {
-        let costs = Costs::default();
-        let peak = Peak {
-            bytes: 15 << 20,
-            overflowed: false,
-        };
-        let of_peaks = sizing(&[peak], DEFAULT_MARGIN, Limits::default());
-        costs.insert(&job(1, Some(60)), true, &cost_with(of_peaks.clone()));
-        let with = |mib: u64| {
-            let run = Run {
-                chunk: 4096,
-                growth: Growth(vec![(3600.0, (mib << 20) as f64)]),
-                started_at: Timestamp::UNIX_EPOCH,
-                seconds: 3600.0,
-                made_bytes: None,
-                overflowed: false,
-                is_backup: true,
-                is_good: true,
-            };
-            let question = Question {
-                vg: "vg0",
-                lv: "data",
-                extent: 4 << 20,
-                runs: vec![run],
-                ..Question::default()
-            };
-            let cached = costs.find(&job(1, Some(60))).unwrap();
-            cached.sizing_with(advise(&question)).unwrap().advised_bytes >> 20
-        };
-        assert_eq!([with(20), with(40)], [40, 80]);
-        assert_eq!(
-            costs.find(&job(1, Some(60))).unwrap().sizing_with(None),
-            of_peaks
-        );
     }
 
     #[test]

@@ -131,7 +131,7 @@ async fn work(site: &Site, job: &Job) -> Result<Vec<PhaseWork>, Problem> {
     }
     match site.cost(job).await {
         Err(Problem::Unavailable(_)) => Ok(Vec::new()),
-        cost => Ok(cost?.report.figures.phases.clone()),
+        cost => Ok(cost?.figures.phases.clone()),
     }
 }
 

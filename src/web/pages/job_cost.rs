@@ -7,23 +7,23 @@ use askama::Template;
 use super::device::KeyFigure;
 use super::shown;
 use crate::job::Job;
+use crate::job::advice::Advice;
 use crate::job::figures::{EndMeans, Figures, OriginPhases, OriginWork, PvWork};
 use crate::job::setup::Setup;
-use crate::job::sizing::Sizing;
 use crate::job::statistics::Spread;
 use crate::report::facts::facts;
 use crate::report::figure::Unit;
+use crate::sizing::SizeAdvice;
 use crate::table::{Cell, Column, Table};
 use crate::units::Prefix;
 use crate::web::Site;
 use crate::web::answer::Problem;
-use crate::web::costs::Cost;
 
 #[derive(Template)]
 #[template(path = "job_cost.html")]
 struct JobCost {
     sentences: Vec<String>,
-    helps: Vec<Help>,
+    advice: Vec<Advice>,
     tables: Vec<Table>,
     key_figures: Vec<KeyFigure>,
 }
@@ -35,29 +35,24 @@ struct Facts {
     table: Table,
 }
 
-/// Advice with its reason.
-struct Help {
-    text: String,
-    reason: String,
-    setting: Option<String>,
-}
-
 /// The sections as HTML. If the store does not answer, the charts say why.
 pub async fn sections(site: &Site, job: &Job) -> Result<String, Problem> {
     let cost = match site.cost(job).await {
         Err(Problem::Unavailable(_)) => return facts_section(job, &job.setup),
         cost => cost?,
     };
-    let figures = &cost.report.figures;
+    let figures = &cost.figures;
+    let size = site.present()?.size_advice_for(job);
+    let mut advice = cost.advice.clone();
+    advice.extend(size.as_ref().and_then(SizeAdvice::for_job));
     let tables = [reading(figures), origin(&figures.origin), pvs(&figures.pvs)];
     let section = JobCost {
         sentences: cost
-            .report
-            .sentences
+            .findings
             .iter()
             .map(|sentence| sentence.text.clone())
             .collect(),
-        helps: helps(&cost, cost.sizing(job, &*site.present()?)),
+        advice,
         tables: tables
             .into_iter()
             .filter(|table| !table.is_empty())
@@ -85,20 +80,6 @@ fn facts_section(job: &Job, setup: &Setup) -> Result<String, Problem> {
     } else {
         shown(&Facts { table })
     }
-}
-
-fn helps(cost: &Cost, sizing: Option<Sizing>) -> Vec<Help> {
-    let advice = cost.report.advice.iter().map(|advice| Help {
-        text: advice.text.clone(),
-        reason: advice.reason.clone(),
-        setting: advice.setting.clone(),
-    });
-    let sizing = sizing.map(|sizing| Help {
-        text: "Set the size of the next COW area.".into(),
-        reason: sizing.text,
-        setting: Some(sizing.setting),
-    });
-    advice.chain(sizing).collect()
 }
 
 /// `None` if all values are unknown.

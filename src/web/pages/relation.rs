@@ -16,7 +16,7 @@ const MOST_WIDTH: u32 = 640;
 pub async fn of_job(site: &Site, job: &Job, width: u32) -> Result<Option<RelationView>, Problem> {
     match site.cost(job).await {
         Err(Problem::Unavailable(_)) => Ok(None),
-        cost => Ok(view(&cost?.report.figures, width)),
+        cost => Ok(view(&cost?.figures, width)),
     }
 }
 

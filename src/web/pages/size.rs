@@ -3,7 +3,7 @@
 use crate::chart::{self, Axis, Look, Scatter, Size, Unit};
 use crate::job::growth::AGES_MIN;
 use crate::present::Present;
-use crate::sizing::{CurvePoint, Planned, Risk, SizeAdvice};
+use crate::sizing::{PlannedSize, SizeAdvice, SizePoint, SizeRisk};
 use crate::table::Table;
 use crate::topology::Volume;
 
@@ -23,8 +23,6 @@ pub struct SizeView {
     /// Whether it has the snapshot that exists now.
     pub is_growing: bool,
     pub table: Table,
-    /// The line to set, alone.
-    pub line: Option<String>,
 }
 
 /// `None` if nothing is known.
@@ -36,8 +34,8 @@ pub fn of_volume(present: &Present, volume: &Volume, width: u32) -> Option<SizeV
             .planned
             .as_ref()
             .map_or("", |planned| match planned.risk {
-                Risk::Low => "ok",
-                Risk::Possible | Risk::Likely => "warning",
+                SizeRisk::Low => "ok",
+                SizeRisk::Possible | SizeRisk::Likely => "warning",
             }),
         svg: svg(&advice, &running, width),
         is_of_an_hour: advice
@@ -46,11 +44,6 @@ pub fn of_volume(present: &Present, volume: &Volume, width: u32) -> Option<SizeV
             .is_some_and(|hours| hours.of_backups.is_some()),
         is_growing: !running.is_empty(),
         table: advice.table(),
-        line: advice
-            .setting
-            .as_deref()
-            .and_then(|setting| setting.lines().last())
-            .map(String::from),
         advice,
     })
 }
@@ -82,8 +75,10 @@ fn running(present: &Present, volume: &Volume) -> Vec<(f64, f64)> {
 /// The band of all windows with its median, the next snapshot as a point, and the growth of the one that exists.
 fn svg(advice: &SizeAdvice, running: &[(f64, f64)], width: u32) -> Option<String> {
     let planned = advice.planned.as_ref();
-    let end_s = planned.map_or(f64::INFINITY, |planned: &Planned| planned.age_s * BEYOND);
-    let shown: Vec<&CurvePoint> = advice
+    let end_s = planned.map_or(f64::INFINITY, |planned: &PlannedSize| {
+        planned.age_s * BEYOND
+    });
+    let shown: Vec<&SizePoint> = advice
         .curve
         .iter()
         .filter(|point| point.age_s <= end_s)

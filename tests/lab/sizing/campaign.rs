@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use cowbell::job::Job;
-use cowbell::sizing::{Curve, Question, SizeRow, advise};
+use cowbell::sizing::{Curve, SizeRow, SizingRequest, advise};
 use cowbell::units::SECTOR;
 use cowbell_device_mapper::ioctl;
 use cowbell_touched::estimate::Writes;
@@ -305,13 +305,13 @@ impl Campaign {
     fn rows(&self, case: &Case, mode: Mode) -> anyhow::Result<Vec<SizeRow>> {
         let volume = self.machine.volume(case.name)?;
         let known = &self.watch(mode).known;
-        let question = Question::of_volume(
+        let request = SizingRequest::of_volume(
             volume,
             &self.machine.interval,
             known,
             std::iter::empty::<&Job>(),
         );
-        let advice = advise(&question.context("it has no snapshots")?);
+        let advice = advise(&request.context("it has no snapshots")?);
         Ok(advice
             .with_context(|| format!("no advice for {}", case.name))?
             .rows)

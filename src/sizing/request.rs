@@ -2,13 +2,12 @@
 
 use super::{Measured, MeasuredVolumes};
 use crate::interval::Interval;
-use crate::job::growth::Run;
-use crate::job::sizing::DEFAULT_EXTENT;
+use crate::job::growth::FinishedSnapshot;
 use crate::job::{Job, MOST_EARLIER_RUNS};
-use crate::topology::Volume;
+use crate::topology::{DEFAULT_EXTENT, Group, Volume};
 
 #[derive(Clone, Debug, Default)]
-pub struct Question<'a> {
+pub struct SizingRequest<'a> {
     /// Group and volume.
     pub vg: &'a str,
     pub lv: &'a str,
@@ -18,14 +17,14 @@ pub struct Question<'a> {
     /// Free bytes of the volume group, or of the thin pool.
     pub free: Option<u64>,
     /// Finished snapshots, the latest first.
-    pub runs: Vec<Run>,
+    pub runs: Vec<FinishedSnapshot>,
     pub measured: Option<&'a Measured>,
     /// The size of the next snapshot, if the client plans one, or mylvmbackup does.
     pub planned_bytes: Option<u64>,
     pub configured_bytes: Option<u64>,
 }
 
-impl<'a> Question<'a> {
+impl<'a> SizingRequest<'a> {
     /// From ended jobs, the latest first. `None` of a volume without snapshots.
     pub fn of_volume<'j>(
         volume: &'a Volume,
@@ -47,9 +46,7 @@ impl<'a> Question<'a> {
             lv: &volume.lv,
             is_thin,
             origin_bytes: volume.size,
-            extent: group
-                .and_then(|group| group.extent)
-                .unwrap_or(DEFAULT_EXTENT),
+            extent: group.map_or(DEFAULT_EXTENT, Group::extent_bytes),
             free: if is_thin {
                 free_in_pool(volume, interval)
             } else {
@@ -58,7 +55,7 @@ impl<'a> Question<'a> {
             runs: ended
                 .filter(is_its)
                 .filter(is_alike)
-                .filter_map(Job::run)
+                .filter_map(Job::finished_snapshot)
                 .take(MOST_EARLIER_RUNS)
                 .collect(),
             measured: measured.get(&volume.uuid),
@@ -66,6 +63,27 @@ impl<'a> Question<'a> {
             configured_bytes: configured_bytes(volume, interval),
         })
     }
+
+    /// `vg0/mysql`
+    pub fn origin(&self) -> String {
+        format!("{}/{}", self.vg, self.lv)
+    }
+
+    /// Whether mylvmbackup makes its snapshots, as far as is known.
+    pub fn is_of_mylvmbackup(&self) -> bool {
+        let last = last(self, |_| true);
+        self.configured_bytes.is_some() || last.is_some_and(|run| run.is_by_mylvmbackup)
+    }
+}
+
+/// Of the last backup, or else the last snapshot.
+pub fn last<'a>(
+    request: &'a SizingRequest,
+    is_meant: fn(&&FinishedSnapshot) -> bool,
+) -> Option<&'a FinishedSnapshot> {
+    let mut runs = request.runs.iter().filter(is_meant);
+    let of_backup = runs.clone().find(|run| run.is_backup);
+    of_backup.or_else(|| runs.next())
 }
 
 /// The size that mylvmbackup will give to the snapshot of this volume.

@@ -1,0 +1,326 @@
+//! What snapshots of one chunk size needed, at any age: each measured window and each finished snapshot is a case.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::request::{SizingRequest, last};
+use super::{Curve, Measured, never_overflows};
+use crate::job::growth::{AGES_MIN, FinishedSnapshot, Growth};
+use crate::job::statistics::Sorted;
+use crate::units::{duration_text, size_text};
+
+/// Hours of a day, in UTC.
+pub const HOURS: u8 = 24;
+/// 1.2 times what 95 % of the windows needed held in all steady cases that were tried.
+const MARGIN: f64 = 1.2;
+const SHARE: f64 = 0.95;
+/// Windows end an hour apart, and a day of them holds all that recurs daily.
+pub const LEAST_WINDOWS: usize = 24;
+/// Nights differ, and less than that does not show by how much.
+const MARGIN_OF_FEW: f64 = 2.0;
+
+/// The bytes that snapshots of this age and chunk size needed, or would have needed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SizeRow {
+    pub age_s: f64,
+    pub chunk_bytes: u64,
+    /// The windows or runs that it is known from.
+    pub windows: usize,
+    /// Windows that are left out, since a snapshot copies nothing for a discard, which the kernel counts as a write.
+    pub windows_with_discards: usize,
+    pub median_bytes: u64,
+    pub largest_bytes: u64,
+    pub suggested_bytes: u64,
+    /// If the windows are estimated: the half of the interval that holds the truth in 95 % of cases, for the median.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_percent: Option<f64>,
+}
+
+/// The band of all windows at an age.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SizePoint {
+    pub age_s: f64,
+    pub least_bytes: f64,
+    pub median_bytes: f64,
+    pub largest_bytes: f64,
+}
+
+/// The next snapshot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedSize {
+    pub bytes: u64,
+    pub age_s: f64,
+    /// The windows and runs that it is compared with.
+    pub cases: usize,
+    pub risk: SizeRisk,
+    pub text: String,
+}
+
+/// Whether the next snapshot is large enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SizeRisk {
+    /// No window needed more.
+    Low,
+    /// Some window needed more.
+    Possible,
+    /// Half of the windows needed more.
+    Likely,
+}
+
+struct MeasuredWindow {
+    at: Timestamp,
+    measured_s: f64,
+    /// How long before its end the volume last had discards.
+    discarded_s: Option<f64>,
+    growth: Growth,
+    /// The ends of its interval, if it is estimated.
+    least: Growth,
+    most: Growth,
+}
+
+/// What is known of one chunk size.
+pub struct MeasuredNeeds<'a> {
+    request: &'a SizingRequest<'a>,
+    pub chunk: u64,
+    windows: Vec<MeasuredWindow>,
+    runs: Vec<&'a FinishedSnapshot>,
+    /// A full copy of the origin.
+    most: f64,
+}
+
+impl<'a> MeasuredNeeds<'a> {
+    pub fn of(request: &'a SizingRequest, chunk: u64) -> Self {
+        let curves = request.measured.into_iter().flat_map(Measured::all);
+        let windows = curves.filter_map(|curve| MeasuredWindow::of(curve, chunk));
+        let most = request.origin_bytes.filter(|_| !request.is_thin);
+        Self {
+            request,
+            chunk,
+            windows: windows.collect(),
+            runs: request
+                .runs
+                .iter()
+                .filter(|run| run.chunk == chunk)
+                .collect(),
+            most: most.map_or(f64::INFINITY, |origin| {
+                never_overflows(origin, Some(chunk)) as f64
+            }),
+        }
+    }
+
+    /// The bytes that were needed at an age, in each measured window and by each run; with an hour, in those that began
+    /// about then. A backup that overflowed counts at any hour.
+    fn cases(&self, age_s: f64, hour: Option<u8>) -> (Vec<f64>, Vec<f64>) {
+        let is_lost = |run: &FinishedSnapshot| run.is_backup && run.overflowed;
+        (
+            self.of_windows(age_s, hour, |window| &window.growth),
+            self.of_runs(age_s, |run| is_about(hour, run.started_at) || is_lost(run)),
+        )
+    }
+
+    /// The bytes that were needed in all that began about an hour.
+    pub fn about(&self, age_s: f64, hour: u8) -> Option<Sorted> {
+        let windows = self.of_windows(age_s, Some(hour), |window| &window.growth);
+        let runs = self.of_runs(age_s, |run| is_about(Some(hour), run.started_at));
+        Sorted::new(windows.into_iter().chain(runs))
+    }
+
+    fn of_runs(&self, age_s: f64, is_meant: impl Fn(&FinishedSnapshot) -> bool) -> Vec<f64> {
+        let meant = self.runs.iter().filter(|run| is_meant(run));
+        meant
+            .filter_map(|run| Some(run.need(age_s)?.min(self.most)))
+            .collect()
+    }
+
+    /// The windows that are at least this long.
+    fn windows(&self, age_s: f64, hour: Option<u8>) -> impl Iterator<Item = &MeasuredWindow> {
+        let age = SignedDuration::from_secs(age_s as i64);
+        self.windows
+            .iter()
+            .filter(move |window| window.measured_s >= age_s && is_about(hour, window.at - age))
+    }
+
+    /// Those of windows with discards are unknown.
+    fn of_windows(
+        &self,
+        age_s: f64,
+        hour: Option<u8>,
+        growth: fn(&MeasuredWindow) -> &Growth,
+    ) -> Vec<f64> {
+        self.windows(age_s, hour)
+            .filter_map(|window| Some(growth(window).at(age_s)?.min(self.most)))
+            .collect()
+    }
+
+    pub fn row(&self, age_s: f64, hour: Option<u8>) -> Option<SizeRow> {
+        let (windows, runs) = self.cases(age_s, hour);
+        let all = Sorted::new(windows.iter().chain(&runs).copied())?;
+        let lower = self.of_windows(age_s, hour, |window| &window.least);
+        let upper = Sorted::new(self.of_windows(age_s, hour, |window| &window.most));
+        let wished = match &upper {
+            // The load of the backup itself is only in the runs.
+            Some(upper) if windows.len() >= LEAST_WINDOWS => {
+                runs.iter().copied().fold(upper.percentile(SHARE), f64::max) * MARGIN
+            }
+            _ => all.most() * MARGIN_OF_FEW,
+        };
+        let extent = self.request.extent.max(1);
+        let bytes = wished.max(all.most()).min(self.most).ceil() as u64;
+        let has_discards = |window: &&MeasuredWindow| window.has_discards(age_s);
+        Some(SizeRow {
+            age_s,
+            chunk_bytes: self.chunk,
+            windows: all.numbers().len(),
+            windows_with_discards: self.windows(age_s, hour).filter(has_discards).count(),
+            median_bytes: all.median() as u64,
+            largest_bytes: all.most() as u64,
+            suggested_bytes: bytes.div_ceil(extent).max(1) * extent,
+            error_percent: upper.and_then(|upper| error_percent(&windows, &lower, upper.numbers())),
+        })
+    }
+
+    /// At all ages, the shortest first, up to the longest that any case reached.
+    pub fn curve(&self, usual_s: Option<f64>, hour: Option<u8>) -> Vec<SizePoint> {
+        let ages = AGES_MIN.iter().map(|age| f64::from(*age) * 60.0);
+        let mut ages: Vec<f64> = ages.chain(usual_s).collect();
+        ages.sort_by(f64::total_cmp);
+        ages.dedup();
+        let mut curve: Vec<SizePoint> = Vec::new();
+        for age_s in ages {
+            let (windows, runs) = self.cases(age_s, hour);
+            let Some(all) = Sorted::new(windows.into_iter().chain(runs)) else {
+                break;
+            };
+            // Fewer windows are known of a longer age, but it needs no less.
+            let [least, median, largest] = curve.last().map_or([0.0; 3], |before| {
+                [
+                    before.least_bytes,
+                    before.median_bytes,
+                    before.largest_bytes,
+                ]
+            });
+            curve.push(SizePoint {
+                age_s,
+                least_bytes: all.percentile(0.0).max(least),
+                median_bytes: all.median().max(median),
+                largest_bytes: all.most().max(largest),
+            });
+        }
+        curve
+    }
+
+    /// A sentence to add if a snapshot of this size cannot overflow.
+    pub fn certainty(&self, bytes: u64) -> &'static str {
+        if bytes as f64 >= self.most {
+            " With that size it cannot overflow, however much is written to the origin."
+        } else {
+            ""
+        }
+    }
+
+    /// Without a plan, the next snapshot is made as large as the last one was.
+    pub fn planned(&self, row: &SizeRow, hour: Option<u8>) -> Option<PlannedSize> {
+        let request = self.request;
+        let made = || last(request, |run| run.made_bytes.is_some())?.made_bytes;
+        let bytes = request
+            .planned_bytes
+            .or(request.configured_bytes)
+            .or_else(made)
+            .filter(|_| !request.is_thin)?;
+        let (windows, runs) = self.cases(row.age_s, hour);
+        let cases = windows.len() + runs.len();
+        let needs = windows.iter().chain(&runs);
+        let more = needs.filter(|need| **need > bytes as f64).count();
+        let risk = match more {
+            0 => SizeRisk::Low,
+            more if more * 2 < cases => SizeRisk::Possible,
+            _ => SizeRisk::Likely,
+        };
+        Some(PlannedSize {
+            bytes,
+            age_s: row.age_s,
+            cases,
+            risk,
+            text: planned_text(request, bytes, row, (more, cases), risk),
+        })
+    }
+}
+
+impl MeasuredWindow {
+    fn of(curve: &Curve, chunk: u64) -> Option<Self> {
+        let seconds = |minutes: u32| f64::from(minutes) * 60.0;
+        Some(Self {
+            at: curve.at,
+            measured_s: seconds(curve.measured_min),
+            discarded_s: curve.discarded_min.map(seconds),
+            growth: curve.growth(chunk)?,
+            least: curve.least_growth(chunk)?,
+            most: curve.most_growth(chunk)?,
+        })
+    }
+
+    /// Whether discards are why its need at this age is unknown.
+    fn has_discards(&self, age_s: f64) -> bool {
+        let is_recent = self.discarded_s.is_some_and(|before_s| before_s < age_s);
+        is_recent && self.growth.at(age_s).is_none()
+    }
+}
+
+/// By how much the windows may be smaller or larger, in the median; `None` if they are exact.
+fn error_percent(windows: &[f64], lower: &[f64], upper: &[f64]) -> Option<f64> {
+    let median = |numbers: &[f64]| Some(Sorted::new(numbers.iter().copied())?.median());
+    let (lower, windows, upper) = (median(lower)?, median(windows)?, median(upper)?);
+    let error = (windows - lower).max(upper - windows);
+    (error > 0.0 && windows > 0.0).then(|| error / windows * 100.0)
+}
+
+/// Whether a time is in this hour or next to it; any time is without an hour.
+pub fn is_about(hour: Option<u8>, at: Timestamp) -> bool {
+    hour.is_none_or(|hour| (hour_of(at) + HOURS + 1 - hour) % HOURS <= 2)
+}
+
+/// The hour of a time, without a time zone: it is asked of each window and each hour.
+pub fn hour_of(at: Timestamp) -> u8 {
+    at.as_second().div_euclid(3600).rem_euclid(i64::from(HOURS)) as u8
+}
+
+/// Whether the next snapshot is large enough.
+fn planned_text(
+    request: &SizingRequest,
+    bytes: u64,
+    row: &SizeRow,
+    (more, all): (usize, usize),
+    risk: SizeRisk,
+) -> String {
+    let origin = request.origin();
+    let whose = match (request.planned_bytes, request.configured_bytes) {
+        (Some(_), _) => "as planned",
+        (None, Some(_)) => "as mylvmbackup.conf says",
+        (None, None) => "as the last one had",
+    };
+    let (size, age) = (size_text(bytes), duration_text(row.age_s));
+    let largest = size_text(row.largest_bytes);
+    let suggested = size_text(row.suggested_bytes);
+    let problem = match risk {
+        SizeRisk::Low if bytes >= row.suggested_bytes => {
+            return format!(
+                "{size}, {whose}, is enough for the next snapshot of {origin}: the most that was needed within {age} is \
+                 {largest}."
+            );
+        }
+        SizeRisk::Low => {
+            return format!(
+                "{size}, {whose}, leaves little room for the next snapshot of {origin}: the most that was needed within \
+                 {age} is {largest}. Use {suggested}."
+            );
+        }
+        SizeRisk::Possible => "may overflow",
+        SizeRisk::Likely => "is likely to overflow",
+    };
+    format!(
+        "The next snapshot of {origin} {problem}: {size}, {whose}, is less than was needed within {age} in {more} of \
+         {all} cases. Use {suggested}."
+    )
+}
