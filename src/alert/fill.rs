@@ -54,14 +54,8 @@ impl VolumeUnderRule<'_> {
         let Some(fill) = self.fill() else {
             return AlertText::default();
         };
-        let (percent, level) = (fill.percent(), self.level(severity));
-        let mut problem = sentence![
-            self.noun(),
-            " ",
-            self.name(),
-            " is {percent:.2} % full",
-            level
-        ];
+        let level = self.level(severity).unwrap_or_default();
+        let mut problem = self.says(format!(" is {:.2} % full{level}", fill.percent()));
         let forecast = self.forecast.filter(|_| self.rule != Rule::PoolMetadata);
         let Some((forecast, Expected::In(eta))) = forecast.map(|it| (it, it.full)) else {
             problem.push(used_text(fill));
@@ -122,39 +116,29 @@ impl VolumeUnderRule<'_> {
     }
 
     pub(super) fn full_no_more(&self) -> Sentence {
-        let (noun, name, lower) = (self.noun(), self.name(), self.lower_noun());
+        let (name, lower) = (self.name(), self.lower_noun());
         let percent = self.fill().map(Fill::percent).unwrap_or_default();
-        let verdict = self.forecast.and_then(Forecast::verdict);
         match (self.rule, self.state.state) {
-            (_, State::Invalid) => {
-                sentence!["{noun} ", name, " is now invalid, which has its own alert."]
+            (_, State::Invalid) => self.says(" is now invalid, which has its own alert."),
+            (_, State::Inactive) => self.says(" was deactivated."),
+            (Rule::FullBeforeDone, _) => {
+                let will = match self.forecast.and_then(Forecast::verdict) {
+                    None => return sentence!["The backup that read {lower} ", name, " has ended."],
+                    Some(OutlookVerdict::DoneFirst) => "will",
+                    Some(_) => "will probably",
+                };
+                sentence![
+                    "The backup {will} be done before {lower} ",
+                    name,
+                    " is full."
+                ]
             }
-            (_, State::Inactive) => sentence!["{noun} ", name, " was deactivated."],
-            (Rule::FullBeforeDone, _) => match verdict {
-                None => sentence!["The backup that read {lower} ", name, " has ended."],
-                Some(OutlookVerdict::DoneFirst) => {
-                    sentence!["The backup will be done before {lower} ", name, " is full."]
-                }
-                Some(_) => sentence![
-                    "The backup will probably be done before {lower} ",
-                    name,
-                    " is full.",
-                ],
-            },
-            (Rule::TimeUntilFull, _) => sentence![
-                "{noun} ",
-                name,
-                " will not be full soon any more: it is {percent:.2} % full.",
-            ],
-            (_, _) => match self.fill() {
-                Some(fill) => sentence![
-                    "{noun} ",
-                    name,
-                    " is back to {percent:.2} %",
-                    used_text(fill),
-                    ".",
-                ],
-                None => sentence!["{noun} ", name, " is back to normal."],
+            (Rule::TimeUntilFull, _) => self.says(format!(
+                " will not be full soon any more: it is {percent:.2} % full."
+            )),
+            (_, _) => match self.fill().map(used_text) {
+                Some(used) => self.says(format!(" is back to {percent:.2} %{used}.")),
+                None => self.says(" is back to normal."),
             },
         }
     }

@@ -71,19 +71,22 @@ pub struct Alert {
     #[serde(default)]
     pub acknowledged: Option<Acknowledgement>,
     /// The problem and its remedy; once cleared, how it ended.
-    #[serde(rename = "sentence")]
+    #[serde(rename = "sentence", with = "one_string")]
     #[schema(value_type = String)]
     pub text: AlertText,
 }
 
-/// What an alert says. In the API it is one text.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// What an alert says. This is how it is stored.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AlertText {
     /// One sentence, which is said again once the alert is cleared.
+    #[serde(with = "sentence::parts")]
     pub problem: Sentence,
     /// What follows from it, and what helps.
+    #[serde(with = "sentence::parts")]
     pub remedy: Sentence,
     /// How it ended; empty while it lasts.
+    #[serde(with = "sentence::parts")]
     pub ending: Sentence,
 }
 
@@ -96,8 +99,7 @@ impl AlertText {
         }
     }
 
-    /// All that is said.
-    pub fn whole(&self) -> Sentence {
+    fn whole(&self) -> Sentence {
         if self.ending.is_empty() {
             return self.problem.clone().then(self.remedy.clone());
         }
@@ -106,58 +108,37 @@ impl AlertText {
     }
 }
 
-impl Serialize for AlertText {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.whole().serialize(serializer)
+/// The text of an alert in the API: all of it as one string.
+mod one_string {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(text: &AlertText, serializer: S) -> Result<S::Ok, S::Error> {
+        text.whole().serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(source: D) -> Result<AlertText, D::Error> {
+        Ok(AlertText::new(Sentence::deserialize(source)?, ""))
     }
 }
 
-impl<'de> Deserialize<'de> for AlertText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self::new(Sentence::deserialize(deserializer)?, ""))
-    }
-}
-
-/// An alert as it is stored: also with the parts of its sentences.
+/// An alert as it is stored: as in the API, so that SQL finds its sentence, and with the parts of its text.
 #[derive(Serialize, Deserialize)]
 pub struct StoredAlert {
     #[serde(flatten)]
     alert: Alert,
-    #[serde(with = "sentence::parts")]
-    problem: Sentence,
-    #[serde(with = "sentence::parts")]
-    remedy: Sentence,
-    #[serde(with = "sentence::parts")]
-    ending: Sentence,
+    text: AlertText,
 }
 
 impl From<Alert> for StoredAlert {
     fn from(alert: Alert) -> Self {
-        let AlertText {
-            problem,
-            remedy,
-            ending,
-        } = alert.text.clone();
-        Self {
-            alert,
-            problem,
-            remedy,
-            ending,
-        }
+        let text = alert.text.clone();
+        Self { alert, text }
     }
 }
 
 impl From<StoredAlert> for Alert {
-    fn from(stored: StoredAlert) -> Self {
-        let text = AlertText {
-            problem: stored.problem,
-            remedy: stored.remedy,
-            ending: stored.ending,
-        };
-        Self {
-            text,
-            ..stored.alert
-        }
+    fn from(StoredAlert { alert, text }: StoredAlert) -> Self {
+        Self { text, ..alert }
     }
 }
 

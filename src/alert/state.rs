@@ -78,17 +78,15 @@ impl VolumeUnderRule<'_> {
 
     /// The problem and its remedy.
     pub(super) fn in_bad_state(&self) -> AlertText {
-        let (name, of) = (self.name(), self.of_origin());
+        let origin = self.volume.origin.as_ref();
+        let of = origin.map_or_else(String::new, |origin| format!(" of {origin}"));
         let remove = command(format!("lvremove {}", self.volume.full_name()));
         match self.rule {
             Rule::SnapshotInvalid => {
                 let size = self.volume.size.map_or("before".into(), size_text);
+                let why = "it overflowed, or its COW area had an I/O error";
                 AlertText::new(
-                    sentence![
-                        "Snapshot ",
-                        name,
-                        "{of} is invalid: it overflowed, or its COW area had an I/O error.",
-                    ],
+                    self.says(format!("{of} is invalid: {why}.")),
                     sentence![
                         "Any backup that reads it is lost. Unmount it, and remove it with ",
                         remove,
@@ -97,10 +95,10 @@ impl VolumeUnderRule<'_> {
                 )
             }
             Rule::MergeFailed => AlertText::new(
-                sentence!["The merge of a snapshot into ", name.clone(), " failed."],
+                sentence!["The merge of a snapshot into ", self.name(), " failed."],
                 sentence![
                     "See the kernel's log for I/O errors, then deactivate and activate ",
-                    name,
+                    self.name(),
                     " to continue the merge.",
                 ],
             ),
@@ -111,29 +109,15 @@ impl VolumeUnderRule<'_> {
                 let age = duration_text(created_at.map_or(0.0, |since| self.age_s(since)));
                 let limit = duration_text(self.thresholds.warning);
                 AlertText::new(
-                    sentence![
-                        "Snapshot ",
-                        name,
-                        "{of} is {age} old (warning from {limit})."
-                    ],
+                    self.says(format!("{of} is {age} old (warning from {limit}).")),
                     sentence![self.slows_writes(), remove, " if it is not needed."],
                 )
             }
             _ => AlertText::new(
-                sentence![
-                    "Snapshot ",
-                    name,
-                    "{of} still exists, although its backup has ended.",
-                ],
+                self.says(format!("{of} still exists, although its backup has ended.")),
                 sentence![self.slows_writes(), remove, "."],
             ),
         }
-    }
-
-    /// ` of data`
-    fn of_origin(&self) -> String {
-        let origin = self.volume.origin.as_ref();
-        origin.map_or_else(String::new, |origin| format!(" of {origin}"))
     }
 
     fn slows_writes(&self) -> String {
@@ -143,61 +127,39 @@ impl VolumeUnderRule<'_> {
     }
 
     fn pool_broken(&self) -> AlertText {
-        let (noun, lower, name) = (self.noun(), self.lower_noun(), self.name());
-        let remedy = self.pool_remedy();
-        let repair = sentence![
-            "deactivate it and its volumes, and run ",
-            command(format!("lvconvert --repair {}", self.volume.full_name())),
-            ".",
-        ];
+        let repair = command(format!("lvconvert --repair {}", self.volume.full_name()));
+        let repair = sentence!["deactivate it and its volumes, and run ", repair, "."];
         match self.state.state {
             State::OutOfData => {
                 let writes = match self.volume.when_full.as_deref() {
                     Some("error") => "fail",
                     _ => "wait for a minute, then fail",
                 };
-                AlertText::new(
-                    sentence![
-                        "{noun} ",
-                        name,
-                        " is out of data space: writes to its volumes {writes}.",
-                    ],
-                    remedy,
-                )
+                let problem = format!(" is out of data space: writes to its volumes {writes}.");
+                AlertText::new(self.says(problem), self.pool_remedy())
             }
             State::ReadOnly => {
-                let mut then = sentence!["Writes to its volumes fail."];
+                let mut then = Sentence::from("Writes to its volumes fail.");
+                let remedy = self.pool_remedy();
                 if !remedy.is_empty() {
                     then = then.then(sentence!["If its metadata is full: ", remedy]);
                 }
+                let problem = " is read-only: its metadata is full, or cannot be written.";
+                AlertText::new(self.says(problem), then)
+            }
+            State::NeedsCheck => {
+                let why = "since it could not be written";
+                let pool = sentence![self.lower_noun(), " ", self.name()];
                 AlertText::new(
-                    sentence![
-                        "{noun} ",
-                        name,
-                        " is read-only: its metadata is full, or cannot be written.",
-                    ],
-                    then,
+                    sentence!["The metadata of ", pool, " needs a check, {why}."],
+                    sentence!["Writes to its volumes fail. To repair it, ", repair],
                 )
             }
-            State::NeedsCheck => AlertText::new(
-                sentence![
-                    "The metadata of {lower} ",
-                    name,
-                    " needs a check, since it could not be written.",
-                ],
-                sentence!["Writes to its volumes fail. To repair it, ", repair],
-            ),
-            _ => AlertText::new(
-                sentence![
-                    "{noun} ",
-                    name,
-                    " has failed: its metadata is damaged, or cannot be read.",
-                ],
-                sentence![
-                    "All I/O of its volumes fails. See the kernel's log; to repair it, ",
-                    repair,
-                ],
-            ),
+            _ => {
+                let problem = " has failed: its metadata is damaged, or cannot be read.";
+                let then = "All I/O of its volumes fails. See the kernel's log; to repair it, ";
+                AlertText::new(self.says(problem), sentence![then, repair])
+            }
         }
     }
 
@@ -222,35 +184,28 @@ impl VolumeUnderRule<'_> {
         let threshold = policies.pool.threshold;
         let step = size_text(self.step(&policies).unwrap_or_default());
         let free = size_text(self.free().unwrap_or_default());
-        let percent = self
-            .state
-            .fill
-            .map(|fill| format!("It is {:.2} % full.", fill.percent()));
+        let need = format!("from {threshold} % on, it needs {step}, but VG {vg} has {free} free");
+        let fill = self.state.fill.map(Fill::percent);
+        let fill = fill.map(|percent| format!("It is {percent:.2} % full."));
         let add = command(format!("vgextend {vg} DEVICE"));
         AlertText::new(
-            sentence![
-                "Thin pool ",
-                self.name(),
-                " cannot be extended by LVM: from {threshold} % on, it needs {step}, but VG {vg} has {free} free.",
-            ],
-            Sentence::from(percent).then(sentence!["Add a PV with ", add, "."]),
+            self.says(format!(" cannot be extended by LVM: {need}.")),
+            Sentence::from(fill).then(sentence!["Add a PV with ", add, "."]),
         )
     }
 
     pub(super) fn in_good_state(&self) -> Sentence {
-        let (noun, lower, name) = (self.noun(), self.lower_noun(), self.name());
+        let (lower, name) = (self.lower_noun(), self.name());
         match self.rule {
-            Rule::SnapshotInvalid => sentence!["{noun} ", name, " was deactivated. {LOST}"],
-            Rule::PoolState => sentence![
-                "{noun} ",
-                name,
-                " works again. Writes that failed in the meantime are lost.",
-            ],
+            Rule::SnapshotInvalid => self.says(format!(" was deactivated. {LOST}")),
+            Rule::PoolState => {
+                self.says(" works again. Writes that failed in the meantime are lost.")
+            }
             Rule::AutoextendBlocked => {
                 sentence!["LVM can extend {lower} ", name, " again, or need not."]
             }
             Rule::MergeFailed => sentence!["The merge into ", name, " goes on, or is over."],
-            _ => sentence!["{noun} ", name, " is in use again."],
+            _ => self.says(" is in use again."),
         }
     }
 }

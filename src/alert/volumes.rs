@@ -131,6 +131,11 @@ impl VolumeUnderRule<'_> {
         self.noun().to_lowercase()
     }
 
+    /// A sentence about the volume.
+    pub fn says(&self, predicate: impl Into<Sentence>) -> Sentence {
+        sentence![self.noun(), " ", self.name(), predicate]
+    }
+
     /// The number of the job that it concerns: the backup that reads the volume, or the snapshot's own job.
     fn job(&self) -> Option<i64> {
         if let Some(forecast) = self.forecast

@@ -41,7 +41,7 @@ rules! {
     PoolData = percent("pool_data", ThinPools).with_outlook();
     PoolMetadata = percent("pool_metadata", ThinPools);
     /// A snapshot or pool will soon be full.
-    TimeUntilFull = TIME_UNTIL_FULL.with_outlook();
+    TimeUntilFull = time_left("time_until_full", SnapshotsAndThinPools).held(30.0, 60.0).with_outlook();
     /// A snapshot or pool will be full before the backup that reads it is done. A forecast may change its mind.
     FullBeforeDone = state("full_before_done", SnapshotsAndThinPools).held(10.0, 60.0).with_outlook();
     SnapshotInvalid = state("snapshot_invalid", Snapshots);
@@ -77,27 +77,19 @@ rules! {
 
 const HOUR_S: f64 = 3600.0;
 
-const TIME_UNTIL_FULL: RuleRow = RuleRow {
-    name: "time_until_full",
-    subject: SnapshotsAndThinPools,
-    measure: Measure::TimeLeft,
-    defaults: Thresholds {
-        warning: 1800.0,
-        critical: 600.0,
-        clear: 2400.0,
-        hold_s: 30.0,
-        keep_firing_s: 60.0,
-    },
-    has_outlook: false,
-};
-
 const fn percent(name: &'static str, subject: RuleSubject) -> RuleRow {
     RuleRow {
-        name,
-        subject,
         measure: Measure::Percent,
         defaults: Thresholds::PERCENT,
-        has_outlook: false,
+        ..state(name, subject)
+    }
+}
+
+const fn time_left(name: &'static str, subject: RuleSubject) -> RuleRow {
+    RuleRow {
+        measure: Measure::TimeLeft,
+        defaults: Thresholds::TIME_LEFT,
+        ..state(name, subject)
     }
 }
 
@@ -190,6 +182,13 @@ impl Thresholds {
         warning: 70.0,
         critical: 85.0,
         clear: 65.0,
+        ..Self::STATE
+    };
+    /// The default of rules by the time that is left.
+    pub const TIME_LEFT: Self = Self {
+        warning: 1800.0,
+        critical: 600.0,
+        clear: 2400.0,
         ..Self::STATE
     };
     /// Of a rule without a value.
