@@ -269,15 +269,15 @@ impl Rules {
 /// How an alert ended because its volume is gone.
 pub(super) fn gone_text(alert: &Alert) -> Sentence {
     let name = sentence::volume(alert.volume().unwrap_or_default());
-    match alert.rule {
-        Rule::SnapshotInvalid => sentence!["Snapshot ", name, " was removed. {LOST}"],
-        Rule::MergeFailed => sentence!["Volume ", name, " was removed or deactivated."],
-        Rule::FullBeforeDone | Rule::TimeUntilFull | Rule::SnapshotFill => {
-            sentence![name, " was removed or deactivated."]
-        }
-        Rule::SnapshotAge | Rule::SnapshotLeftOver => {
+    match (alert.rule, alert.rule.subject()) {
+        (Rule::SnapshotInvalid, _) => sentence!["Snapshot ", name, " was removed. {LOST}"],
+        (Rule::SnapshotAge | Rule::SnapshotLeftOver, _) => {
             sentence!["Snapshot ", name, " was removed."]
         }
-        _ => sentence!["Pool ", name, " was removed or deactivated."],
+        (_, RuleSubject::AllVolumes) => sentence!["Volume ", name, " was removed or deactivated."],
+        (_, RuleSubject::ThinPools | RuleSubject::PoolsAndCaches) => {
+            sentence!["Pool ", name, " was removed or deactivated."]
+        }
+        _ => sentence![name, " was removed or deactivated."],
     }
 }
