@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::alert::{Alert, Pace, Race};
 use crate::averages::Averages;
 use crate::config::{self, Receiver};
-use crate::forecast::{Curve, Outlook, RemainingReads, Room, outlook};
+use crate::forecast::{Outlook, ReadProgress, RemainingReads, Room, outlook};
 use crate::interval::Interval;
 use crate::job::Job;
 use crate::job::curves::{Curves, overflows};
@@ -223,7 +223,7 @@ pub fn forecast<'a>(
     Some(outlook(
         left,
         room,
-        curves.of(job.id).unwrap_or(&Curve::default()),
+        curves.of(job.id).unwrap_or(&ReadProgress::default()),
         &earlier,
     ))
 }

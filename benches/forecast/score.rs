@@ -4,7 +4,8 @@
 //! left. Before a volume is extended, *full* is when the size that it had would be reached. The last two seconds are left out.
 
 use cowbell::forecast::{
-    Curve, Eta, Growth, OutlookVerdict, Point, RemainingReads, Risk, Room, outlook,
+    Eta, GrowthForecast, OutlookVerdict, ReadPoint, ReadProgress, RemainingReads, Risk, Room,
+    outlook,
 };
 use cowbell::topology::{Extensible, Volume};
 
@@ -31,7 +32,7 @@ pub struct Said {
     pub done: Option<Guess>,
     pub full: Option<Guess>,
     pub verdict: Option<OutlookVerdict>,
-    pub growth: Option<Growth>,
+    pub growth: Option<GrowthForecast>,
     pub risk: Option<Risk>,
 }
 
@@ -74,10 +75,10 @@ pub fn polls<'a>(
 
 /// The forecast of the program.
 pub fn forecast(course: &Course, every: usize) -> Box<dyn FnMut(usize) -> Said + '_> {
-    let mut curve = Curve::default();
+    let mut curve = ReadProgress::default();
     Box::new(move |index| {
         let tick = course.ticks[index];
-        curve.push(Point {
+        curve.push(ReadPoint {
             at_s: tick.at_s,
             read: tick.read,
             used: Some(tick.used),

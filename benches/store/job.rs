@@ -7,7 +7,7 @@ use cowbell::job::diagnosis::diagnosis;
 use cowbell::job::figures::Figures;
 use cowbell::job::setup::{Setup, SnapshotKind};
 use cowbell::job::{Job, JobKind, MOST_PHASES};
-use cowbell::report::course::{Sources, Times};
+use cowbell::report::time_series::{JobTimes, Sources};
 use cowbell::source::PhaseMark;
 use cowbell::store::{StoreReader, Subject};
 use cowbell::units::Prefix;
@@ -35,7 +35,7 @@ pub async fn figures(reader: &StoreReader, until: Timestamp) {
     for _ in 0..TIMES {
         let started = Instant::now();
         let sources = sources(&job, &setup);
-        let times = Times::of(&job, until);
+        let times = JobTimes::of(&job, until);
         let every = reader
             .tick_table(&sources.wanted, times.range())
             .await

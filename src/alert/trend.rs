@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::forecast::{Curve, Eta, Outlook, OutlookVerdict, Point, Risk};
+use crate::forecast::{Eta, Outlook, OutlookVerdict, ReadPoint, ReadProgress, Risk};
 use crate::interval::Interval;
 use crate::topology::{Topology, Volume};
 use crate::units::Fill;
@@ -92,7 +92,7 @@ struct Trend {
     marks: [Mark; 2],
     grew_s: Option<f64>,
     /// Empty until it grows.
-    curve: Curve,
+    curve: ReadProgress,
     forecast: Option<CachedForecast>,
 }
 
@@ -201,7 +201,7 @@ impl Trend {
             first: now,
             marks: [now; 2],
             grew_s: None,
-            curve: Curve::default(),
+            curve: ReadProgress::default(),
             forecast: None,
         }
     }
@@ -217,13 +217,13 @@ impl Trend {
             self.first = self.now;
             self.marks = [self.now; 2];
             self.grew_s = None;
-            self.curve = Curve::default();
+            self.curve = ReadProgress::default();
         }
         if used > before.1 {
             if self.grew_s.is_none() {
                 self.first = before;
                 self.marks = [before; 2];
-                self.curve.push(Point {
+                self.curve.push(ReadPoint {
                     at_s: before.0,
                     read: 0.0,
                     used: Some(before.1),
@@ -232,7 +232,7 @@ impl Trend {
             self.grew_s = Some(self.now.0);
         }
         if self.grew_s.is_some() {
-            self.curve.push(Point {
+            self.curve.push(ReadPoint {
                 at_s: self.now.0,
                 read: 0.0,
                 used: Some(used),

@@ -6,7 +6,7 @@ use clap::Args;
 use super::job::Form;
 use super::terminal::wrapped;
 use super::{Daemon, LONGEST_LIMIT, parsed};
-use crate::report::compare::Row;
+use crate::report::compare::ComparedRow;
 use crate::report::text::{csv, text};
 use crate::table::Style;
 use crate::units::Prefix;
@@ -63,7 +63,7 @@ pub async fn compare(
 }
 
 /// Keeps these rows in this order, or all rows if `figures` is empty.
-fn only(rows: &mut Vec<Row>, figures: &[String]) -> anyhow::Result<()> {
+fn only(rows: &mut Vec<ComparedRow>, figures: &[String]) -> anyhow::Result<()> {
     if figures.is_empty() {
         return Ok(());
     }

@@ -7,7 +7,7 @@ pub const MOST_POINTS: usize = 512;
 const LEAST_APART_S: f64 = 0.9;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub struct ReadPoint {
     /// Seconds since the first point.
     pub at_s: f64,
     /// Bytes read so far.
@@ -18,11 +18,12 @@ pub struct Point {
 
 /// The points of a snapshot in order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Curve(Vec<Point>);
+pub struct ReadProgress(Vec<ReadPoint>);
 
-impl Curve {
-    pub fn push(&mut self, point: Point) {
-        let is_close = |[.., before, last]: &[Point; 2]| last.at_s - before.at_s < LEAST_APART_S;
+impl ReadProgress {
+    pub fn push(&mut self, point: ReadPoint) {
+        let is_close =
+            |[.., before, last]: &[ReadPoint; 2]| last.at_s - before.at_s < LEAST_APART_S;
         if self.0.last_chunk::<2>().is_some_and(is_close) {
             self.0.pop();
         }
@@ -36,12 +37,12 @@ impl Curve {
         }
     }
 
-    pub fn last(&self) -> Option<Point> {
+    pub fn last(&self) -> Option<ReadPoint> {
         self.0.last().copied()
     }
 
     #[cfg(test)]
-    pub fn points(&self) -> Vec<Point> {
+    pub fn points(&self) -> Vec<ReadPoint> {
         self.0.clone()
     }
 

@@ -35,7 +35,7 @@ pub enum EtaBasis {
 
 /// The bytes that the snapshot or pool will grow until the backup is done.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Growth {
+pub struct GrowthForecast {
     pub likely_bytes: u64,
     /// In 19 of 20 cases it grows less; `null` if unknown.
     pub upper_bytes: Option<u64>,
@@ -72,12 +72,12 @@ const FULL: Widths = Widths {
 
 /// The logarithms of the factors on either side.
 #[derive(Clone, Copy)]
-struct Range {
+struct Factors {
     down: f64,
     up: f64,
 }
 
-impl Range {
+impl Factors {
     fn of(prediction: &Prediction, bytes: f64, likely_s: f64, widths: &Widths) -> Self {
         let uncertainty = prediction.uncertainty(likely_s);
         let [sooner, later] = prediction.disagreement(bytes, likely_s);
@@ -130,7 +130,7 @@ impl Eta {
         } else {
             NEVER * seen_s
         };
-        let range = Range::of(prediction, bytes, reached_s, widths);
+        let range = Factors::of(prediction, bytes, reached_s, widths);
         let latest_s = reached_s * range.up.exp();
         let is_tested = seen_s >= LEAST_SEEN_S && reached_s <= FAR_AHEAD * seen_s;
         Self {
@@ -147,7 +147,7 @@ impl Eta {
     }
 }
 
-impl Growth {
+impl GrowthForecast {
     /// If it cannot grow by more than `most`.
     pub fn at_most(self, most: Option<u64>, free: Option<f64>) -> Self {
         let (Some(most), Some(free)) = (most, free) else {
@@ -177,7 +177,7 @@ impl Growth {
             });
         };
         let likely = prediction.gain(seconds);
-        let range = Range::of(&prediction, likely, seconds, &FULL);
+        let range = Factors::of(&prediction, likely, seconds, &FULL);
         // Both are late and fast at once only by chance.
         let upper = done.latest_s.map(|latest_s| {
             let later = (prediction.gain(latest_s) / likely).max(1.0).ln();

@@ -16,8 +16,8 @@ mod trend;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub use curve::{Curve, MOST_POINTS, Point};
-pub use eta::{Eta, EtaBasis, Growth};
+pub use curve::{MOST_POINTS, ReadPoint, ReadProgress};
+pub use eta::{Eta, EtaBasis, GrowthForecast};
 pub use remaining::{Basis, PastRun, PastRuns, RemainingReads};
 pub use remedy::Remedy;
 
@@ -45,7 +45,7 @@ pub struct Outlook {
     /// `null` before it first grew, or if its usage is unknown.
     pub full: Option<Eta>,
     /// `null` if either time is unknown.
-    pub growth: Option<Growth>,
+    pub growth: Option<GrowthForecast>,
     pub verdict: OutlookVerdict,
     pub risk: Risk,
     /// What makes it large enough; `null` if it is, or if it is unknown how much is needed.
@@ -118,7 +118,7 @@ impl Room {
 pub fn outlook(
     left: RemainingReads,
     room: Option<Room>,
-    curve: &Curve,
+    curve: &ReadProgress,
     earlier: &PastRuns,
 ) -> Outlook {
     let (reads, usage) = (curve.reads(), curve.usage());
@@ -135,7 +135,7 @@ pub fn outlook(
     let full = growing.and_then(|usage| Eta::full(usage, free?, earlier.growth_speed()));
     let growth = usage
         .as_ref()
-        .and_then(|usage| Growth::until(done?, usage, free?, earlier.growth_speed()));
+        .and_then(|usage| GrowthForecast::until(done?, usage, free?, earlier.growth_speed()));
     let growth =
         growth.map(|growth| growth.at_most(room.as_ref().and_then(|room| room.most_bytes), free));
     let verdict = match (done, full) {

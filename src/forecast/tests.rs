@@ -6,15 +6,15 @@ const MB: u64 = 1_000_000;
 const GIB: u64 = 1 << 30;
 
 /// So many seconds at these speeds in MB/s, which vary a little.
-fn go_on(curve: &mut Curve, seconds: usize, read_mb: f64, growth_mb: f64) {
+fn go_on(curve: &mut ReadProgress, seconds: usize, read_mb: f64, growth_mb: f64) {
     for _ in 0..seconds {
-        let last = curve.last().unwrap_or(Point {
+        let last = curve.last().unwrap_or(ReadPoint {
             at_s: 0.0,
             read: 0.0,
             used: Some(0.0),
         });
         let wave = |at_s: f64| 1.0 + 0.2 * (at_s * 2.4).sin();
-        curve.push(Point {
+        curve.push(ReadPoint {
             at_s: last.at_s + 1.0,
             read: last.read + read_mb * 1e6 * wave(last.at_s),
             used: last
@@ -24,9 +24,9 @@ fn go_on(curve: &mut Curve, seconds: usize, read_mb: f64, growth_mb: f64) {
     }
 }
 
-fn curve(seconds: usize, read_mb: f64, growth_mb: f64) -> Curve {
-    let mut curve = Curve::default();
-    curve.push(Point {
+fn curve(seconds: usize, read_mb: f64, growth_mb: f64) -> ReadProgress {
+    let mut curve = ReadProgress::default();
+    curve.push(ReadPoint {
         at_s: 0.0,
         read: 0.0,
         used: Some(0.0),
@@ -56,7 +56,7 @@ fn room(free_mb: u64) -> Option<Room> {
     })
 }
 
-fn forecast(left_mb: u64, free_mb: u64, curve: &Curve) -> Outlook {
+fn forecast(left_mb: u64, free_mb: u64, curve: &ReadProgress) -> Outlook {
     outlook(left(left_mb), room(free_mb), curve, &PastRuns::default())
 }
 
@@ -133,7 +133,7 @@ fn slow_bursts_widen_the_range() {
         go_on(&mut bursts, 60, 100.0, 4.0);
         go_on(&mut bursts, 60, 100.0, 0.0);
     }
-    let width = |curve: &Curve| {
+    let width = |curve: &ReadProgress| {
         let full = forecast(60_000, 2_400, curve).full.unwrap();
         full.latest_s.unwrap() / full.soonest_s
     };
@@ -233,12 +233,12 @@ fn a_short_past_is_the_speed_of_the_last_seconds() {
 
 #[test]
 fn growth_that_decayed_to_nothing_does_not_overflow_first() {
-    let mut used = Curve::default();
+    let mut used = ReadProgress::default();
     // A volume of 400 MB is written at random, in 60 s it is all copied but for a part in e.
     for second in 0..600 {
         let at_s = f64::from(second);
         let grown = 400e6 * (1.0 - (-at_s / 60.0).exp());
-        used.push(Point {
+        used.push(ReadPoint {
             at_s,
             read: at_s * 10e6,
             used: Some(grown),
@@ -252,11 +252,11 @@ fn growth_that_decayed_to_nothing_does_not_overflow_first() {
         "{full:?}"
     );
     // While it decays, it is forecast.
-    let early: Curve = {
-        let mut early = Curve::default();
+    let early: ReadProgress = {
+        let mut early = ReadProgress::default();
         for second in 0..60 {
             let at_s = f64::from(second);
-            early.push(Point {
+            early.push(ReadPoint {
                 at_s,
                 read: at_s * 10e6,
                 used: Some(400e6 * (1.0 - (-at_s / 60.0).exp())),
@@ -287,7 +287,12 @@ fn without_io_there_is_no_forecast() {
         found.text,
         "Nothing was read yet. Snapshot vg0/snap did not grow yet."
     );
-    let nothing = outlook(left(1), None, &Curve::default(), &PastRuns::default());
+    let nothing = outlook(
+        left(1),
+        None,
+        &ReadProgress::default(),
+        &PastRuns::default(),
+    );
     assert_eq!(
         nothing.text,
         "Nothing was read yet. The snapshot's usage is unknown."
@@ -393,7 +398,7 @@ fn after_a_lasting_change_the_new_speeds_count_most() {
 #[test]
 fn the_interval_does_not_matter() {
     let of = |every: usize| {
-        let mut thinned = Curve::default();
+        let mut thinned = ReadProgress::default();
         let mut all = curve(600, 100.0, 2.0).points();
         all.retain(|point| (point.at_s as usize).is_multiple_of(every));
         all.into_iter().for_each(|point| thinned.push(point));
@@ -413,12 +418,12 @@ fn the_interval_does_not_matter() {
 fn a_long_run_stays_within_its_memory() {
     let mut all = curve(100_000, 1.0, 1.0);
     assert!(all.points().len() <= MOST_POINTS);
-    assert!(size_of::<Point>() * MOST_POINTS <= 20 * 1024);
+    assert!(size_of::<ReadPoint>() * MOST_POINTS <= 20 * 1024);
     assert_eq!(all.points()[0].at_s, 0.0);
     // Short intervals are merged.
     let before = all.points().len();
     for tick in 1..=8 {
-        all.push(Point {
+        all.push(ReadPoint {
             at_s: 100_000.0 + f64::from(tick) / 10.0,
             ..all.last().unwrap()
         });

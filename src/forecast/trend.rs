@@ -57,12 +57,12 @@ const LEAST_TIME_S: f64 = 0.5;
 
 /// A speed that falls with each byte by so much a second. One that rises at most doubles.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Trend {
+struct SpeedTrend {
     speed: f64,
     loss_per_s: f64,
 }
 
-impl Trend {
+impl SpeedTrend {
     /// The seconds until `bytes` more; infinite if never.
     fn time(self, bytes: f64) -> f64 {
         let straight_s = bytes / self.speed;
@@ -94,7 +94,7 @@ impl Trend {
 struct Candidate {
     /// Its error before any test.
     untested: f64,
-    at: Vec<Trend>,
+    at: Vec<SpeedTrend>,
 }
 
 /// A moment of the past, and what came after it.
@@ -111,7 +111,7 @@ struct Test {
 #[derive(Debug)]
 pub struct Prediction {
     /// The trends as of now, with their weights.
-    trends: Vec<(Trend, f64)>,
+    trends: Vec<(SpeedTrend, f64)>,
     /// The variance of a second's speed over the mean, if each second were independent of the others.
     variance: f64,
     /// The seconds since the first change.
@@ -193,7 +193,7 @@ impl Prediction {
 fn candidates(past: &Sums, moments: &[usize], usual_speed: Option<f64>) -> Vec<Candidate> {
     let usual = usual_speed.map(|speed| {
         vec![
-            Trend {
+            SpeedTrend {
                 speed,
                 loss_per_s: 0.0
             };
@@ -236,11 +236,11 @@ fn untested(half_life_s: f64) -> f64 {
 }
 
 /// The mean speed at each of the moments.
-fn line(past: &Sums, half_life_s: f64, moments: &[usize]) -> Vec<Trend> {
+fn line(past: &Sums, half_life_s: f64, moments: &[usize]) -> Vec<SpeedTrend> {
     let [mut seconds, mut bytes] = [0.0; 2];
     at_moments(past, half_life_s, moments, |kept, step_s, step, _| {
         (seconds, bytes) = (seconds * kept + step_s, bytes * kept + step);
-        Trend {
+        SpeedTrend {
             speed: (bytes / seconds).max(0.0),
             loss_per_s: 0.0,
         }
@@ -248,7 +248,7 @@ fn line(past: &Sums, half_life_s: f64, moments: &[usize]) -> Vec<Trend> {
 }
 
 /// A regression of the sum on the time: better than the mean speed if the sum only varies around a line.
-fn fitted(past: &Sums, half_life_s: f64, moments: &[usize]) -> Vec<Trend> {
+fn fitted(past: &Sums, half_life_s: f64, moments: &[usize]) -> Vec<SpeedTrend> {
     let mut sums = [0.0, 0.0, 0.0, 0.0, 0.0];
     let mut now_s = 0.0;
     at_moments(past, half_life_s, moments, |kept, step_s, _, gained| {
@@ -266,7 +266,7 @@ fn fitted(past: &Sums, half_life_s: f64, moments: &[usize]) -> Vec<Trend> {
         } else {
             gained / now_s
         };
-        Trend {
+        SpeedTrend {
             speed: speed.max(0.0),
             loss_per_s: 0.0,
         }
@@ -274,7 +274,7 @@ fn fitted(past: &Sums, half_life_s: f64, moments: &[usize]) -> Vec<Trend> {
 }
 
 /// A regression of the speed on the bytes so far.
-fn bent(past: &Sums, half_life_s: f64, moments: &[usize]) -> Vec<Trend> {
+fn bent(past: &Sums, half_life_s: f64, moments: &[usize]) -> Vec<SpeedTrend> {
     let mut sums = [0.0; 5];
     at_moments(past, half_life_s, moments, |kept, step_s, step, gained| {
         let (middle, speed) = (gained - step / 2.0, step / step_s);
@@ -290,7 +290,7 @@ fn bent(past: &Sums, half_life_s: f64, moments: &[usize]) -> Vec<Trend> {
             0.0
         };
         let loss_per_s = (-slope).max(-MOST_RISE * y / (gained + 1.0));
-        Trend {
+        SpeedTrend {
             speed: (y - loss_per_s * (gained - x)).max(0.0),
             loss_per_s,
         }
@@ -303,8 +303,8 @@ fn at_moments(
     past: &Sums,
     half_life_s: f64,
     moments: &[usize],
-    mut trend: impl FnMut(f64, f64, f64, f64) -> Trend,
-) -> Vec<Trend> {
+    mut trend: impl FnMut(f64, f64, f64, f64) -> SpeedTrend,
+) -> Vec<SpeedTrend> {
     let (mut wanted, mut found) = (moments.iter().peekable(), Vec::with_capacity(moments.len()));
     for (index, (times, sums)) in past.times.windows(2).zip(past.sums.windows(2)).enumerate() {
         let step_s = times[1] - times[0];

@@ -399,8 +399,8 @@ mod tests {
 
     #[test]
     fn unknown_figures_give_no_advice() {
-        let span = crate::job::course::Span::new(Vec::new()).unwrap();
-        let course = crate::job::course::Course {
+        let span = crate::job::time_series::TickColumns::new(Vec::new()).unwrap();
+        let course = crate::job::time_series::JobTimeSeries {
             before: None,
             during: span,
             after: None,

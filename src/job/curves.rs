@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::{Job, JobKind};
-use crate::forecast::{Curve, Point};
+use crate::forecast::{ReadPoint, ReadProgress};
 use crate::interval::Interval;
 use crate::topology::{Volume, VolumeState};
 
@@ -13,7 +13,7 @@ const MOST_SNAPSHOTS: usize = 100;
 
 /// The curve of each active snapshot, by its job's id.
 #[derive(Clone, Debug, Default)]
-pub struct Curves(HashMap<i64, Curve>);
+pub struct Curves(HashMap<i64, ReadProgress>);
 
 impl Curves {
     /// Adds a tick.
@@ -33,20 +33,20 @@ impl Curves {
         }
     }
 
-    pub fn of(&self, job: i64) -> Option<&Curve> {
+    pub fn of(&self, job: i64) -> Option<&ReadProgress> {
         self.0.get(&job)
     }
 }
 
 /// The point at the end of an interval; `None` if it is not known what was read in it.
-fn next_point(interval: &Interval, uuid: &str, last: Option<Point>) -> Option<Point> {
+fn next_point(interval: &Interval, uuid: &str, last: Option<ReadPoint>) -> Option<ReadPoint> {
     let (volume, _) = interval.volume(uuid)?;
     let fill = overflows(interval, volume)
         .and_then(|(_, state)| state.fill)
         .filter(|fill| fill.unit > 0);
     let used = fill.map(|fill| fill.used_bytes() as f64);
     let Some(last) = last else {
-        return Some(Point {
+        return Some(ReadPoint {
             at_s: 0.0,
             read: 0.0,
             used,
@@ -54,7 +54,7 @@ fn next_point(interval: &Interval, uuid: &str, last: Option<Point>) -> Option<Po
     };
     let read = interval.work_of_volume(volume).read_bytes()? as f64;
     let seconds = interval.elapsed_us as f64 / 1e6;
-    (seconds > 0.0).then_some(Point {
+    (seconds > 0.0).then_some(ReadPoint {
         at_s: last.at_s + seconds,
         read: last.read + read,
         used,

@@ -20,13 +20,13 @@ const LONGEST_TICK_US: u64 = 60_000_000;
 
 /// The time since a command's last mark, and the bytes read until that mark.
 #[derive(Debug)]
-pub(super) struct Silence {
+pub(super) struct CommandSilence {
     last_at: Timestamp,
     bytes_read: Option<u64>,
     us: u64,
 }
 
-impl Silence {
+impl CommandSilence {
     pub fn since(last_at: Timestamp, job: &Job) -> Self {
         Self {
             last_at: last_at.max(job.started_at),
@@ -154,7 +154,7 @@ fn is_disk_below(job: &Job, device: &str) -> bool {
 }
 
 /// Ends a command that has been silent for too long; its end is its last mark.
-pub(super) fn abandon_silent(job: &mut Job, silence: &mut Silence, elapsed_us: u64) {
+pub(super) fn abandon_silent(job: &mut Job, silence: &mut CommandSilence, elapsed_us: u64) {
     silence.us += elapsed_us.min(LONGEST_TICK_US);
     if silence.us >= LONGEST_SILENCE_US {
         job.bytes_read = silence.bytes_read;

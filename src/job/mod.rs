@@ -6,7 +6,6 @@
 pub mod advice;
 pub mod backup_run;
 pub mod completeness;
-pub mod course;
 pub mod curves;
 pub mod diagnosis;
 pub mod earlier;
@@ -20,6 +19,7 @@ pub mod pending_runs;
 mod phases;
 pub mod setup;
 pub mod statistics;
+pub mod time_series;
 pub mod tool;
 mod tracker;
 mod words;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::backup_run::BackupRun;
-use super::follow::{Silence, abandon_silent, follow_host, follow_snapshot, key_properties};
+use super::follow::{CommandSilence, abandon_silent, follow_host, follow_snapshot, key_properties};
 use super::pending_runs::PendingRuns;
 use super::setup::Setup;
 use super::{Job, JobKind, user};
@@ -42,7 +42,7 @@ pub struct JobTracker {
     /// Snapshots and the commands that created them, until both have ended.
     links: Vec<Link>,
     /// The silences of running commands, by the job's key.
-    silences: HashMap<String, Silence>,
+    silences: HashMap<String, CommandSilence>,
     last_id: i64,
     /// The first tick. Snapshots that existed then began earlier.
     began_at: Option<Timestamp>,
@@ -132,7 +132,7 @@ impl JobTracker {
                 JobKind::Mark => follow_host(job, interval),
                 JobKind::Command => {
                     follow_host(job, interval);
-                    let begin = || Silence::since(last_seen_at, job);
+                    let begin = || CommandSilence::since(last_seen_at, job);
                     let silence = self.silences.entry(job.key.clone()).or_insert_with(begin);
                     abandon_silent(job, silence, interval.elapsed_us);
                 }

@@ -5,15 +5,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::facts::{ContextDiff, Fact, context_diffs};
-use super::figure::{DURATION, Figure, Unit, figures};
+use super::figure::{DURATION, Figure, FigureUnit, IsSlower, figures, judged};
 use super::phases;
 use crate::job::figures::Figures;
 use crate::job::statistics::{Bounds, Moments, Sorted, mean, ratio_of_means};
 
-/// Tells whether the first value is that of a slower run.
-type IsSlower = fn(&f64, &f64) -> bool;
-/// The figures that are searched for outliers. If all figures were searched, some run would be an outlier by chance.
-const JUDGED: [(&str, IsSlower); 2] = [(DURATION, f64::gt), ("read speed mean", f64::lt)];
 /// With fewer runs, no outlier can be identified.
 const LEAST_RUNS: usize = 5;
 /// Iglewicz and Hoaglin, "How to Detect and Handle Outliers", ASQC, 1993: a modified z-score above 3.5.
@@ -28,7 +24,7 @@ const LEAST_DEVIATION: f64 = 0.05;
 const COLD: f64 = 0.1;
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
+pub struct ComparedRun {
     pub name: String,
     pub figures: Vec<Figure>,
     pub facts: Vec<Fact>,
@@ -36,19 +32,19 @@ pub struct Run {
 
 /// A variant with its repeats, in the order of the runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Set {
+pub struct ComparedSet {
     pub name: String,
-    pub runs: Vec<Run>,
+    pub runs: Vec<ComparedRun>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Comparison {
     pub sets: Vec<SetBody>,
     /// One for each known figure, in the order of the first run that has it.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparedRow>,
     pub remarks: Vec<Remark>,
     /// Facts that are not the same in all runs.
-    pub besides: Vec<ContextDiff>,
+    pub other_differences: Vec<ContextDiff>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -58,15 +54,15 @@ pub struct SetBody {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Row {
+pub struct ComparedRow {
     pub figure: String,
-    pub unit: Unit,
+    pub unit: FigureUnit,
     /// One for each set.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<ComparedCell>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Cell {
+pub struct ComparedCell {
     /// Of the runs with this figure; `None` without any.
     pub moments: Option<Moments>,
     /// The ratio to the first set; `None` for that set, and if a mean is unknown or not above 0.
@@ -107,7 +103,7 @@ pub enum Oddity {
     Outlier,
 }
 
-impl Run {
+impl ComparedRun {
     pub fn new(name: &str, of: &Figures, facts: Vec<Fact>) -> Self {
         Self {
             name: name.into(),
@@ -130,9 +126,9 @@ impl Run {
     }
 }
 
-impl Set {
+impl ComparedSet {
     /// The runs with a figure, and its values.
-    fn known(&self, figure: &str) -> (Vec<&Run>, Vec<f64>) {
+    fn known(&self, figure: &str) -> (Vec<&ComparedRun>, Vec<f64>) {
         self.runs
             .iter()
             .filter_map(|run| Some((run, run.figure(figure)?)))
@@ -160,7 +156,7 @@ impl Comparison {
         self.has_common_figures() && self.common().all(|row| row.figure == DURATION)
     }
 
-    fn common(&self) -> impl Iterator<Item = &Row> {
+    fn common(&self) -> impl Iterator<Item = &ComparedRow> {
         self.rows.iter().filter(|row| {
             let known = || row.cells.iter().filter_map(|cell| cell.moments);
             known().count() > 1 || (self.sets.len() == 1 && known().any(|moments| moments.n > 1))
@@ -168,7 +164,7 @@ impl Comparison {
     }
 }
 
-impl Row {
+impl ComparedRow {
     /// Whether the figure is zero in every run of every set.
     fn is_zero(&self) -> bool {
         let is_zero =
@@ -191,7 +187,7 @@ impl Difference {
 }
 
 /// Compares every figure of every set with the first set.
-pub fn compare(sets: &[Set]) -> Comparison {
+pub fn compare(sets: &[ComparedSet]) -> Comparison {
     let bodies = sets.iter().map(|set| SetBody {
         name: set.name.clone(),
         runs: set.runs.len(),
@@ -203,13 +199,13 @@ pub fn compare(sets: &[Set]) -> Comparison {
             .map(|(figure, unit)| row(sets, figure, unit))
             .collect(),
         remarks: sets.iter().flat_map(remarks).collect(),
-        besides: context_diffs(&sets.iter().map(Set::facts).collect::<Vec<_>>()),
+        other_differences: context_diffs(&sets.iter().map(ComparedSet::facts).collect::<Vec<_>>()),
     }
 }
 
 /// The figures that any run has.
-fn names(sets: &[Set]) -> Vec<(&str, Unit)> {
-    let mut names: Vec<(&str, Unit)> = Vec::new();
+fn names(sets: &[ComparedSet]) -> Vec<(&str, FigureUnit)> {
+    let mut names: Vec<(&str, FigureUnit)> = Vec::new();
     let all = sets
         .iter()
         .flat_map(|set| &set.runs)
@@ -222,13 +218,13 @@ fn names(sets: &[Set]) -> Vec<(&str, Unit)> {
     names
 }
 
-fn row(sets: &[Set], figure: &str, unit: Unit) -> Row {
+fn row(sets: &[ComparedSet], figure: &str, unit: FigureUnit) -> ComparedRow {
     let values: Vec<Vec<f64>> = sets.iter().map(|set| set.known(figure).1).collect();
-    let cell = |(place, these): (usize, &Vec<f64>)| Cell {
+    let cell = |(place, these): (usize, &Vec<f64>)| ComparedCell {
         moments: Moments::of(these),
         ratio: (place > 0).then(|| ratio(these, &values[0])).flatten(),
     };
-    Row {
+    ComparedRow {
         figure: figure.into(),
         unit,
         cells: values.iter().enumerate().map(cell).collect(),
@@ -246,14 +242,13 @@ fn ratio(these: &[f64], first: &[f64]) -> Option<Ratio> {
     })
 }
 
-fn remarks(set: &Set) -> Vec<Remark> {
-    JUDGED
-        .into_iter()
-        .flat_map(|(figure, is_slower)| odd_runs(set, figure, is_slower))
+fn remarks(set: &ComparedSet) -> Vec<Remark> {
+    judged()
+        .flat_map(|(figure, is_slower)| odd_runs(set, &figure, is_slower))
         .collect()
 }
 
-fn odd_runs(set: &Set, figure: &str, is_slower: IsSlower) -> Vec<Remark> {
+fn odd_runs(set: &ComparedSet, figure: &str, is_slower: IsSlower) -> Vec<Remark> {
     let (runs, values) = set.known(figure);
     // Without the first run's value, there is no first.
     let is_cold = set

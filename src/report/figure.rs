@@ -1,4 +1,5 @@
-//! The figures of a job by name and unit, as rows of tables.
+//! The table of a job's figures: name, unit and value of each. Lists, comparisons, exports and the page of a job follow
+//! from it.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -14,7 +15,7 @@ const MOST_WITH_FIGURES_S: f64 = 100.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Unit {
+pub enum FigureUnit {
     Seconds,
     Bytes,
     /// Bytes a second.
@@ -34,11 +35,11 @@ pub enum Unit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Figure {
     pub name: String,
-    pub unit: Unit,
+    pub unit: FigureUnit,
     pub value: Option<f64>,
 }
 
-impl Unit {
+impl FigureUnit {
     pub fn name(self) -> &'static str {
         match self {
             Self::Seconds => "s",
@@ -72,32 +73,203 @@ impl Unit {
     }
 }
 
+/// A row of the tables below: each figure is named here, and nowhere else.
+pub struct FigureRow<V> {
+    /// In lists, comparisons and exports.
+    name: &'static str,
+    pub unit: FigureUnit,
+    pub value: V,
+    /// On the page of a job, with a remark; empty if it is not there.
+    pub title: &'static str,
+    pub remark: &'static str,
+    /// Tells whether the first value is that of a slower run.
+    is_slower: Option<IsSlower>,
+}
+
+pub type IsSlower = fn(&f64, &f64) -> bool;
+
+pub enum JobValue {
+    One(fn(&Figures) -> Option<f64>),
+    /// Over ticks, and at the beginning and the end.
+    Spread(
+        fn(&Figures) -> Option<Spread>,
+        Option<fn(&Figures) -> Option<EndMeans>>,
+    ),
+    Correlation(fn(&Figures) -> Option<Correlation>),
+}
+
+pub enum PvValue {
+    One(fn(&PvWork) -> Option<f64>),
+    Ends(fn(&PvWork) -> Option<EndMeans>),
+}
+
+use FigureUnit::*;
+use JobValue::{Correlation as Correlated, One, Spread as Spreading};
+
+pub const JOB_FIGURES: &[FigureRow<JobValue>] = &[
+    row(DURATION, Seconds, One(|of| of.seconds)).judged(f64::gt),
+    row("bytes read", Bytes, One(|of| Some(of.read?.bytes))),
+    row("time of reading", Seconds, One(|of| Some(of.read?.seconds)))
+        .shown("Reading time", "without the first and last thousandth"),
+    row(
+        "read speed",
+        Rate,
+        Spreading(|of| Some(of.read?.speed), Some(|of| of.read?.ends)),
+    )
+    .shown("Read", "")
+    .judged(f64::lt),
+    row("bytes written", Bytes, One(|of| Some(of.written?.bytes))),
+    row(
+        "write speed",
+        Rate,
+        Spreading(|of| Some(of.written?.speed), Some(|of| of.written?.ends)),
+    )
+    .shown("Written", ""),
+    row("bi", KibPerS, One(|of| Some(of.bi?.mean))),
+    row("bo", KibPerS, One(|of| Some(of.bo?.mean))),
+    row(
+        "read speed by fill",
+        Rate,
+        Correlated(|of| of.read_by_fill.correlation()),
+    ),
+    row(
+        "read speed by first writes",
+        Number,
+        Correlated(|of| of.read_by_first_writes.correlation()),
+    ),
+    row("peak fill", Percent, One(|of| Some(of.fill?.peak_percent))),
+    row(
+        "peak fill bytes",
+        Bytes,
+        One(|of| Some(of.fill?.peak_bytes? as f64)),
+    )
+    .shown("Peak fill", "of the COW area"),
+    row(
+        "first writes",
+        Rate,
+        Spreading(|of| of.copied.first_writes, None),
+    )
+    .shown("First writes", ""),
+    row("chunks copied", PerS, One(|of| of.copied.chunks_per_s)).shown("Chunks copied", ""),
+    row(
+        "written to the COW area",
+        Bytes,
+        One(|of| of.copied.cow_bytes),
+    )
+    .shown("Written to the COW area", "copies and their metadata"),
+    row(
+        "bytes on disk per byte written",
+        Number,
+        One(|of| of.copied.write_cost),
+    )
+    .shown("Write cost", "bytes on disk for each byte written"),
+];
+
+pub const ORIGIN_FIGURES: &[FigureRow<fn(OriginWork) -> Option<f64>>] = &[
+    of_origin("read", Rate, |work| work.read_bytes_per_s).shown("Read", ""),
+    of_origin("written", Rate, |work| work.written_bytes_per_s).shown("Written", ""),
+    of_origin("writes", PerS, |work| work.writes_per_s).shown("Writes", ""),
+    of_origin("write request", Size, |work| work.write_request_bytes).shown("Size of a write", ""),
+    of_origin("write latency", Ms, |work| work.write_await_ms).shown("Time of a write", ""),
+];
+
+pub const PV_FIGURES: &[FigureRow<PvValue>] = &[
+    row("busy", Share, PvValue::One(|pv| pv.utilisation)).shown("Busy", ""),
+    row("read", Rate, PvValue::One(|pv| pv.read_bytes_per_s)).shown("Read", ""),
+    row("written", Rate, PvValue::One(|pv| pv.written_bytes_per_s)).shown("Written", ""),
+    row("read latency", Ms, PvValue::Ends(|pv| pv.read_await_ms))
+        .shown("Time of a read, first and last tenth", ""),
+    row(
+        "read request",
+        Size,
+        PvValue::Ends(|pv| pv.read_request_bytes),
+    )
+    .shown("Size of a read, first and last tenth", ""),
+];
+
+pub const HOST_FIGURES: &[FigureRow<JobValue>] = &[
+    row("user", Share, One(|of| of.host.user)).shown("User", "of the CPU time"),
+    row("system", Share, One(|of| of.host.system)).shown("System", "of the CPU time"),
+    row("iowait", Share, One(|of| of.host.iowait)).shown("Iowait", "of the CPU time"),
+    row("pressure io", Share, One(|of| of.host.pressure_io))
+        .shown("I/O pressure", "of the time some process waited"),
+];
+
+const fn row<V>(name: &'static str, unit: FigureUnit, value: V) -> FigureRow<V> {
+    FigureRow {
+        name,
+        unit,
+        value,
+        title: "",
+        remark: "",
+        is_slower: None,
+    }
+}
+
+const fn of_origin(
+    name: &'static str,
+    unit: FigureUnit,
+    value: fn(OriginWork) -> Option<f64>,
+) -> FigureRow<fn(OriginWork) -> Option<f64>> {
+    row(name, unit, value)
+}
+
+impl<V> FigureRow<V> {
+    const fn shown(mut self, title: &'static str, remark: &'static str) -> Self {
+        self.title = title;
+        self.remark = remark;
+        self
+    }
+
+    const fn judged(mut self, is_slower: IsSlower) -> Self {
+        self.is_slower = Some(is_slower);
+        self
+    }
+}
+
+/// The figures that are searched for outliers. If all figures were searched, some run would be an outlier by chance.
+pub fn judged() -> impl Iterator<Item = (String, IsSlower)> {
+    JOB_FIGURES.iter().filter_map(|row| {
+        let name = match row.value {
+            JobValue::Spread(..) => format!("{} mean", row.name),
+            _ => row.name.into(),
+        };
+        Some((name, row.is_slower?))
+    })
+}
+
 /// All figures of a job, always in the same order.
 pub fn figures(of: &Figures) -> Vec<Figure> {
-    let mut list = List::default();
-    list.push(DURATION, Unit::Seconds, of.seconds);
-    list.reading(of);
-    list.filling(of);
+    let mut list = FigureList::default();
+    list.add_job(JOB_FIGURES, of);
     for (phase, work) in [
         ("before", of.origin.before),
         ("during", of.origin.during),
         ("after", of.origin.after),
     ] {
-        list.origin(phase, work);
+        for row in ORIGIN_FIGURES {
+            let name = format!("origin {} {phase}", row.name);
+            list.add(&name, row.unit, (row.value)(work));
+        }
     }
-    of.pvs.iter().for_each(|pv| list.pv(pv));
-    list.push("user", Unit::Share, of.host.user);
-    list.push("system", Unit::Share, of.host.system);
-    list.push("iowait", Unit::Share, of.host.iowait);
-    list.push("pressure io", Unit::Share, of.host.pressure_io);
+    for pv in &of.pvs {
+        for row in PV_FIGURES {
+            let name = format!("{} {}", pv.name, row.name);
+            match row.value {
+                PvValue::One(value) => list.add(&name, row.unit, value(pv)),
+                PvValue::Ends(ends) => list.add_ends(&name, row.unit, ends(pv)),
+            }
+        }
+    }
+    list.add_job(HOST_FIGURES, of);
     list.0
 }
 
 #[derive(Default)]
-struct List(Vec<Figure>);
+struct FigureList(Vec<Figure>);
 
-impl List {
-    fn push(&mut self, name: &str, unit: Unit, value: Option<f64>) {
+impl FigureList {
+    fn add(&mut self, name: &str, unit: FigureUnit, value: Option<f64>) {
         self.0.push(Figure {
             name: name.into(),
             unit,
@@ -105,175 +277,57 @@ impl List {
         });
     }
 
-    fn spread(&mut self, name: &str, unit: Unit, spread: Option<Spread>) {
-        self.push(
-            &format!("{name} mean"),
-            unit,
-            spread.map(|spread| spread.mean),
-        );
-        self.push(
-            &format!("{name} median"),
-            unit,
-            spread.map(|spread| spread.median),
-        );
-        self.push(
-            &format!("{name} 5th percentile"),
-            unit,
-            spread.map(|spread| spread.p5),
-        );
-        self.push(
-            &format!("{name} 95th percentile"),
-            unit,
-            spread.map(|spread| spread.p95),
-        );
+    fn add_ends(&mut self, name: &str, unit: FigureUnit, ends: Option<EndMeans>) {
+        let (first, last) = ends.map(|ends| (ends.first, ends.last)).unzip();
+        self.add(&format!("{name} at the beginning"), unit, first);
+        self.add(&format!("{name} at the end"), unit, last);
     }
 
-    fn ends(&mut self, name: &str, unit: Unit, ends: Option<EndMeans>) {
-        self.push(
-            &format!("{name} at the beginning"),
-            unit,
-            ends.map(|ends| ends.first),
-        );
-        self.push(
-            &format!("{name} at the end"),
-            unit,
-            ends.map(|ends| ends.last),
-        );
-    }
-
-    fn relation(&mut self, name: &str, unit: Unit, known: Option<Correlation>) {
-        self.push(
-            &format!("{name} slope"),
-            unit,
-            known.map(|known| known.slope),
-        );
-        self.push(
-            &format!("{name} rank correlation"),
-            Unit::Number,
-            known.map(|known| known.rank),
-        );
-    }
-
-    fn reading(&mut self, of: &Figures) {
-        self.push("bytes read", Unit::Bytes, of.read.map(|read| read.bytes));
-        self.push(
-            "time of reading",
-            Unit::Seconds,
-            of.read.map(|read| read.seconds),
-        );
-        self.spread("read speed", Unit::Rate, of.read.map(|read| read.speed));
-        self.ends("read speed", Unit::Rate, of.read.and_then(|read| read.ends));
-        self.push(
-            "bytes written",
-            Unit::Bytes,
-            of.written.map(|written| written.bytes),
-        );
-        self.spread(
-            "write speed",
-            Unit::Rate,
-            of.written.map(|written| written.speed),
-        );
-        self.ends(
-            "write speed",
-            Unit::Rate,
-            of.written.and_then(|written| written.ends),
-        );
-        self.push("bi", Unit::KibPerS, of.bi.map(|bi| bi.mean));
-        self.push("bo", Unit::KibPerS, of.bo.map(|bo| bo.mean));
-        self.relation(
-            "read speed by fill",
-            Unit::Rate,
-            of.read_by_fill.correlation(),
-        );
-        self.relation(
-            "read speed by first writes",
-            Unit::Number,
-            of.read_by_first_writes.correlation(),
-        );
-    }
-
-    fn filling(&mut self, of: &Figures) {
-        self.push(
-            "peak fill",
-            Unit::Percent,
-            of.fill.map(|fill| fill.peak_percent),
-        );
-        self.push(
-            "peak fill bytes",
-            Unit::Bytes,
-            of.fill.and_then(|fill| Some(fill.peak_bytes? as f64)),
-        );
-        self.spread("first writes", Unit::Rate, of.copied.first_writes);
-        self.push("chunks copied", Unit::PerS, of.copied.chunks_per_s);
-        self.push("written to the COW area", Unit::Bytes, of.copied.cow_bytes);
-        self.push(
-            "bytes on disk per byte written",
-            Unit::Number,
-            of.copied.write_cost,
-        );
-    }
-
-    fn origin(&mut self, phase: &str, work: OriginWork) {
-        self.push(
-            &format!("origin read {phase}"),
-            Unit::Rate,
-            work.read_bytes_per_s,
-        );
-        self.push(
-            &format!("origin written {phase}"),
-            Unit::Rate,
-            work.written_bytes_per_s,
-        );
-        self.push(
-            &format!("origin writes {phase}"),
-            Unit::PerS,
-            work.writes_per_s,
-        );
-        self.push(
-            &format!("origin write request {phase}"),
-            Unit::Size,
-            work.write_request_bytes,
-        );
-        self.push(
-            &format!("origin write latency {phase}"),
-            Unit::Ms,
-            work.write_await_ms,
-        );
-    }
-
-    fn pv(&mut self, pv: &PvWork) {
-        let name = &pv.name;
-        self.push(&format!("{name} read"), Unit::Rate, pv.read_bytes_per_s);
-        self.push(
-            &format!("{name} written"),
-            Unit::Rate,
-            pv.written_bytes_per_s,
-        );
-        self.push(&format!("{name} busy"), Unit::Share, pv.utilisation);
-        self.ends(&format!("{name} read latency"), Unit::Ms, pv.read_await_ms);
-        self.ends(
-            &format!("{name} read request"),
-            Unit::Size,
-            pv.read_request_bytes,
-        );
+    fn add_job(&mut self, rows: &[FigureRow<JobValue>], of: &Figures) {
+        for FigureRow {
+            name, unit, value, ..
+        } in rows
+        {
+            match value {
+                JobValue::One(value) => self.add(name, *unit, value(of)),
+                JobValue::Spread(spread, ends) => {
+                    let spread = spread(of);
+                    let mut add = |what: &str, value: fn(Spread) -> f64| {
+                        self.add(&format!("{name} {what}"), *unit, spread.map(value));
+                    };
+                    add("mean", |spread| spread.mean);
+                    add("median", |spread| spread.median);
+                    add("5th percentile", |spread| spread.p5);
+                    add("95th percentile", |spread| spread.p95);
+                    if let Some(ends) = ends {
+                        self.add_ends(name, *unit, ends(of));
+                    }
+                }
+                JobValue::Correlation(known) => {
+                    let (slope, rank) = known(of).map(|it| (it.slope, it.rank)).unzip();
+                    self.add(&format!("{name} slope"), *unit, slope);
+                    self.add(&format!("{name} rank correlation"), Number, rank);
+                }
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::course::{Course, Span, Tick};
     use crate::job::setup::Setup;
     use crate::job::tests::example::{MEASURES, PV_MEASURES};
+    use crate::job::time_series::{JobTick, JobTimeSeries, TickColumns};
 
-    fn course() -> Course {
+    fn course() -> JobTimeSeries {
         let ticks = (1..=40)
-            .map(|second| Tick {
+            .map(|second| JobTick {
                 end_s: f64::from(second),
                 seconds: 1.0,
             })
             .collect();
-        let mut span = Span::new(ticks).unwrap();
+        let mut span = TickColumns::new(ticks).unwrap();
         for measure in MEASURES {
             span = span
                 .with(
@@ -285,7 +339,7 @@ mod tests {
         for measure in PV_MEASURES {
             span = span.with_pv("sda", measure, vec![Some(0.5); 40]).unwrap();
         }
-        Course {
+        JobTimeSeries {
             before: Some(span.clone()),
             after: Some(span.clone()),
             during: span,
@@ -316,12 +370,12 @@ mod tests {
     #[test]
     fn figures_are_shown_in_their_units() {
         for (unit, value, text) in [
-            (Unit::Rate, 120e6, "120 MB/s"),
-            (Unit::Size, 16384.0, "16.0 KiB"),
-            (Unit::Share, 0.984, "98.4 %"),
-            (Unit::Ms, 9.0, "9.00 ms"),
-            (Unit::Seconds, 39_600.0, "11 h 00 min"),
-            (Unit::Seconds, 1.2345, "1.23 s"),
+            (FigureUnit::Rate, 120e6, "120 MB/s"),
+            (FigureUnit::Size, 16384.0, "16.0 KiB"),
+            (FigureUnit::Share, 0.984, "98.4 %"),
+            (FigureUnit::Ms, 9.0, "9.00 ms"),
+            (FigureUnit::Seconds, 39_600.0, "11 h 00 min"),
+            (FigureUnit::Seconds, 1.2345, "1.23 s"),
         ] {
             assert_eq!(unit.text(value, Prefix::Decimal), text);
         }

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! A tick is its end in milliseconds since the job's start, and its length in microseconds. Columns have the names and
-//! units of [`Measure`] and [`PvMeasure`]. Figures are not in the file: the reader computes them. A file is checked
+//! units of [`JobMeasure`] and [`PvMeasure`]. Figures are not in the file: the reader computes them. A file is checked
 //! completely before anything is stored.
 
 mod check;
@@ -31,7 +31,7 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use crate::job::Job;
-use crate::job::course::{Course, Measure, PvMeasure, Span, Tick};
+use crate::job::time_series::{JobMeasure, JobTick, JobTimeSeries, PvMeasure, TickColumns};
 
 /// Incremented when older programs cannot read new files.
 const VERSION: u64 = 1;
@@ -48,14 +48,14 @@ const MOST_QUOTES: usize = 3_000;
 struct JobFile {
     cowbell_job: u64,
     job: Job,
-    before: Option<FileSpan>,
-    during: FileSpan,
-    after: Option<FileSpan>,
+    before: Option<FileColumns>,
+    during: FileColumns,
+    after: Option<FileColumns>,
 }
 
 /// The parts that are checked before the rest is parsed.
 #[derive(Deserialize)]
-struct Head<'a> {
+struct FileHead<'a> {
     cowbell_job: Option<u64>,
     #[serde(borrow)]
     job: Option<&'a RawValue>,
@@ -63,21 +63,21 @@ struct Head<'a> {
 
 /// A span of the course, without unknown columns.
 #[derive(Debug, Serialize, Deserialize)]
-struct FileSpan {
+struct FileColumns {
     ticks: Vec<(i64, u64)>,
-    columns: BTreeMap<Measure, Column>,
+    columns: BTreeMap<JobMeasure, FileColumn>,
     #[serde(default)]
-    pvs: BTreeMap<String, BTreeMap<PvMeasure, Column>>,
+    pvs: BTreeMap<String, BTreeMap<PvMeasure, FileColumn>>,
 }
 
-type Column = Vec<Option<Number>>;
+type FileColumn = Vec<Option<ShortFloat>>;
 
 /// Seven digits: figures agree to a millionth.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(transparent)]
-struct Number(f32);
+struct ShortFloat(f32);
 
-impl Serialize for Number {
+impl Serialize for ShortFloat {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0.fract() == 0.0 {
             true => serializer.serialize_u64(self.0 as u64),
@@ -87,13 +87,13 @@ impl Serialize for Number {
 }
 
 /// The file of a job.
-pub fn write(job: &Job, course: &Course) -> serde_json::Result<String> {
+pub fn write(job: &Job, course: &JobTimeSeries) -> serde_json::Result<String> {
     serde_json::to_string(&JobFile {
         cowbell_job: VERSION,
         job: job.clone(),
-        before: course.before.as_ref().map(FileSpan::of),
-        during: FileSpan::of(&course.during),
-        after: course.after.as_ref().map(FileSpan::of),
+        before: course.before.as_ref().map(FileColumns::of),
+        during: FileColumns::of(&course.during),
+        after: course.after.as_ref().map(FileColumns::of),
     })
 }
 
@@ -110,7 +110,7 @@ pub fn check_length(bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 /// Reads and checks a file of another host. The job has no id and no key yet.
-pub fn read(bytes: &[u8], now: Timestamp) -> anyhow::Result<(Job, Course)> {
+pub fn read(bytes: &[u8], now: Timestamp) -> anyhow::Result<(Job, JobTimeSeries)> {
     check_length(bytes)?;
     let file = parsed(bytes)?;
     let implausible = |why| anyhow!("the file is implausible: {why}");
@@ -128,12 +128,12 @@ pub fn read(bytes: &[u8], now: Timestamp) -> anyhow::Result<(Job, Course)> {
 }
 
 /// The course in a file that was checked when it was imported.
-pub fn course(bytes: &[u8]) -> anyhow::Result<Course> {
+pub fn course(bytes: &[u8]) -> anyhow::Result<JobTimeSeries> {
     parsed(bytes)?.course()
 }
 
 fn parsed(bytes: &[u8]) -> anyhow::Result<JobFile> {
-    let head: Head = serde_json::from_slice(bytes).map_err(|error| not_a_job(&error))?;
+    let head: FileHead = serde_json::from_slice(bytes).map_err(|error| not_a_job(&error))?;
     match head.cowbell_job {
         None => bail!("this is not the file of a job: expected `cowbell_job` in its JSON"),
         Some(VERSION) => {}
@@ -178,19 +178,19 @@ fn took_ms(job: &Job) -> Option<i64> {
 }
 
 impl JobFile {
-    fn course(self) -> anyhow::Result<Course> {
-        Ok(Course {
+    fn course(self) -> anyhow::Result<JobTimeSeries> {
+        Ok(JobTimeSeries {
             took_s: took_ms(&self.job).map(|ms| ms as f64 / 1000.0),
-            before: self.before.map(FileSpan::span).transpose()?,
+            before: self.before.map(FileColumns::span).transpose()?,
             during: self.during.span()?,
-            after: self.after.map(FileSpan::span).transpose()?,
+            after: self.after.map(FileColumns::span).transpose()?,
         })
     }
 }
 
-impl FileSpan {
-    fn of(span: &Span) -> Self {
-        let tick = |tick: &Tick| {
+impl FileColumns {
+    fn of(span: &TickColumns) -> Self {
+        let tick = |tick: &JobTick| {
             (
                 (tick.end_s * 1e3).round() as i64,
                 (tick.seconds * 1e6).round().max(1.0) as u64,
@@ -199,7 +199,7 @@ impl FileSpan {
         let pvs = span.pvs().iter();
         Self {
             ticks: span.whole().ticks().iter().map(tick).collect(),
-            columns: file_columns(span.columns(), Measure::most),
+            columns: file_columns(span.columns(), JobMeasure::most),
             pvs: pvs
                 .map(|(pv, columns)| (pv.clone(), file_columns(columns, PvMeasure::most)))
                 .collect(),
@@ -207,12 +207,12 @@ impl FileSpan {
     }
 
     /// Frees each column after its conversion, to save memory.
-    fn span(self) -> anyhow::Result<Span> {
-        let tick = |(end_ms, length_us): (i64, u64)| Tick {
+    fn span(self) -> anyhow::Result<TickColumns> {
+        let tick = |(end_ms, length_us): (i64, u64)| JobTick {
             end_s: end_ms as f64 / 1e3,
             seconds: length_us as f64 / 1e6,
         };
-        let mut span = Span::new(self.ticks.into_iter().map(tick).collect())?;
+        let mut span = TickColumns::new(self.ticks.into_iter().map(tick).collect())?;
         for (measure, column) in self.columns {
             span = span.with(measure, numbers(column))?;
         }
@@ -229,22 +229,22 @@ impl FileSpan {
 fn file_columns<M: Copy + Ord>(
     columns: &BTreeMap<M, Vec<Option<f64>>>,
     most: fn(M) -> f64,
-) -> BTreeMap<M, Column> {
+) -> BTreeMap<M, FileColumn> {
     let known = columns
         .iter()
         .filter(|(_, column)| column.iter().any(Option::is_some));
     let numbers = known.map(|(measure, column)| {
         let number =
-            |value: &Option<f64>| value.map(|value| Number(value.min(most(*measure)) as f32));
+            |value: &Option<f64>| value.map(|value| ShortFloat(value.min(most(*measure)) as f32));
         (*measure, column.iter().map(number).collect())
     });
     numbers.collect()
 }
 
-fn numbers(column: Column) -> Vec<Option<f64>> {
+fn numbers(column: FileColumn) -> Vec<Option<f64>> {
     column
         .into_iter()
-        .map(|value| value.map(|Number(value)| value.into()))
+        .map(|value| value.map(|ShortFloat(value)| value.into()))
         .collect()
 }
 

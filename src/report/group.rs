@@ -6,13 +6,13 @@ use crate::source::Label;
 
 /// A column of a comparison: jobs in the order of their repeats.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Group {
+pub struct JobGroup {
     pub name: String,
     pub jobs: Vec<Job>,
 }
 
 /// Columns in the order of their first jobs.
-pub fn grouped(jobs: Vec<Job>) -> Vec<Group> {
+pub fn grouped(jobs: Vec<Job>) -> Vec<JobGroup> {
     let mut groups: Vec<Vec<Job>> = Vec::new();
     for job in jobs {
         let is_same =
@@ -35,7 +35,7 @@ pub fn grouped(jobs: Vec<Job>) -> Vec<Group> {
                 job.id,
             )
         });
-        Group {
+        JobGroup {
             name: name(&jobs[0], is_one_set),
             jobs,
         }

@@ -91,14 +91,14 @@ fn list<'a>(sentences: impl Iterator<Item = &'a String>, style: Style) -> String
 mod tests {
     use super::*;
     use crate::job::advice::advice;
-    use crate::job::course::{Course, Span};
     use crate::job::diagnosis::diagnosis;
     use crate::job::setup::{Setup, SnapshotKind};
+    use crate::job::time_series::{JobTimeSeries, TickColumns};
 
     /// Without any tick.
     fn empty() -> Figures {
-        let during = Span::new(Vec::new()).unwrap();
-        let course = Course {
+        let during = TickColumns::new(Vec::new()).unwrap();
+        let course = JobTimeSeries {
             before: None,
             during,
             after: None,

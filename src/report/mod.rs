@@ -1,7 +1,6 @@
 //! Reports of jobs, and comparisons with ratios and their confidence; as text and as tables.
 
 pub mod compare;
-pub mod course;
 pub mod facts;
 pub mod figure;
 pub mod file;
@@ -11,3 +10,4 @@ pub mod outline;
 pub mod phases;
 pub mod summary;
 pub mod text;
+pub mod time_series;

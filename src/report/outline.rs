@@ -1,6 +1,6 @@
 //! A job's course in few points by elapsed time, for charts of several jobs.
 
-use crate::job::course::{Course, Measure, Stretch};
+use crate::job::time_series::{JobMeasure, JobPeriod, JobTimeSeries};
 
 /// Maximum points of an outline, four pixels each in a wide chart.
 const MOST_POINTS: usize = 250;
@@ -25,7 +25,7 @@ pub struct OutlinePoint {
 }
 
 impl Outline {
-    pub fn of(course: &Course) -> Self {
+    pub fn of(course: &JobTimeSeries) -> Self {
         let whole = course.during.whole();
         let parts = whole.parts(whole.len().div_ceil(MOST_POINTS));
         Self {
@@ -39,25 +39,29 @@ impl Outline {
     }
 }
 
-fn point(part: &Stretch) -> Option<OutlinePoint> {
-    let fills = part.column(Measure::FillPercent).iter().copied().flatten();
+fn point(part: &JobPeriod) -> Option<OutlinePoint> {
+    let fills = part
+        .column(JobMeasure::FillPercent)
+        .iter()
+        .copied()
+        .flatten();
     Some(OutlinePoint {
         end_s: part.end_s()?,
-        read: part.mean(Measure::SnapshotRead),
+        read: part.mean(JobMeasure::SnapshotRead),
         fill_percent: fills.reduce(f64::max),
-        written: part.mean(Measure::Written),
+        written: part.mean(JobMeasure::Written),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::course::{Span, Tick};
+    use crate::job::time_series::{JobTick, TickColumns};
 
     #[test]
     fn an_outline_is_short_and_keeps_peaks() {
         let ticks = (1..=2_000)
-            .map(|second| Tick {
+            .map(|second| JobTick {
                 end_s: f64::from(second),
                 seconds: 1.0,
             })
@@ -65,11 +69,11 @@ mod tests {
         let mut fills = vec![Some(5.0); 2_000];
         fills[777] = Some(90.0);
         fills[..8].fill(None);
-        let during = Span::new(ticks)
+        let during = TickColumns::new(ticks)
             .unwrap()
-            .with(Measure::FillPercent, fills)
+            .with(JobMeasure::FillPercent, fills)
             .unwrap();
-        let outline = Outline::of(&Course {
+        let outline = Outline::of(&JobTimeSeries {
             before: None,
             during,
             after: None,

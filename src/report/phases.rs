@@ -1,6 +1,6 @@
 //! The phases of a job as tables and as figures to compare. One table shows the phases, the other the PVs in each.
 
-use super::figure::{Figure, Unit};
+use super::figure::{Figure, FigureUnit};
 use crate::job::figures::{PhasePv, PhaseWork};
 use crate::table::{Cell, Column, Table};
 use crate::units::Prefix;
@@ -50,16 +50,21 @@ fn figures_of(name: &str, phase: &PhaseWork) -> Vec<Figure> {
         value,
     };
     let mut list = vec![
-        figure("duration", Unit::Seconds, phase.seconds),
-        figure("read speed mean", Unit::Rate, phase.read_bytes_per_s),
-        figure("write speed mean", Unit::Rate, phase.written_bytes_per_s),
+        figure("duration", FigureUnit::Seconds, phase.seconds),
+        figure("read speed mean", FigureUnit::Rate, phase.read_bytes_per_s),
+        figure(
+            "write speed mean",
+            FigureUnit::Rate,
+            phase.written_bytes_per_s,
+        ),
     ];
-    list.extend(
-        phase
-            .pvs
-            .iter()
-            .map(|pv| figure(&format!("{} busy", pv.name), Unit::Share, pv.utilisation)),
-    );
+    list.extend(phase.pvs.iter().map(|pv| {
+        figure(
+            &format!("{} busy", pv.name),
+            FigureUnit::Share,
+            pv.utilisation,
+        )
+    }));
     list
 }
 
@@ -105,16 +110,17 @@ pub fn pvs(phases: &[PhaseWork]) -> Vec<&str> {
 }
 
 fn work(phase: &PhaseWork, prefix: Prefix) -> Vec<Cell> {
-    let text =
-        |unit: Unit, value: Option<f64>| Cell::known(value.map(|value| unit.text(value, prefix)));
+    let text = |unit: FigureUnit, value: Option<f64>| {
+        Cell::known(value.map(|value| unit.text(value, prefix)))
+    };
     vec![
         phase.name.clone().into(),
-        text(Unit::Seconds, Some(phase.began_s)),
-        text(Unit::Seconds, phase.seconds),
-        text(Unit::Bytes, phase.read_bytes),
-        text(Unit::Rate, phase.read_bytes_per_s),
-        text(Unit::Bytes, phase.written_bytes),
-        text(Unit::Rate, phase.written_bytes_per_s),
+        text(FigureUnit::Seconds, Some(phase.began_s)),
+        text(FigureUnit::Seconds, phase.seconds),
+        text(FigureUnit::Bytes, phase.read_bytes),
+        text(FigureUnit::Rate, phase.read_bytes_per_s),
+        text(FigureUnit::Bytes, phase.written_bytes),
+        text(FigureUnit::Rate, phase.written_bytes_per_s),
     ]
 }
 
@@ -125,7 +131,7 @@ fn pv(pv: Option<&PhasePv>, prefix: Prefix) -> Cell {
         .map(|share| format!("{:.0} %", share * 100.0));
     let speed = pv
         .and_then(PhasePv::bytes_per_s)
-        .map(|speed| Unit::Rate.text(speed, prefix));
+        .map(|speed| FigureUnit::Rate.text(speed, prefix));
     let known: Vec<String> = busy.into_iter().chain(speed).collect();
     Cell::known((!known.is_empty()).then(|| known.join(", ")))
 }

@@ -1,6 +1,8 @@
 //! Comparisons as tables and sentences, for page and command line.
 
-use super::compare::{Cell as Figure, Comparison, Difference, Oddity, Ratio, Remark, Row, SetBody};
+use super::compare::{
+    ComparedCell, ComparedRow, Comparison, Difference, Oddity, Ratio, Remark, SetBody,
+};
 use crate::job::statistics::Bounds;
 use crate::source::variant_name;
 use crate::table::{Cell, Column, Style, Table};
@@ -30,13 +32,16 @@ pub fn text(of: &Comparison, prefix: Prefix, style: Style) -> String {
     let sentences: String = sentences
         .map(|sentence| format!("\n{}\n", style.line(&sentence)))
         .collect();
-    let besides = besides(of);
-    let besides = if besides.is_empty() {
+    let other_differences = other_differences(of);
+    let other_differences = if other_differences.is_empty() {
         String::new()
     } else {
-        format!("\n{}", besides.write(style))
+        format!("\n{}", other_differences.write(style))
     };
-    format!("{}{sentences}{besides}", figures(of, prefix).write(style))
+    format!(
+        "{}{sentences}{other_differences}",
+        figures(of, prefix).write(style)
+    )
 }
 
 /// The base and the confidence of the ratios; `None` with one set.
@@ -63,7 +68,7 @@ pub fn figures(of: &Comparison, prefix: Prefix) -> Table {
         std::iter::once(Column::number(set_text(set))).chain(ratio)
     };
     let columns = of.sets.iter().enumerate().flat_map(set);
-    let cell = |row: &Row, (place, figure): (usize, &Figure)| {
+    let cell = |row: &ComparedRow, (place, figure): (usize, &ComparedCell)| {
         let text = |value| row.unit.text(value, prefix);
         let spread = figure
             .moments
@@ -73,7 +78,7 @@ pub fn figures(of: &Comparison, prefix: Prefix) -> Table {
         let ratio = (place > 0).then(|| figure.ratio.map_or_else(Cell::default, ratio));
         std::iter::once(mean.small(spread.unwrap_or_default())).chain(ratio)
     };
-    let row = |row: &Row| {
+    let row = |row: &ComparedRow| {
         let cells = row
             .cells
             .iter()
@@ -90,13 +95,13 @@ pub fn figures(of: &Comparison, prefix: Prefix) -> Table {
 }
 
 /// The facts that differ.
-pub fn besides(of: &Comparison) -> Table {
+pub fn other_differences(of: &Comparison) -> Table {
     let columns = of.sets.iter().map(|set| Column::text(&set.name));
-    let rows = of.besides.iter().map(|besides| {
-        let values = besides.values.iter();
+    let rows = of.other_differences.iter().map(|diff| {
+        let values = diff.values.iter();
         let values =
             values.map(|values| Cell::known((!values.is_empty()).then(|| values.join("; "))));
-        std::iter::once(besides.fact.clone().into())
+        std::iter::once(diff.fact.clone().into())
             .chain(values)
             .collect()
     });
@@ -126,7 +131,7 @@ pub fn csv(of: &Comparison) -> Table {
     Table::new("", columns.map(column), rows)
 }
 
-fn csv_row(row: &Row, (figure, set): (&Figure, &SetBody)) -> Vec<Cell> {
+fn csv_row(row: &ComparedRow, (figure, set): (&ComparedCell, &SetBody)) -> Vec<Cell> {
     let number = |value: Option<f64>| Cell::known(value.map(|value| value.to_string()));
     let bounds = figure.ratio.and_then(|ratio| ratio.bounds);
     vec![
@@ -206,21 +211,21 @@ pub fn sentence(remark: &Remark) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::compare::{Run, Set, compare};
+    use crate::report::compare::{ComparedRun, ComparedSet, compare};
     use crate::report::facts::Fact;
-    use crate::report::figure::{Figure, Unit};
+    use crate::report::figure::{Figure, FigureUnit};
 
-    fn set(name: &str, speeds_mb: &[f64]) -> Set {
-        let run = |mb: &f64| Run {
+    fn set(name: &str, speeds_mb: &[f64]) -> ComparedSet {
+        let run = |mb: &f64| ComparedRun {
             name: format!("{name} at {mb}"),
             figures: vec![Figure {
                 name: "read speed mean".into(),
-                unit: Unit::Rate,
+                unit: FigureUnit::Rate,
                 value: Some(mb * 1e6),
             }],
             facts: Vec::new(),
         };
-        Set {
+        ComparedSet {
             name: name.into(),
             runs: speeds_mb.iter().map(run).collect(),
         }

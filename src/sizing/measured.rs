@@ -55,7 +55,7 @@ pub struct Tracker {
 struct Tracked {
     /// Number, length and step of the region: another one knows nothing of what was before.
     identity: (u64, Sectors, Sectors),
-    counted: Counted,
+    counted: WrittenChunks,
     since: Timestamp,
     read_us: u64,
     minutes: u32,
@@ -67,7 +67,7 @@ struct Tracked {
 }
 
 /// What is known of the written chunks.
-enum Counted {
+enum WrittenChunks {
     Whole(Areas),
     Estimated(MappedVolume),
 }
@@ -133,7 +133,7 @@ impl Tracker {
         }
         let read_us = self.now_us;
         let begin = || {
-            let counted = Counted::begin(region, volume.pool.is_some());
+            let counted = WrittenChunks::begin(region, volume.pool.is_some());
             let curve = Arc::new(counted.curve(at));
             Tracked {
                 identity,
@@ -152,7 +152,7 @@ impl Tracker {
     }
 }
 
-impl Counted {
+impl WrittenChunks {
     fn begin(region: &Region, is_thin: bool) -> Self {
         match region.role {
             Role::Map { .. } => {
@@ -212,7 +212,7 @@ impl Tracked {
         let is_due = self.minutes / MINUTES_OF_A_CURVE > self.stored_hours;
         self.stored_hours = self.minutes / MINUTES_OF_A_CURVE;
         // An estimate takes some ten milliseconds on a large volume.
-        if is_due || matches!(self.counted, Counted::Whole(_)) {
+        if is_due || matches!(self.counted, WrittenChunks::Whole(_)) {
             self.curve = Arc::new(self.counted.curve(at));
         }
         is_due && !self.curve.chunks.is_empty()
@@ -222,7 +222,7 @@ impl Tracked {
         Now {
             since: self.since,
             covered: region.length.bytes(),
-            is_estimated: matches!(self.counted, Counted::Estimated(_)),
+            is_estimated: matches!(self.counted, WrittenChunks::Estimated(_)),
             curve: Arc::clone(&self.curve),
         }
     }

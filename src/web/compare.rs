@@ -9,9 +9,9 @@ use super::answer::Problem;
 use super::costs::Cost;
 use super::{Site, escaped};
 use crate::job::Job;
-use crate::report::compare::{Comparison, Run, Set, compare};
+use crate::report::compare::{ComparedRun, ComparedSet, Comparison, compare};
 use crate::report::facts::facts;
-use crate::report::group::{Group, grouped, run_name};
+use crate::report::group::{JobGroup, grouped, run_name};
 use crate::report::phases::shared;
 use crate::series::Range;
 use crate::source::Label;
@@ -192,7 +192,7 @@ impl Site {
             ));
         }
         let mut columns = Vec::new();
-        for Group { name, jobs } in grouped(jobs) {
+        for JobGroup { name, jobs } in grouped(jobs) {
             let mut runs = Vec::new();
             for job in jobs {
                 let cost = self.cost(&job).await?;
@@ -203,7 +203,7 @@ impl Site {
         let comparing = on_a_thread(move || {
             let runs = columns.iter().flat_map(|column| &column.runs);
             let phases = shared(runs.map(|(_, cost)| &cost.figures.phases[..]));
-            let sets: Vec<Set> = columns.iter().map(|column| column.set(&phases)).collect();
+            let sets: Vec<ComparedSet> = columns.iter().map(|column| column.set(&phases)).collect();
             let comparison = compare(&sets);
             let little = comparison
                 .has_durations_alone()
@@ -274,13 +274,13 @@ impl Site {
 
 impl Column {
     /// The runs with their figures in these phases.
-    fn set(&self, phases: &[String]) -> Set {
+    fn set(&self, phases: &[String]) -> ComparedSet {
         let run = |(place, (job, cost)): (usize, &(Job, Arc<Cost>))| {
             let figures = &cost.figures;
-            Run::new(&run_name(place, job), figures, facts(job, &cost.setup))
+            ComparedRun::new(&run_name(place, job), figures, facts(job, &cost.setup))
                 .with_phases(figures, phases)
         };
-        Set {
+        ComparedSet {
             name: self.name.clone(),
             runs: self.runs.iter().enumerate().map(run).collect(),
         }

@@ -192,10 +192,10 @@ fn jobs_that_share_no_set_stand_for_themselves() {
         ),
         (4.0, &"one_run".into())
     );
-    let besides = &body["comparison"]["besides"];
-    assert_eq!(besides[0]["fact"], "how it ended");
+    let differences = &body["comparison"]["other_differences"];
+    assert_eq!(differences[0]["fact"], "how it ended");
     assert_eq!(
-        besides[0]["values"],
+        differences[0]["values"],
         serde_json::json!([["succeeded"], ["succeeded", "failed"]])
     );
 }

@@ -138,7 +138,7 @@ fn an_imported_job_is_compared_with_others_and_forgotten_with_its_file() {
         (201, 201)
     );
     let body = here.json("/api/v1/jobs/compare?ids=1,2");
-    assert_eq!(body["comparison"]["besides"][0]["fact"], "host");
+    assert_eq!(body["comparison"]["other_differences"][0]["fact"], "host");
     assert_eq!(
         body["comparison"]["rows"][0]["cells"][1]["ratio"]["ratio"],
         1.0

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::{RuleSubject, parse};
-use crate::forecast::{Curve, PastRuns, Point, RemainingReads, Room, outlook};
+use crate::forecast::{PastRuns, ReadPoint, ReadProgress, RemainingReads, Room, outlook};
 use crate::interval::Host;
 use crate::job::Job;
 use crate::sample::lvm::Policies;
@@ -190,11 +190,11 @@ fn filled(mib: u64) -> VolumeState {
 /// The forecast of a backup that has run for 60 s, with so many MiB to read at 10 MiB/s, on a volume with `free` MiB, which
 /// fills by `speed` MiB/s.
 fn backup(left: u64, free: u64, speed: f64) -> Outlook {
-    let mut curve = Curve::default();
+    let mut curve = ReadProgress::default();
     for second in 0..60 {
         let read = f64::from(second) * 10.0 * MIB as f64;
         let used = Some(f64::from(second) * speed * MIB as f64);
-        curve.push(Point {
+        curve.push(ReadPoint {
             at_s: f64::from(second),
             read,
             used,

@@ -1,6 +1,6 @@
 //! Findings about the disks, the origin's writes, and the processors.
 
-use super::{Case, Finding, FindingText, growth};
+use super::{DiagnosisInput, Finding, FindingText, growth};
 use crate::job::figures::{EndMeans, Figures, OriginWork, PvWork};
 use crate::job::setup::Setup;
 use crate::job::words::{ms, share, size, speed};
@@ -25,7 +25,7 @@ const ONE_PROCESSOR: f64 = 0.9;
 /// More than half of the time.
 const OFTEN: f64 = 0.5;
 
-pub fn requests_shrank(case: &Case) -> Vec<FindingText> {
+pub fn requests_shrank(case: &DiagnosisInput) -> Vec<FindingText> {
     let shrank = |pv: &PvWork| {
         let sizes = pv.read_request_bytes?;
         let [first, last] = [sizes.first, sizes.last].map(size);
@@ -38,7 +38,7 @@ pub fn requests_shrank(case: &Case) -> Vec<FindingText> {
     touched(case.figures).filter_map(shrank).collect()
 }
 
-pub fn awaits_grew(case: &Case) -> Vec<FindingText> {
+pub fn awaits_grew(case: &DiagnosisInput) -> Vec<FindingText> {
     let grew = |pv: &PvWork| {
         let awaits = pv.read_await_ms.filter(|awaits| is_longer(*awaits))?;
         let [first, last] = [awaits.first, awaits.last].map(ms);
@@ -52,7 +52,7 @@ pub fn awaits_grew(case: &Case) -> Vec<FindingText> {
 }
 
 /// Why first writes are unknown.
-pub fn several_snapshots(case: &Case) -> Option<FindingText> {
+pub fn several_snapshots(case: &DiagnosisInput) -> Option<FindingText> {
     let count = case
         .setup
         .snapshots
@@ -68,7 +68,7 @@ pub fn several_snapshots(case: &Case) -> Option<FindingText> {
         .then_some((Finding::SeveralSnapshots, text))
 }
 
-pub fn write_cost(case: &Case) -> Option<FindingText> {
+pub fn write_cost(case: &DiagnosisInput) -> Option<FindingText> {
     let cost = case
         .figures
         .copied
@@ -81,7 +81,7 @@ pub fn write_cost(case: &Case) -> Option<FindingText> {
 }
 
 /// A sentence for each busy PV, first for those with both origin and COW area.
-pub fn busy_pvs(case: &Case) -> Vec<FindingText> {
+pub fn busy_pvs(case: &DiagnosisInput) -> Vec<FindingText> {
     let busy = case.figures.pvs.iter().filter_map(|pv| {
         let utilisation = share(pv.utilisation.filter(|busy| *busy >= BUSY)?);
         Some(match pv.is_shared() {
@@ -100,14 +100,14 @@ pub fn busy_pvs(case: &Case) -> Vec<FindingText> {
     busy
 }
 
-pub fn writes_took_longer(case: &Case) -> Option<FindingText> {
+pub fn writes_took_longer(case: &DiagnosisInput) -> Option<FindingText> {
     let (awaits, text) = before_and_during(case, |work| work.write_await_ms, ms)?;
     let text = format!("A write to the origin took {text}.");
     is_longer(awaits).then_some((Finding::WritesTookLonger, text))
 }
 
 /// The sentence names no cause: users may have written less.
-pub fn writes_fell(case: &Case) -> Option<FindingText> {
+pub fn writes_fell(case: &DiagnosisInput) -> Option<FindingText> {
     let rate = |bytes| speed(bytes, case.prefix);
     let (rates, text) = before_and_during(case, |work| work.written_bytes_per_s, rate)?;
     let fell = rates.first >= LEAST_WRITTEN && rates.last <= rates.first * FELL;
@@ -119,7 +119,7 @@ pub fn writes_fell(case: &Case) -> Option<FindingText> {
     })
 }
 
-pub fn processors(case: &Case) -> Option<FindingText> {
+pub fn processors(case: &DiagnosisInput) -> Option<FindingText> {
     let (used, busiest) = limiting_processors(case.figures, case.setup)?;
     let text = format!(
         "{used:.1} processors were busy, but the busiest PV only {} of the time. The limit was probably computation, \
@@ -129,7 +129,7 @@ pub fn processors(case: &Case) -> Option<FindingText> {
     Some((Finding::ProcessorsWereTheLimit, text))
 }
 
-pub fn pressure(case: &Case) -> Option<FindingText> {
+pub fn pressure(case: &DiagnosisInput) -> Option<FindingText> {
     let pressure = case
         .figures
         .host
@@ -163,7 +163,7 @@ fn limiting_processors(figures: &Figures, setup: &Setup) -> Option<(f64, f64)> {
 
 /// A mean of the origin before and with the snapshot, and as text; the text includes the mean after it, if known.
 fn before_and_during(
-    case: &Case,
+    case: &DiagnosisInput,
     of: fn(OriginWork) -> Option<f64>,
     text: impl Fn(f64) -> String,
 ) -> Option<(EndMeans, String)> {

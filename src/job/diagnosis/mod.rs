@@ -56,7 +56,7 @@ pub enum Finding {
 type FindingText = (Finding, String);
 
 /// The input of all rules.
-struct Case<'a> {
+struct DiagnosisInput<'a> {
     figures: &'a Figures,
     setup: &'a Setup,
     prefix: Prefix,
@@ -64,7 +64,7 @@ struct Case<'a> {
 
 /// The findings, in this order: how fast, why, what it cost, what else.
 pub fn diagnosis(figures: &Figures, setup: &Setup, prefix: Prefix) -> Vec<Explanation> {
-    let case = &Case {
+    let case = &DiagnosisInput {
         figures,
         setup,
         prefix,
@@ -95,7 +95,7 @@ fn growth(ends: EndMeans) -> Option<f64> {
     (ends.first > 0.0).then(|| ends.last / ends.first)
 }
 
-fn nothing_read(case: &Case) -> Option<FindingText> {
+fn nothing_read(case: &DiagnosisInput) -> Option<FindingText> {
     let from = if case.setup.kind.is_some() {
         " from the snapshot"
     } else {
@@ -110,7 +110,7 @@ fn nothing_read(case: &Case) -> Option<FindingText> {
     })
 }
 
-fn partly_known(case: &Case) -> Option<FindingText> {
+fn partly_known(case: &DiagnosisInput) -> Option<FindingText> {
     let known = share(
         case.figures
             .read
@@ -123,7 +123,7 @@ fn partly_known(case: &Case) -> Option<FindingText> {
     Some((Finding::PartlyKnown, text))
 }
 
-fn course(case: &Case) -> Option<FindingText> {
+fn course(case: &DiagnosisInput) -> Option<FindingText> {
     let ends = case.figures.read?.ends?;
     let [first, last] = [ends.first, ends.last].map(|end| speed(end, case.prefix));
     let (finding, text) = match growth(ends)? {
@@ -145,7 +145,7 @@ fn course(case: &Case) -> Option<FindingText> {
 }
 
 /// Empty unless the correlation over the whole job shows it.
-fn as_it_filled(case: &Case) -> String {
+fn as_it_filled(case: &DiagnosisInput) -> String {
     let fill = case
         .figures
         .read_by_fill
@@ -160,7 +160,7 @@ fn as_it_filled(case: &Case) -> String {
     })
 }
 
-fn with_fill(case: &Case) -> Option<FindingText> {
+fn with_fill(case: &DiagnosisInput) -> Option<FindingText> {
     case.figures.read.as_ref().and(case.figures.fill.as_ref())?;
     let (finding, text) = match case.figures.read_by_fill {
         Relation::TooFew { n } => (
@@ -177,7 +177,7 @@ fn with_fill(case: &Case) -> Option<FindingText> {
     Some((finding, text))
 }
 
-fn went_with_fill(case: &Case, found: Correlation) -> String {
+fn went_with_fill(case: &DiagnosisInput, found: Correlation) -> String {
     let is_together = case
         .figures
         .fill_by_time
@@ -201,7 +201,7 @@ fn went_with_fill(case: &Case, found: Correlation) -> String {
 }
 
 /// First writes rise and fall during a job, so elapsed time alone cannot explain this correlation.
-fn with_first_writes(case: &Case) -> Option<FindingText> {
+fn with_first_writes(case: &DiagnosisInput) -> Option<FindingText> {
     let found = case.figures.read_by_first_writes.falling()?;
     let text = format!(
         "Reads were slower when there were more first writes. For each byte first written, {:.1} bytes less were read ({}).",

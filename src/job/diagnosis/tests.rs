@@ -63,8 +63,8 @@ fn a_slow_backup_is_explained() {
 
 #[test]
 fn without_figures_only_missing_reads_are_reported() {
-    let span = crate::job::course::Span::new(Vec::new()).unwrap();
-    let course = crate::job::course::Course {
+    let span = crate::job::time_series::TickColumns::new(Vec::new()).unwrap();
+    let course = crate::job::time_series::JobTimeSeries {
         before: None,
         during: span,
         after: None,

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::course::{Course, Measure, PvMeasure, Stretch};
+use crate::job::time_series::{JobMeasure, JobPeriod, JobTimeSeries, PvMeasure};
 use crate::job::{Job, PhaseSpan};
 
 /// Ends of ticks and phases are in milliseconds, lengths of ticks in microseconds, so a tick may exceed its phase by this.
@@ -43,14 +43,14 @@ pub struct PhasePv {
 
 impl PhaseWork {
     /// The work of each phase of a job.
-    pub fn all(course: &Course, job: &Job) -> Vec<Self> {
+    pub fn all(course: &JobTimeSeries, job: &Job) -> Vec<Self> {
         job.phases()
             .into_iter()
             .map(|phase| Self::of(course, job, phase))
             .collect()
     }
 
-    fn of(course: &Course, job: &Job, phase: PhaseSpan) -> Self {
+    fn of(course: &JobTimeSeries, job: &Job, phase: PhaseSpan) -> Self {
         let elapsed_s = |at: jiff::Timestamp| {
             (at.as_millisecond() - job.started_at.as_millisecond()) as f64 / 1000.0
         };
@@ -70,10 +70,10 @@ impl PhaseWork {
             began_s,
             seconds,
             seen_seconds: part.seconds(),
-            read_bytes: amount(Measure::SnapshotRead),
-            read_bytes_per_s: part.mean(Measure::SnapshotRead),
-            written_bytes: amount(Measure::Written),
-            written_bytes_per_s: part.mean(Measure::Written),
+            read_bytes: amount(JobMeasure::SnapshotRead),
+            read_bytes_per_s: part.mean(JobMeasure::SnapshotRead),
+            written_bytes: amount(JobMeasure::Written),
+            written_bytes_per_s: part.mean(JobMeasure::Written),
             pvs: course
                 .during
                 .pvs()
@@ -89,7 +89,7 @@ impl PhaseWork {
 }
 
 impl PhasePv {
-    fn of(part: &Stretch, pv: &str) -> Self {
+    fn of(part: &JobPeriod, pv: &str) -> Self {
         Self {
             name: pv.into(),
             utilisation: part.pv_mean(pv, PvMeasure::Utilisation),
@@ -109,7 +109,7 @@ impl PhasePv {
 }
 
 /// The ticks that lie entirely between two instants.
-fn within<'a>(whole: &Stretch<'a>, from_s: f64, until_s: f64) -> Stretch<'a> {
+fn within<'a>(whole: &JobPeriod<'a>, from_s: f64, until_s: f64) -> JobPeriod<'a> {
     let ticks = whole.ticks();
     let first = ticks
         .iter()
@@ -127,7 +127,7 @@ fn within<'a>(whole: &Stretch<'a>, from_s: f64, until_s: f64) -> Stretch<'a> {
 mod tests {
     use super::*;
     use crate::job::JobKind;
-    use crate::job::course::{Span, Tick};
+    use crate::job::time_series::{JobTick, TickColumns};
     use crate::source::PhaseMark;
     use jiff::Timestamp;
 
@@ -147,14 +147,14 @@ mod tests {
         job
     }
 
-    fn work(job: &Job, course: &Course) -> PhaseWork {
+    fn work(job: &Job, course: &JobTimeSeries) -> PhaseWork {
         PhaseWork::all(course, job).remove(0)
     }
 
     /// Ten ticks of a second: five with 100 bytes a second written by a busy `sda`, then five with 10 read.
-    fn course() -> Course {
+    fn course() -> JobTimeSeries {
         let ticks = (1..=10)
-            .map(|second| Tick {
+            .map(|second| JobTick {
                 end_s: f64::from(second),
                 seconds: 1.0,
             })
@@ -164,13 +164,13 @@ mod tests {
                 .map(|tick| Some(if tick < 5 { first } else { second }))
                 .collect()
         };
-        let during = Span::new(ticks)
-            .and_then(|span| span.with(Measure::SnapshotRead, halves(0.0, 10.0)))
-            .and_then(|span| span.with(Measure::Written, halves(100.0, 0.0)))
+        let during = TickColumns::new(ticks)
+            .and_then(|span| span.with(JobMeasure::SnapshotRead, halves(0.0, 10.0)))
+            .and_then(|span| span.with(JobMeasure::Written, halves(100.0, 0.0)))
             .and_then(|span| span.with_pv("sda", PvMeasure::Utilisation, halves(1.0, 0.0)))
             .and_then(|span| span.with_pv("sda", PvMeasure::Written, halves(100.0, 0.0)))
             .and_then(|span| span.with_pv("sdb", PvMeasure::Read, halves(0.0, 10.0)));
-        Course {
+        JobTimeSeries {
             before: None,
             during: during.unwrap(),
             after: None,
@@ -255,8 +255,8 @@ mod tests {
             (None, Some(100.0))
         );
         assert_eq!((sdb.utilisation, sdb.bytes_per_s()), (None, Some(0.0)));
-        let nothing = Course {
-            during: Span::new(Vec::new()).unwrap(),
+        let nothing = JobTimeSeries {
+            during: TickColumns::new(Vec::new()).unwrap(),
             ..course()
         };
         let found = work(&job("writing", 0.0, Some(5.0)), &nothing);

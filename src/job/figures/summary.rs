@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::job::Job;
-use crate::job::course::{Course, Measure, PvMeasure, Span, Stretch, Tick};
 use crate::job::setup::Setup;
 use crate::job::statistics::{Sorted, rank_correlation, relation};
+use crate::job::time_series::{
+    JobMeasure, JobPeriod, JobTick, JobTimeSeries, PvMeasure, TickColumns,
+};
 
 /// The share of bytes to skip at either end: listing directories before the backup, and stray reads after it.
 const MARGIN_OF_BYTES: f64 = 0.001;
@@ -14,18 +16,18 @@ const ENDS: usize = 10;
 const MOST_POINTS: usize = 480;
 
 impl Figures {
-    pub fn of(course: &Course, setup: &Setup) -> Self {
+    pub fn of(course: &JobTimeSeries, setup: &Setup) -> Self {
         let whole = course.during.whole();
-        let reading = busy(&whole, &[Measure::SnapshotRead]);
-        let active = busy(&whole, &[Measure::SnapshotRead, Measure::Written])
+        let reading = busy(&whole, &[JobMeasure::SnapshotRead]);
+        let active = busy(&whole, &[JobMeasure::SnapshotRead, JobMeasure::Written])
             .unwrap_or_else(|| whole.clone());
         let curve = reading.as_ref().map(curve).unwrap_or_default();
         Self {
             seconds: course.took_s.or(whole.end_s()),
             read: reading.as_ref().and_then(read_figures),
             written: write_figures(&whole, &active),
-            bi: spread(&active, Measure::Bi),
-            bo: spread(&active, Measure::Bo),
+            bi: spread(&active, JobMeasure::Bi),
+            bo: spread(&active, JobMeasure::Bo),
             fill: fill_figures(&whole, &active, setup),
             copied: copy_figures(&whole, setup),
             read_by_fill: read_by(&curve, |point| point.fill_percent),
@@ -45,7 +47,7 @@ impl Figures {
     }
 
     /// Adds the phases of the job with this course.
-    pub fn with_phases(self, course: &Course, job: &Job) -> Self {
+    pub fn with_phases(self, course: &JobTimeSeries, job: &Job) -> Self {
         Self {
             phases: PhaseWork::all(course, job),
             ..self
@@ -54,8 +56,8 @@ impl Figures {
 }
 
 /// From the first tick with I/O to the last; `None` without known I/O.
-fn busy<'a>(whole: &Stretch<'a>, measures: &[Measure]) -> Option<Stretch<'a>> {
-    let moved = |(place, tick): (usize, &Tick)| {
+fn busy<'a>(whole: &JobPeriod<'a>, measures: &[JobMeasure]) -> Option<JobPeriod<'a>> {
+    let moved = |(place, tick): (usize, &JobTick)| {
         let speeds = measures
             .iter()
             .filter_map(|measure| whole.column(*measure)[place]);
@@ -74,31 +76,31 @@ fn busy<'a>(whole: &Stretch<'a>, measures: &[Measure]) -> Option<Stretch<'a>> {
     Some(whole.part(first..last + 1))
 }
 
-fn read_figures(reading: &Stretch) -> Option<ReadFigures> {
+fn read_figures(reading: &JobPeriod) -> Option<ReadFigures> {
     Some(ReadFigures {
-        bytes: reading.amount(Measure::SnapshotRead)?,
+        bytes: reading.amount(JobMeasure::SnapshotRead)?,
         seconds: reading.seconds(),
-        known_share: reading.known_share(Measure::SnapshotRead)?,
-        speed: spread(reading, Measure::SnapshotRead)?,
-        ends: ends(reading, |part| part.mean(Measure::SnapshotRead)),
+        known_share: reading.known_share(JobMeasure::SnapshotRead)?,
+        speed: spread(reading, JobMeasure::SnapshotRead)?,
+        ends: ends(reading, |part| part.mean(JobMeasure::SnapshotRead)),
     })
 }
 
-fn write_figures(whole: &Stretch, active: &Stretch) -> Option<WriteFigures> {
+fn write_figures(whole: &JobPeriod, active: &JobPeriod) -> Option<WriteFigures> {
     Some(WriteFigures {
-        bytes: whole.amount(Measure::Written)?,
-        speed: spread(active, Measure::Written)?,
-        ends: ends(active, |part| part.mean(Measure::Written)),
+        bytes: whole.amount(JobMeasure::Written)?,
+        speed: spread(active, JobMeasure::Written)?,
+        ends: ends(active, |part| part.mean(JobMeasure::Written)),
     })
 }
 
-fn spread(stretch: &Stretch, measure: Measure) -> Option<Spread> {
+fn spread(stretch: &JobPeriod, measure: JobMeasure) -> Option<Spread> {
     let sorted = Sorted::new(stretch.column(measure).iter().copied().flatten())?;
     Some(sorted.spread(stretch.mean(measure)?))
 }
 
 /// A figure of the first and last tenth; `None` if one is unknown.
-fn ends(stretch: &Stretch, figure: impl Fn(&Stretch) -> Option<f64>) -> Option<EndMeans> {
+fn ends(stretch: &JobPeriod, figure: impl Fn(&JobPeriod) -> Option<f64>) -> Option<EndMeans> {
     let (n, few) = (stretch.len(), stretch.len() / ENDS);
     if few == 0 {
         return None;
@@ -109,10 +111,10 @@ fn ends(stretch: &Stretch, figure: impl Fn(&Stretch) -> Option<f64>) -> Option<E
     })
 }
 
-fn fill_figures(whole: &Stretch, active: &Stretch, setup: &Setup) -> Option<FillFigures> {
-    let fills = whole.column(Measure::FillPercent);
+fn fill_figures(whole: &JobPeriod, active: &JobPeriod, setup: &Setup) -> Option<FillFigures> {
+    let fills = whole.column(JobMeasure::FillPercent);
     let peak_percent = Sorted::new(fills.iter().copied().flatten())?.most();
-    let ends = ends(active, |part| part.mean(Measure::FillPercent));
+    let ends = ends(active, |part| part.mean(JobMeasure::FillPercent));
     Some(FillFigures {
         peak_percent,
         peak_bytes: setup.peak_bytes,
@@ -120,37 +122,37 @@ fn fill_figures(whole: &Stretch, active: &Stretch, setup: &Setup) -> Option<Fill
     })
 }
 
-fn copy_figures(whole: &Stretch, setup: &Setup) -> CopyFigures {
-    let first_writes = spread(whole, Measure::Copied);
+fn copy_figures(whole: &JobPeriod, setup: &Setup) -> CopyFigures {
+    let first_writes = spread(whole, JobMeasure::Copied);
     let chunk = setup.chunk_bytes.filter(|bytes| *bytes > 0);
     CopyFigures {
         first_writes,
         chunks_per_s: first_writes
             .zip(chunk)
             .map(|(rate, chunk)| rate.mean / chunk as f64),
-        cow_bytes: whole.amount(Measure::CowWritten),
+        cow_bytes: whole.amount(JobMeasure::CowWritten),
         write_cost: write_cost(whole),
     }
 }
 
 /// Bytes written to disks per byte written to the origin: the write, copies and metadata.
-fn write_cost(whole: &Stretch) -> Option<f64> {
+fn write_cost(whole: &JobPeriod) -> Option<f64> {
     let (origin, cow) = (
-        whole.column(Measure::OriginWritten),
-        whole.column(Measure::CowWritten),
+        whole.column(JobMeasure::OriginWritten),
+        whole.column(JobMeasure::CowWritten),
     );
     ratio(whole, |tick| {
         Some((origin[tick]? + cow[tick]?, origin[tick]?))
     })
 }
 
-fn curve(reading: &Stretch) -> Vec<CurvePoint> {
-    let point = |part: Stretch| {
+fn curve(reading: &JobPeriod) -> Vec<CurvePoint> {
+    let point = |part: JobPeriod| {
         Some(CurvePoint {
             end_s: part.end_s()?,
-            read_bytes_per_s: part.mean(Measure::SnapshotRead),
-            fill_percent: part.mean(Measure::FillPercent),
-            first_writes_bytes_per_s: part.mean(Measure::Copied),
+            read_bytes_per_s: part.mean(JobMeasure::SnapshotRead),
+            fill_percent: part.mean(JobMeasure::FillPercent),
+            first_writes_bytes_per_s: part.mean(JobMeasure::Copied),
         })
     };
     reading
@@ -175,7 +177,7 @@ fn fill_by_time(curve: &[CurvePoint]) -> Option<f64> {
     rank_correlation(&times, &fills)
 }
 
-fn pv_work(active: &Stretch, pv: &str, setup: &Setup) -> PvWork {
+fn pv_work(active: &JobPeriod, pv: &str, setup: &Setup) -> PvWork {
     let (carries_origin, carries_cow) = setup.carries(pv);
     PvWork {
         name: pv.to_string(),
@@ -192,7 +194,7 @@ fn pv_work(active: &Stretch, pv: &str, setup: &Setup) -> PvWork {
 }
 
 /// The mean over all read requests of a PV, so that a tick with few requests counts less.
-fn per_read(part: &Stretch, pv: &str, measure: PvMeasure) -> Option<f64> {
+fn per_read(part: &JobPeriod, pv: &str, measure: PvMeasure) -> Option<f64> {
     let [read, sizes, values] = [PvMeasure::Read, PvMeasure::ReadRequestBytes, measure]
         .map(|measure| part.pv_column(pv, measure));
     ratio(part, |tick| {
@@ -202,7 +204,7 @@ fn per_read(part: &Stretch, pv: &str, measure: PvMeasure) -> Option<f64> {
 }
 
 /// The ratio of two rates, over the ticks in which both are known. `None` if the second is 0.
-fn ratio(part: &Stretch, rates: impl Fn(usize) -> Option<(f64, f64)>) -> Option<f64> {
+fn ratio(part: &JobPeriod, rates: impl Fn(usize) -> Option<(f64, f64)>) -> Option<f64> {
     let (mut amount, mut over) = (0.0, 0.0);
     for (place, tick) in part.ticks().iter().enumerate() {
         let (of, by) = rates(place).unwrap_or_default();
@@ -211,8 +213,8 @@ fn ratio(part: &Stretch, rates: impl Fn(usize) -> Option<(f64, f64)>) -> Option<
     (over > 0.0).then(|| amount / over)
 }
 
-fn origin_phases(course: &Course) -> OriginPhases {
-    let of = |span: Option<&Span>| {
+fn origin_phases(course: &JobTimeSeries) -> OriginPhases {
+    let of = |span: Option<&TickColumns>| {
         span.map(|span| origin_work(&span.whole()))
             .unwrap_or_default()
     };
@@ -223,17 +225,17 @@ fn origin_phases(course: &Course) -> OriginPhases {
     }
 }
 
-fn origin_work(whole: &Stretch) -> OriginWork {
+fn origin_work(whole: &JobPeriod) -> OriginWork {
     let [written, writes, awaits] = [
-        Measure::OriginWritten,
-        Measure::OriginWrites,
-        Measure::OriginWriteAwaitMs,
+        JobMeasure::OriginWritten,
+        JobMeasure::OriginWrites,
+        JobMeasure::OriginWriteAwaitMs,
     ]
     .map(|measure| whole.column(measure));
     OriginWork {
-        read_bytes_per_s: whole.mean(Measure::OriginRead),
-        written_bytes_per_s: whole.mean(Measure::OriginWritten),
-        writes_per_s: whole.mean(Measure::OriginWrites),
+        read_bytes_per_s: whole.mean(JobMeasure::OriginRead),
+        written_bytes_per_s: whole.mean(JobMeasure::OriginWritten),
+        writes_per_s: whole.mean(JobMeasure::OriginWrites),
         write_request_bytes: ratio(whole, |tick| written[tick].zip(writes[tick])),
         write_await_ms: ratio(whole, |tick| {
             Some((awaits[tick]? * writes[tick]?, writes[tick]?))
@@ -241,11 +243,11 @@ fn origin_work(whole: &Stretch) -> OriginWork {
     }
 }
 
-fn host_shares(active: &Stretch) -> HostShares {
+fn host_shares(active: &JobPeriod) -> HostShares {
     HostShares {
-        user: active.mean(Measure::User),
-        system: active.mean(Measure::System),
-        iowait: active.mean(Measure::Iowait),
-        pressure_io: active.mean(Measure::PressureIo),
+        user: active.mean(JobMeasure::User),
+        system: active.mean(JobMeasure::System),
+        iowait: active.mean(JobMeasure::Iowait),
+        pressure_io: active.mean(JobMeasure::PressureIo),
     }
 }

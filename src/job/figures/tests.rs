@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::job::course::{Course, Measure, PvMeasure, Span};
 use crate::job::setup::Setup;
 use crate::job::statistics::{Relation, Trend};
 use crate::job::tests::example::{
     KIB, MB, MEASURES, PV_MEASURES, setup, slope, slow_figures, slowing, steady, ticks,
 };
+use crate::job::time_series::{JobMeasure, JobTimeSeries, PvMeasure, TickColumns};
 
 fn close(found: f64, expected: f64) {
     assert!(
@@ -17,8 +17,8 @@ fn close(found: f64, expected: f64) {
     );
 }
 
-fn only(span: Span) -> Course {
-    Course {
+fn only(span: TickColumns) -> JobTimeSeries {
+    JobTimeSeries {
         before: None,
         during: span,
         after: None,
@@ -27,9 +27,9 @@ fn only(span: Span) -> Course {
 }
 
 fn reading(speeds: Vec<Option<f64>>) -> Figures {
-    let span = Span::new(ticks(speeds.len(), 0.0))
+    let span = TickColumns::new(ticks(speeds.len(), 0.0))
         .unwrap()
-        .with(Measure::SnapshotRead, speeds)
+        .with(JobMeasure::SnapshotRead, speeds)
         .unwrap();
     Figures::of(&only(span), &Setup::default())
 }
@@ -109,9 +109,9 @@ fn means_are_per_request() {
             .map(|index| Some(if index % 2 == 0 { a } else { b }))
             .collect::<Vec<_>>()
     };
-    let span = Span::new(ticks(n, 0.0))
-        .and_then(|span| span.with(Measure::OriginWrites, pair(1.0, 99.0)))
-        .and_then(|span| span.with(Measure::OriginWriteAwaitMs, pair(100.0, 1.0)))
+    let span = TickColumns::new(ticks(n, 0.0))
+        .and_then(|span| span.with(JobMeasure::OriginWrites, pair(1.0, 99.0)))
+        .and_then(|span| span.with(JobMeasure::OriginWriteAwaitMs, pair(100.0, 1.0)))
         .and_then(|span| span.with_pv("sda", PvMeasure::Read, steady(n, KIB)))
         .unwrap();
     let figures = Figures::of(&only(span), &Setup::default());
@@ -134,7 +134,10 @@ fn waiting_before_and_after_reading_does_not_slow_it() {
 
 #[test]
 fn an_empty_course_has_no_figures() {
-    let figures = Figures::of(&only(Span::new(Vec::new()).unwrap()), &Setup::default());
+    let figures = Figures::of(
+        &only(TickColumns::new(Vec::new()).unwrap()),
+        &Setup::default(),
+    );
     assert_eq!(
         (
             figures.seconds,
@@ -180,9 +183,9 @@ fn gaps_are_reported_and_not_filled() {
 #[test]
 fn a_constant_fill_has_no_correlation() {
     let n = 500;
-    let span = Span::new(ticks(n, 0.0))
-        .and_then(|span| span.with(Measure::SnapshotRead, slope(n, MB, MB)))
-        .and_then(|span| span.with(Measure::FillPercent, steady(n, 3.0)))
+    let span = TickColumns::new(ticks(n, 0.0))
+        .and_then(|span| span.with(JobMeasure::SnapshotRead, slope(n, MB, MB)))
+        .and_then(|span| span.with(JobMeasure::FillPercent, steady(n, 3.0)))
         .unwrap();
     let figures = Figures::of(&only(span), &Setup::default());
     assert!(
@@ -229,11 +232,11 @@ fn any_column(n: usize) -> impl Strategy<Value = Vec<Option<f64>>> {
     prop::collection::vec(value, n)
 }
 
-fn any_course() -> impl Strategy<Value = Course> {
+fn any_course() -> impl Strategy<Value = JobTimeSeries> {
     let columns =
         |n: usize| prop::collection::vec(any_column(n), MEASURES.len() + PV_MEASURES.len());
     let span = |columns: Vec<Vec<Option<f64>>>| {
-        let mut span = Span::new(ticks(columns[0].len(), 0.0)).unwrap();
+        let mut span = TickColumns::new(ticks(columns[0].len(), 0.0)).unwrap();
         let mut columns = columns.into_iter();
         for measure in MEASURES {
             span = span.with(measure, columns.next().unwrap()).unwrap();
@@ -264,9 +267,9 @@ proptest! {
 
 #[test]
 fn the_duration_of_an_ended_job_is_not_rounded_to_ticks() {
-    let course = Course {
+    let course = JobTimeSeries {
         took_s: Some(9.7),
-        ..only(Span::new(Vec::new()).unwrap())
+        ..only(TickColumns::new(Vec::new()).unwrap())
     };
     assert_eq!(Figures::of(&course, &Setup::default()).seconds, Some(9.7));
 }

@@ -2,31 +2,31 @@
 
 use std::sync::LazyLock;
 
-use crate::job::course::{Course, Measure, PvMeasure, Span, Tick};
 use crate::job::figures::Figures;
 use crate::job::setup::{Setup, SnapshotKind};
 use crate::job::statistics::Random;
+use crate::job::time_series::{JobMeasure, JobTick, JobTimeSeries, PvMeasure, TickColumns};
 
 pub const MB: f64 = 1e6;
 pub const KIB: f64 = 1024.0;
 const MIB: u64 = 1024 * 1024;
 
-pub const MEASURES: [Measure; 15] = [
-    Measure::SnapshotRead,
-    Measure::Written,
-    Measure::FillPercent,
-    Measure::CowWritten,
-    Measure::Copied,
-    Measure::OriginRead,
-    Measure::OriginWritten,
-    Measure::OriginWrites,
-    Measure::OriginWriteAwaitMs,
-    Measure::Bi,
-    Measure::Bo,
-    Measure::User,
-    Measure::System,
-    Measure::Iowait,
-    Measure::PressureIo,
+pub const MEASURES: [JobMeasure; 15] = [
+    JobMeasure::SnapshotRead,
+    JobMeasure::Written,
+    JobMeasure::FillPercent,
+    JobMeasure::CowWritten,
+    JobMeasure::Copied,
+    JobMeasure::OriginRead,
+    JobMeasure::OriginWritten,
+    JobMeasure::OriginWrites,
+    JobMeasure::OriginWriteAwaitMs,
+    JobMeasure::Bi,
+    JobMeasure::Bo,
+    JobMeasure::User,
+    JobMeasure::System,
+    JobMeasure::Iowait,
+    JobMeasure::PressureIo,
 ];
 pub const PV_MEASURES: [PvMeasure; 5] = [
     PvMeasure::Read,
@@ -37,9 +37,9 @@ pub const PV_MEASURES: [PvMeasure; 5] = [
 ];
 
 /// Ticks of a second, from so many seconds after the job's start.
-pub fn ticks(n: usize, from_s: f64) -> Vec<Tick> {
+pub fn ticks(n: usize, from_s: f64) -> Vec<JobTick> {
     (0..n)
-        .map(|index| Tick {
+        .map(|index| JobTick {
             end_s: from_s + (index + 1) as f64,
             seconds: 1.0,
         })
@@ -59,12 +59,12 @@ pub fn steady(n: usize, value: f64) -> Vec<Option<f64>> {
 }
 
 /// One of the two PVs, `sda`, carries both the origin and the COW area and is busy all the time.
-pub fn slowing(n: usize) -> Course {
+pub fn slowing(n: usize) -> JobTimeSeries {
     let during = span(n, 0.0, 9.0)
-        .with(Measure::SnapshotRead, slope(n, 120.0 * MB, 14.0 * MB))
-        .and_then(|span| span.with(Measure::FillPercent, straight(n, 0.0, 60.0)))
-        .and_then(|span| span.with(Measure::CowWritten, steady(n, 1.9 * MB)))
-        .and_then(|span| span.with(Measure::Copied, slope(n, 1.6 * MB, 1.6 * MB)))
+        .with(JobMeasure::SnapshotRead, slope(n, 120.0 * MB, 14.0 * MB))
+        .and_then(|span| span.with(JobMeasure::FillPercent, straight(n, 0.0, 60.0)))
+        .and_then(|span| span.with(JobMeasure::CowWritten, steady(n, 1.9 * MB)))
+        .and_then(|span| span.with(JobMeasure::Copied, slope(n, 1.6 * MB, 1.6 * MB)))
         .and_then(|span| span.with_pv("sda", PvMeasure::Read, slope(n, 120.0 * MB, 14.0 * MB)))
         .and_then(|span| span.with_pv("sda", PvMeasure::Written, steady(n, 2.9 * MB)))
         .and_then(|span| span.with_pv("sda", PvMeasure::Utilisation, steady(n, 0.98)))
@@ -77,7 +77,7 @@ pub fn slowing(n: usize) -> Course {
             )
         })
         .and_then(|span| span.with_pv("sdb", PvMeasure::Utilisation, steady(n, 0.02)));
-    Course {
+    JobTimeSeries {
         before: Some(span(60, -60.0, 2.0)),
         during: during.unwrap(),
         after: Some(span(60, n as f64, 2.0)),
@@ -107,15 +107,15 @@ pub fn setup() -> Setup {
 }
 
 /// A span in which the origin is written to in requests of 16 KiB that take so many milliseconds each.
-fn span(n: usize, from_s: f64, await_ms: f64) -> Span {
-    Span::new(ticks(n, from_s))
-        .and_then(|span| span.with(Measure::OriginWritten, steady(n, MB)))
-        .and_then(|span| span.with(Measure::OriginWrites, steady(n, MB / (16.0 * KIB))))
-        .and_then(|span| span.with(Measure::OriginWriteAwaitMs, steady(n, await_ms)))
-        .and_then(|span| span.with(Measure::User, steady(n, 0.1)))
-        .and_then(|span| span.with(Measure::System, steady(n, 0.05)))
-        .and_then(|span| span.with(Measure::Iowait, steady(n, 0.3)))
-        .and_then(|span| span.with(Measure::PressureIo, steady(n, 0.7)))
+fn span(n: usize, from_s: f64, await_ms: f64) -> TickColumns {
+    TickColumns::new(ticks(n, from_s))
+        .and_then(|span| span.with(JobMeasure::OriginWritten, steady(n, MB)))
+        .and_then(|span| span.with(JobMeasure::OriginWrites, steady(n, MB / (16.0 * KIB))))
+        .and_then(|span| span.with(JobMeasure::OriginWriteAwaitMs, steady(n, await_ms)))
+        .and_then(|span| span.with(JobMeasure::User, steady(n, 0.1)))
+        .and_then(|span| span.with(JobMeasure::System, steady(n, 0.05)))
+        .and_then(|span| span.with(JobMeasure::Iowait, steady(n, 0.3)))
+        .and_then(|span| span.with(JobMeasure::PressureIo, steady(n, 0.7)))
         .unwrap()
 }
 

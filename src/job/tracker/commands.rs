@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use thiserror::Error;
 
 use super::JobTracker;
-use crate::job::follow::Silence;
+use crate::job::follow::CommandSilence;
 use crate::job::{Job, JobKind, MOST_NOTES, Outcome, outcome_word, user};
 use crate::source::{
     AcceptCommand, CertificateCommand, Mark, MarkEnd, MarkKind, NoteCommand, PhaseCommand,
@@ -98,7 +98,7 @@ impl JobTracker {
         }
         if job.kind == JobKind::Command && job.is_running() {
             self.silences
-                .insert(job.key.clone(), Silence::since(at, &job));
+                .insert(job.key.clone(), CommandSilence::since(at, &job));
         }
         if before.as_ref() == Some(&job) {
             return Ok(JobChange {

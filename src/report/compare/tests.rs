@@ -2,32 +2,32 @@
 
 use super::*;
 
-fn set(name: &str, speeds_mb: &[f64]) -> Set {
+fn set(name: &str, speeds_mb: &[f64]) -> ComparedSet {
     let figure = |name: &str, unit, value| Figure {
         name: name.into(),
         unit,
         value: Some(value),
     };
-    let run = |(index, mb): (usize, &f64)| Run {
+    let run = |(index, mb): (usize, &f64)| ComparedRun {
         name: format!("{name}-{}", index + 1),
         figures: vec![
-            figure("duration", Unit::Seconds, 60_000.0 / mb),
-            figure("read speed mean", Unit::Rate, mb * 1e6),
+            figure("duration", FigureUnit::Seconds, 60_000.0 / mb),
+            figure("read speed mean", FigureUnit::Rate, mb * 1e6),
             Figure {
                 name: "peak fill".into(),
-                unit: Unit::Percent,
+                unit: FigureUnit::Percent,
                 value: None,
             },
         ],
         facts: Vec::new(),
     };
-    Set {
+    ComparedSet {
         name: name.into(),
         runs: speeds_mb.iter().enumerate().map(run).collect(),
     }
 }
 
-fn speeds(sets: &[Set]) -> Row {
+fn speeds(sets: &[ComparedSet]) -> ComparedRow {
     compare(sets)
         .rows
         .into_iter()
@@ -96,7 +96,7 @@ fn an_unknown_figure_has_no_row() {
 fn figures_that_are_zero_in_all_runs_are_dropped() {
     let zero = |name: &str, value| Figure {
         name: name.into(),
-        unit: Unit::Number,
+        unit: FigureUnit::Number,
         value,
     };
     let mut sets = [set("a", &[100.0, 101.0]), set("b", &[100.0])];
@@ -122,7 +122,7 @@ fn an_empty_set_is_unknown_and_not_zero() {
     let row = speeds(&[set("a", &[100.0, 101.0]), set("none", &[])]);
     assert_eq!(
         row.cells[1],
-        Cell {
+        ComparedCell {
             moments: None,
             ratio: None
         }
@@ -133,7 +133,7 @@ fn an_empty_set_is_unknown_and_not_zero() {
             sets: vec![],
             rows: vec![],
             remarks: vec![],
-            besides: vec![]
+            other_differences: vec![]
         }
     );
 }
@@ -166,7 +166,7 @@ fn a_cold_first_run_and_an_outlier_are_named_and_kept() {
         ]
     );
     assert_eq!(found.rows[0].cells[0].moments.unwrap().n, 7);
-    let found = compare(&[Set {
+    let found = compare(&[ComparedSet {
         runs: set.runs[..5].to_vec(),
         ..set.clone()
     }]);
@@ -181,10 +181,10 @@ fn a_cold_first_run_and_an_outlier_are_named_and_kept() {
 
 #[test]
 fn a_common_figure_is_known_in_two_sets() {
-    let nothing = |name: &str| Set {
+    let nothing = |name: &str| ComparedSet {
         name: name.into(),
         runs: vec![
-            Run {
+            ComparedRun {
                 name: "1".into(),
                 figures: Vec::new(),
                 facts: Vec::new()
@@ -192,7 +192,7 @@ fn a_common_figure_is_known_in_two_sets() {
             2
         ],
     };
-    let has = |sets: &[Set]| compare(sets).has_common_figures();
+    let has = |sets: &[ComparedSet]| compare(sets).has_common_figures();
     assert!(has(&[set("a", &[100.0]), set("b", &[90.0])]) && has(&[set("a", &[100.0, 90.0])]));
     assert!(
         !has(&[set("a", &[100.0, 90.0]), nothing("b")]),
@@ -205,7 +205,7 @@ fn a_common_figure_is_known_in_two_sets() {
             .retain(|figure| figure.name == "duration");
         set
     };
-    let alone = |sets: &[Set]| compare(sets).has_durations_alone();
+    let alone = |sets: &[ComparedSet]| compare(sets).has_durations_alone();
     assert!(
         alone(&[lasted("a"), set("b", &[90.0])])
             && !alone(&[set("a", &[100.0]), set("b", &[90.0])])

@@ -5,7 +5,7 @@ use anyhow::{anyhow, bail, ensure};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::{FileSpan, Number};
+use super::{FileColumns, ShortFloat};
 use crate::job::backup_run::{BackupRun, Phase};
 use crate::job::{Job, JobKind, MOST_NOTES, MOST_PHASES, Outcome};
 use crate::source::{LONGEST_NAME, check_letters};
@@ -187,7 +187,7 @@ fn values(name: &str, value: &Value) -> anyhow::Result<()> {
 }
 
 /// `took_ms` is how long the job took.
-pub fn span(span: &FileSpan, took_ms: i64) -> anyhow::Result<()> {
+pub fn span(span: &FileColumns, took_ms: i64) -> anyhow::Result<()> {
     for (end_ms, length_us) in &span.ticks {
         ensure!(
             (1..=LONGEST_TICK_US).contains(length_us),
@@ -224,7 +224,7 @@ pub fn span(span: &FileSpan, took_ms: i64) -> anyhow::Result<()> {
         let mut values = column
             .iter()
             .flatten()
-            .map(|Number(value)| f64::from(*value));
+            .map(|ShortFloat(value)| f64::from(*value));
         if let Some(found) = values.find(|value| !(0.0..=most).contains(value)) {
             bail!("expected {name} from 0 to {most}, but found {found}");
         }

@@ -6,16 +6,16 @@ use anyhow::Context;
 
 use super::Cost;
 use crate::job::advice::advice;
-use crate::job::course::Course;
 use crate::job::diagnosis::diagnosis;
 use crate::job::figures::Figures;
 use crate::job::setup::Setup;
+use crate::job::time_series::JobTimeSeries;
 use crate::job::tool::is_by_mylvmbackup;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
-use crate::report::course::{MOST_PVS, Sources, Times};
 use crate::report::file;
 use crate::report::outline::Outline;
+use crate::report::time_series::{JobTimes, MOST_PVS, Sources};
 use crate::store::{Subject, on_a_thread};
 use crate::topology::{Device, DeviceKind, Topology};
 use crate::units::Prefix;
@@ -65,7 +65,7 @@ pub async fn file(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Vec<
 }
 
 /// Computes a course, which is slow, from ticks that have been read.
-type CourseOf = Box<dyn FnOnce() -> anyhow::Result<Course> + Send>;
+type CourseOf = Box<dyn FnOnce() -> anyhow::Result<JobTimeSeries> + Send>;
 
 async fn course(
     site: &Site,
@@ -79,7 +79,7 @@ async fn course(
             file.with_context(|| format!("the file of job {} is not in the database", job.id))?;
         return Ok(Box::new(move || file::course(&file)));
     }
-    let times = Times::of(job, present.interval.at);
+    let times = JobTimes::of(job, present.interval.at);
     let pvs = pvs(job, setup, &present.interval.topology);
     let sources = Sources::of(job, setup, &pvs, |volume| {
         Some(site.store.device_identity(volume)?.to_string())

@@ -18,8 +18,8 @@ use crate::job::advice::Advice;
 use crate::job::diagnosis::Explanation;
 use crate::job::figures::Figures;
 use crate::job::setup::Setup;
-use crate::report::course::Times;
 use crate::report::outline::Outline;
+use crate::report::time_series::JobTimes;
 
 /// Cached costs: enough for the runs of an experiment. Each takes about 50 KiB.
 const MOST_CACHED: usize = 96;
@@ -118,7 +118,7 @@ impl Site {
         }
         let present = self.present()?;
         let cost = Arc::new(compute::cost(self, job, &present).await?);
-        let is_settled = Times::of(job, present.interval.at).are_over(present.interval.at);
+        let is_settled = JobTimes::of(job, present.interval.at).are_over(present.interval.at);
         self.costs.insert(job, is_settled, &cost);
         Ok(cost)
     }
@@ -134,7 +134,7 @@ impl Site {
 mod tests {
     use super::*;
     use crate::job::JobKind;
-    use crate::job::course::{Course, Span};
+    use crate::job::time_series::{JobTimeSeries, TickColumns};
 
     fn job(id: i64, ended_s: Option<i64>) -> Job {
         let at = |second| Timestamp::from_second(second).unwrap();
@@ -144,9 +144,9 @@ mod tests {
     }
 
     fn cost() -> Arc<Cost> {
-        let course = Course {
+        let course = JobTimeSeries {
             before: None,
-            during: Span::new(Vec::new()).unwrap(),
+            during: TickColumns::new(Vec::new()).unwrap(),
             after: None,
             took_s: None,
         };

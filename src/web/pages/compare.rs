@@ -15,7 +15,7 @@ use crate::chart::{self, Axis, Chart, LegendEntry, Line, Look, Side, Size, TimeL
 use crate::job::{Job, JobKind};
 use crate::present::Present;
 use crate::report::outline::OutlinePoint;
-use crate::report::text::{basis, besides, figures as figure_table, sentence};
+use crate::report::text::{basis, figures as figure_table, other_differences, sentence};
 use crate::series::{Point, Range, Series};
 use crate::store::JobQuery;
 use crate::table::{Cell, Column as Head, Table};
@@ -153,7 +153,7 @@ pub fn section(
             .chain(comparison.remarks.iter().map(sentence))
             .collect(),
         tables: [
-            besides(comparison),
+            other_differences(comparison),
             figure_table(&telling, Prefix::default()),
         ],
         basis: basis(comparison),

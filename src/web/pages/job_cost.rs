@@ -8,11 +8,12 @@ use super::device::KeyFigure;
 use super::shown;
 use crate::job::Job;
 use crate::job::advice::Advice;
-use crate::job::figures::{EndMeans, Figures, OriginPhases, OriginWork, PvWork};
+use crate::job::figures::{Figures, OriginPhases, PvWork};
 use crate::job::setup::Setup;
-use crate::job::statistics::Spread;
 use crate::report::facts::facts;
-use crate::report::figure::Unit;
+use crate::report::figure::{
+    FigureUnit, HOST_FIGURES, JOB_FIGURES, JobValue, ORIGIN_FIGURES, PV_FIGURES, PvValue,
+};
 use crate::sizing::SizeAdvice;
 use crate::table::{Cell, Column, Table};
 use crate::units::Prefix;
@@ -28,10 +29,10 @@ struct JobCost {
     key_figures: Vec<KeyFigure>,
 }
 
-/// Facts of a job, folded.
+/// FactsSection of a job, folded.
 #[derive(Template)]
 #[template(path = "facts.html")]
-struct Facts {
+struct FactsSection {
     table: Table,
 }
 
@@ -45,7 +46,7 @@ pub async fn sections(site: &Site, job: &Job) -> Result<String, Problem> {
     let size = site.present()?.size_advice_for(job);
     let mut advice = cost.advice.clone();
     advice.extend(size.as_ref().and_then(SizeAdvice::for_job));
-    let tables = [reading(figures), origin(&figures.origin), pvs(&figures.pvs)];
+    let tables = [speeds(figures), origin(&figures.origin), pvs(&figures.pvs)];
     let section = JobCost {
         sentences: cost
             .findings
@@ -57,7 +58,7 @@ pub async fn sections(site: &Site, job: &Job) -> Result<String, Problem> {
             .into_iter()
             .filter(|table| !table.is_empty())
             .collect(),
-        key_figures: all_else(figures),
+        key_figures: key_figures(figures),
     };
     let is_empty = section.tables.is_empty() && section.key_figures.is_empty();
     let costs = if is_empty {
@@ -78,70 +79,42 @@ fn facts_section(job: &Job, setup: &Setup) -> Result<String, Problem> {
     if table.is_empty() {
         Ok(String::new())
     } else {
-        shown(&Facts { table })
+        shown(&FactsSection { table })
     }
 }
 
 /// `None` if all values are unknown.
-fn row(
-    name: impl Into<Cell>,
-    values: impl IntoIterator<Item = Option<String>>,
-) -> Option<Vec<Cell>> {
-    let values: Vec<Option<String>> = values.into_iter().collect();
-    let is_known = values.iter().any(Option::is_some);
-    is_known.then(|| {
-        std::iter::once(name.into())
-            .chain(values.into_iter().map(Cell::known))
-            .collect()
-    })
+fn row(name: impl Into<Cell>, values: Vec<Option<String>>) -> Option<Vec<Cell>> {
+    if values.iter().all(Option::is_none) {
+        return None;
+    }
+    let mut cells = vec![name.into()];
+    cells.extend(values.into_iter().map(Cell::known));
+    Some(cells)
 }
 
-fn spread(
-    name: &str,
-    unit: Unit,
-    spread: Option<Spread>,
-    ends: Option<EndMeans>,
-) -> Option<Vec<Cell>> {
-    let of = |value: fn(Spread) -> f64| text(unit, spread.map(value));
-    let values = [
-        of(|spread| spread.mean),
-        text(unit, ends.map(|ends| ends.first)),
-        text(unit, ends.map(|ends| ends.last)),
-        of(|spread| spread.median),
-        of(|spread| spread.p5),
-        of(|spread| spread.p95),
-    ];
-    row(name, values)
+fn text(unit: FigureUnit, value: Option<f64>) -> Option<String> {
+    let value = value.filter(|value| value.is_finite())?;
+    Some(unit.text(value, Prefix::default()))
 }
 
-fn text(unit: Unit, value: Option<f64>) -> Option<String> {
-    value
-        .filter(|value| value.is_finite())
-        .map(|value| unit.text(value, Prefix::default()))
-}
-
-fn reading(figures: &Figures) -> Table {
-    let (read, written) = (figures.read, figures.written);
-    let rows = [
-        spread(
-            "Read",
-            Unit::Rate,
-            read.map(|read| read.speed),
-            read.and_then(|read| read.ends),
-        ),
-        spread(
-            "Written",
-            Unit::Rate,
-            written.map(|it| it.speed),
-            written.and_then(|it| it.ends),
-        ),
-        spread(
-            "First writes",
-            Unit::Rate,
-            figures.copied.first_writes,
-            None,
-        ),
-    ];
+fn speeds(figures: &Figures) -> Table {
+    let rows = JOB_FIGURES.iter().filter_map(|figure| {
+        let JobValue::Spread(spread, ends) = figure.value else {
+            return None;
+        };
+        let spread = spread(figures);
+        let ends = ends.and_then(|ends| ends(figures));
+        let values = [
+            spread.map(|spread| spread.mean),
+            ends.map(|ends| ends.first),
+            ends.map(|ends| ends.last),
+            spread.map(|spread| spread.median),
+            spread.map(|spread| spread.p5),
+            spread.map(|spread| spread.p95),
+        ];
+        row(figure.title, values.map(|it| text(figure.unit, it)).into())
+    });
     let columns = [
         Column::name("Speed"),
         Column::number("Mean"),
@@ -151,59 +124,48 @@ fn reading(figures: &Figures) -> Table {
         Column::number("5th percentile").class("less"),
         Column::number("95th percentile").class("less"),
     ];
-    let caption = if written.is_some() {
+    let caption = if figures.written.is_some() {
         "While it ran"
     } else {
         "While it was read"
     };
-    Table::new(caption, columns, rows.into_iter().flatten())
+    Table::new(caption, columns, rows)
 }
 
 fn origin(phases: &OriginPhases) -> Table {
-    let row = |name: &str, unit, value: fn(OriginWork) -> Option<f64>| {
-        row(
-            name,
-            [phases.before, phases.during, phases.after].map(|work| text(unit, value(work))),
-        )
-    };
-    let rows = [
-        row("Read", Unit::Rate, |work| work.read_bytes_per_s),
-        row("Written", Unit::Rate, |work| work.written_bytes_per_s),
-        row("Writes", Unit::PerS, |work| work.writes_per_s),
-        row("Size of a write", Unit::Size, |work| {
-            work.write_request_bytes
-        }),
-        row("Time of a write", Unit::Ms, |work| work.write_await_ms),
-    ];
+    let rows = ORIGIN_FIGURES.iter().filter_map(|figure| {
+        let works = [phases.before, phases.during, phases.after];
+        let values = works.map(|work| text(figure.unit, (figure.value)(work)));
+        row(figure.title, values.into())
+    });
     let columns = [
         Column::name("Work"),
         Column::number("Before"),
         Column::number("During"),
         Column::number("After"),
     ];
-    Table::new("The origin", columns, rows.into_iter().flatten())
+    Table::new("The origin", columns, rows)
 }
 
 fn pvs(pvs: &[PvWork]) -> Table {
-    let columns = [
-        Column::name("PV"),
-        Column::number("Busy"),
-        Column::number("Read").class("least"),
-        Column::number("Written").class("least"),
-        Column::number("Time of a read, first and last tenth"),
-        Column::number("Size of a read, first and last tenth").class("less"),
-    ];
-    let row = |pv: &PvWork| {
-        let values = [
-            text(Unit::Share, pv.utilisation),
-            text(Unit::Rate, pv.read_bytes_per_s),
-            text(Unit::Rate, pv.written_bytes_per_s),
-            both(Unit::Ms, pv.read_await_ms),
-            both(Unit::Size, pv.read_request_bytes),
-        ];
-        row(format!("{}{}", pv.name, carries(pv)), values)
-    };
-    Table::new("PVs", columns, pvs.iter().filter_map(row))
+    // On narrow screens, how busy it was and how long reads took are enough.
+    let classes = ["", "least", "least", "", "less"];
+    let mut columns = vec![Column::name("PV")];
+    for (figure, class) in PV_FIGURES.iter().zip(classes) {
+        columns.push(Column::number(figure.title).class(class));
+    }
+    let rows = pvs.iter().filter_map(|pv| {
+        let values = PV_FIGURES.iter().map(|figure| match figure.value {
+            PvValue::One(value) => text(figure.unit, value(pv)),
+            PvValue::Ends(ends) => {
+                let ends = ends(pv)?;
+                let first = text(figure.unit, Some(ends.first))?;
+                Some(format!("{first}, {}", text(figure.unit, Some(ends.last))?))
+            }
+        });
+        row(format!("{}{}", pv.name, carries(pv)), values.collect())
+    });
+    Table::new("PVs", columns, rows)
 }
 
 fn carries(pv: &PvWork) -> &'static str {
@@ -215,51 +177,16 @@ fn carries(pv: &PvWork) -> &'static str {
     }
 }
 
-fn both(unit: Unit, ends: Option<EndMeans>) -> Option<String> {
-    let text = |value| unit.text(value, Prefix::default());
-    ends.map(|ends| format!("{}, {}", text(ends.first), text(ends.last)))
-}
-
-fn all_else(figures: &Figures) -> Vec<KeyFigure> {
-    let (copied, host) = (figures.copied, figures.host);
-    let (fill, read_s) = (figures.fill, figures.read.map(|read| read.seconds));
-    let known = [
-        (
-            "Reading time",
-            Unit::Seconds,
-            read_s,
-            "without the first and last thousandth",
-        ),
-        (
-            "Peak fill",
-            Unit::Bytes,
-            fill.and_then(|fill| Some(fill.peak_bytes? as f64)),
-            "of the COW area",
-        ),
-        ("Chunks copied", Unit::PerS, copied.chunks_per_s, ""),
-        (
-            "Written to the COW area",
-            Unit::Bytes,
-            copied.cow_bytes,
-            "copies and their metadata",
-        ),
-        (
-            "Write cost",
-            Unit::Number,
-            copied.write_cost,
-            "bytes on disk for each byte written",
-        ),
-        ("User", Unit::Share, host.user, "of the CPU time"),
-        ("System", Unit::Share, host.system, "of the CPU time"),
-        ("Iowait", Unit::Share, host.iowait, "of the CPU time"),
-        (
-            "I/O pressure",
-            Unit::Share,
-            host.pressure_io,
-            "of the time some process waited",
-        ),
-    ];
-    let figure =
-        |(name, unit, value, detail)| Some(KeyFigure::new(name, text(unit, value)?, detail));
-    known.into_iter().filter_map(figure).collect()
+/// The single figures that the page shows.
+fn key_figures(figures: &Figures) -> Vec<KeyFigure> {
+    let mut found = Vec::new();
+    for figure in JOB_FIGURES.iter().chain(HOST_FIGURES) {
+        if let JobValue::One(value) = figure.value
+            && !figure.title.is_empty()
+            && let Some(text) = text(figure.unit, value(figures))
+        {
+            found.push(KeyFigure::new(figure.title, text, figure.remark));
+        }
+    }
+    found
 }

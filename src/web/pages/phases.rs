@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::moment;
 use crate::job::figures::{PhasePv, PhaseWork};
 use crate::job::{Job, PhaseSpan};
-use crate::report::figure::Unit;
+use crate::report::figure::FigureUnit;
 use crate::report::phases::{OF_WHOLE_TICKS, pvs};
 use crate::series::Range;
 use crate::table::{Bar, Cell, Column, Table};
@@ -85,23 +85,23 @@ fn times(job: &Job, span: &PhaseSpan, now: Timestamp) -> [Cell; 4] {
     };
     [
         span.name.into(),
-        text(Unit::Seconds, Some(began_s)).small(moment(span.began_at, now)),
-        text(Unit::Seconds, Some(seconds)),
+        text(FigureUnit::Seconds, Some(began_s)).small(moment(span.began_at, now)),
+        text(FigureUnit::Seconds, Some(seconds)),
         Cell::default().bar(share),
     ]
 }
 
 /// Speed and amount.
 fn moved(speed: Option<f64>, amount: Option<f64>) -> Cell {
-    let amount = amount.map(|bytes| Unit::Bytes.text(bytes, Prefix::default()));
-    text(Unit::Rate, speed).small(amount.unwrap_or_default())
+    let amount = amount.map(|bytes| FigureUnit::Bytes.text(bytes, Prefix::default()));
+    text(FigureUnit::Rate, speed).small(amount.unwrap_or_default())
 }
 
 fn pv(pv: Option<&PhasePv>) -> Cell {
     let busy = pv.and_then(|pv| pv.utilisation).map(|share| share * 100.0);
     let speed = pv
         .and_then(PhasePv::bytes_per_s)
-        .map(|speed| Unit::Rate.text(speed, Prefix::default()));
+        .map(|speed| FigureUnit::Rate.text(speed, Prefix::default()));
     let cell = Cell::known(busy.map(|percent| format!("{percent:.0} %")));
     let bar = busy.map(|percent| Bar {
         width: percent.clamp(0.0, 100.0),
@@ -112,6 +112,6 @@ fn pv(pv: Option<&PhasePv>) -> Cell {
         .small(speed.unwrap_or_default())
 }
 
-fn text(unit: Unit, value: Option<f64>) -> Cell {
+fn text(unit: FigureUnit, value: Option<f64>) -> Cell {
     Cell::known(value.map(|value| unit.text(value, Prefix::default())))
 }

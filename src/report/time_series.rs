@@ -3,8 +3,8 @@
 
 use jiff::Timestamp;
 
-use crate::job::course::{Course, Measure, PvMeasure, Span, Tick};
 use crate::job::setup::Setup;
+use crate::job::time_series::{JobMeasure, JobTick, JobTimeSeries, PvMeasure, TickColumns};
 use crate::job::{Job, JobKind};
 use crate::quantity::Quantity;
 use crate::series::Range;
@@ -15,19 +15,19 @@ pub const MOST_AROUND_S: f64 = 600.0;
 /// Maximum number of PVs with figures.
 pub const MOST_PVS: usize = 16;
 
-const OF_HOST: [(Measure, Quantity); 6] = [
-    (Measure::Bi, Quantity::BiKibPerS),
-    (Measure::Bo, Quantity::BoKibPerS),
-    (Measure::User, Quantity::User),
-    (Measure::System, Quantity::System),
-    (Measure::Iowait, Quantity::Iowait),
-    (Measure::PressureIo, Quantity::PressureIoSome),
+const OF_HOST: [(JobMeasure, Quantity); 6] = [
+    (JobMeasure::Bi, Quantity::BiKibPerS),
+    (JobMeasure::Bo, Quantity::BoKibPerS),
+    (JobMeasure::User, Quantity::User),
+    (JobMeasure::System, Quantity::System),
+    (JobMeasure::Iowait, Quantity::Iowait),
+    (JobMeasure::PressureIo, Quantity::PressureIoSome),
 ];
-const OF_ORIGIN: [(Measure, Quantity); 4] = [
-    (Measure::OriginRead, Quantity::ReadBytes),
-    (Measure::OriginWritten, Quantity::WrittenBytes),
-    (Measure::OriginWrites, Quantity::Writes),
-    (Measure::OriginWriteAwaitMs, Quantity::WriteAwaitMs),
+const OF_ORIGIN: [(JobMeasure, Quantity); 4] = [
+    (JobMeasure::OriginRead, Quantity::ReadBytes),
+    (JobMeasure::OriginWritten, Quantity::WrittenBytes),
+    (JobMeasure::OriginWrites, Quantity::Writes),
+    (JobMeasure::OriginWriteAwaitMs, Quantity::WriteAwaitMs),
 ];
 const OF_PV: [(PvMeasure, Quantity); 5] = [
     (PvMeasure::Read, Quantity::ReadBytes),
@@ -49,7 +49,7 @@ pub struct Sources {
 /// The meaning of a series for the course.
 #[derive(Clone, Debug, PartialEq)]
 enum Slot {
-    Measure(Measure),
+    JobMeasure(JobMeasure),
     Pv(String, PvMeasure),
     /// Writes to the snapshot itself.
     IntoSnapshot,
@@ -60,14 +60,14 @@ enum Slot {
 
 /// The times of a job, and the length of the time before and after it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Times {
+pub struct JobTimes {
     start_ms: i64,
     end_ms: i64,
     around_ms: i64,
     has_ended: bool,
 }
 
-impl Times {
+impl JobTimes {
     pub fn of(job: &Job, now: Timestamp) -> Self {
         let around_ms = (job.seconds(now).min(MOST_AROUND_S) * 1000.0) as i64;
         let start_ms = job.started_at.as_millisecond();
@@ -107,7 +107,7 @@ impl Sources {
             ..Self::default()
         };
         for (measure, quantity) in OF_HOST {
-            sources.add(Slot::Measure(measure), &Subject::Host, quantity);
+            sources.add(Slot::JobMeasure(measure), &Subject::Host, quantity);
         }
         for (name, subject) in pvs.iter().take(MOST_PVS) {
             for (measure, quantity) in OF_PV {
@@ -118,11 +118,11 @@ impl Sources {
             JobKind::Snapshot => sources.snapshot(job, setup, identity),
             JobKind::Command | JobKind::Mark => {
                 let of_all = [
-                    (Measure::SnapshotRead, Quantity::ReadBytes),
-                    (Measure::Written, Quantity::WrittenBytes),
+                    (JobMeasure::SnapshotRead, Quantity::ReadBytes),
+                    (JobMeasure::Written, Quantity::WrittenBytes),
                 ];
                 for (measure, quantity) in of_all {
-                    sources.device(Slot::Measure(measure), &Subject::Total, quantity);
+                    sources.device(Slot::JobMeasure(measure), &Subject::Total, quantity);
                 }
             }
         }
@@ -132,7 +132,7 @@ impl Sources {
     fn snapshot(&mut self, job: &Job, setup: &Setup, identity: impl Fn(&str) -> Option<String>) {
         let snapshot = Subject::Volume(job.key.clone());
         self.device(
-            Slot::Measure(Measure::SnapshotRead),
+            Slot::JobMeasure(JobMeasure::SnapshotRead),
             &snapshot,
             Quantity::ReadBytes,
         );
@@ -140,14 +140,14 @@ impl Sources {
         if let Some(origin) = &origin {
             let subject = Subject::Volume(origin.clone());
             for (measure, quantity) in OF_ORIGIN {
-                self.device(Slot::Measure(measure), &subject, quantity);
+                self.device(Slot::JobMeasure(measure), &subject, quantity);
             }
         }
         if !setup.is_thick() {
             return;
         }
         let fill = Quantity::FillPercent;
-        self.add(Slot::Measure(Measure::FillPercent), &snapshot, fill);
+        self.add(Slot::JobMeasure(JobMeasure::FillPercent), &snapshot, fill);
         self.device(Slot::IntoSnapshot, &snapshot, Quantity::WrittenBytes);
         if let Some(identity) = identity(&job.key) {
             let cow = Subject::Device(format!("{identity}-cow"));
@@ -173,13 +173,13 @@ impl Sources {
     }
 
     /// The course of a job, from the stored [`Self::wanted`].
-    pub fn course(&self, every: &TickTable, times: Times) -> anyhow::Result<Course> {
-        let ticks: Vec<Tick> = ticks(every, times.start_ms);
+    pub fn course(&self, every: &TickTable, times: JobTimes) -> anyhow::Result<JobTimeSeries> {
+        let ticks: Vec<JobTick> = ticks(every, times.start_ms);
         let length_s = (times.end_ms - times.start_ms) as f64 / 1000.0;
-        let middle = |tick: &Tick| tick.end_s - tick.seconds / 2.0;
-        let span = |is_in: &dyn Fn(&Tick) -> bool| self.span(every, &ticks, is_in);
-        let around = |span: Span| (!span.whole().is_empty()).then_some(span);
-        Ok(Course {
+        let middle = |tick: &JobTick| tick.end_s - tick.seconds / 2.0;
+        let span = |is_in: &dyn Fn(&JobTick) -> bool| self.span(every, &ticks, is_in);
+        let around = |span: TickColumns| (!span.whole().is_empty()).then_some(span);
+        Ok(JobTimeSeries {
             before: around(span(&|tick| tick.end_s <= 0.0)?),
             during: span(&|tick| tick.end_s > 0.0 && (0.0..length_s).contains(&middle(tick)))?,
             after: around(span(&|tick| {
@@ -192,9 +192,9 @@ impl Sources {
     fn span(
         &self,
         every: &TickTable,
-        ticks: &[Tick],
-        is_in: &dyn Fn(&Tick) -> bool,
-    ) -> anyhow::Result<Span> {
+        ticks: &[JobTick],
+        is_in: &dyn Fn(&JobTick) -> bool,
+    ) -> anyhow::Result<TickColumns> {
         let places: Vec<usize> = (0..ticks.len())
             .filter(|place| is_in(&ticks[*place]))
             .collect();
@@ -204,20 +204,20 @@ impl Sources {
                 .map(|place| column[*place])
                 .collect::<Vec<_>>()
         };
-        let mut span = Span::new(places.iter().map(|place| ticks[*place]).collect())?;
+        let mut span = TickColumns::new(places.iter().map(|place| ticks[*place]).collect())?;
         for (slot, column) in self.slots.iter().zip(&every.columns) {
             let Some(column) = column else { continue };
             span = match slot {
-                Slot::Measure(measure) => span.with(*measure, here(column))?,
+                Slot::JobMeasure(measure) => span.with(*measure, here(column))?,
                 Slot::Pv(name, measure) => span.with_pv(name, *measure, here(column))?,
                 _ => span,
             };
         }
         if let Some(written) = self.cow_written(every) {
-            span = span.with(Measure::CowWritten, here(&written))?;
+            span = span.with(JobMeasure::CowWritten, here(&written))?;
         }
         if let Some(copied) = self.copied(every).filter(|_| self.is_alone) {
-            span = span.with(Measure::Copied, here(&copied))?;
+            span = span.with(JobMeasure::Copied, here(&copied))?;
         }
         Ok(span)
     }
@@ -234,8 +234,8 @@ impl Sources {
     /// Reads below the origin that came neither from it nor through the snapshot.
     fn copied(&self, every: &TickTable) -> Option<Vec<Option<f64>>> {
         let real = self.column(every, &Slot::RealRead)?;
-        let origin = self.column(every, &Slot::Measure(Measure::OriginRead))?;
-        let snapshot = self.column(every, &Slot::Measure(Measure::SnapshotRead))?;
+        let origin = self.column(every, &Slot::JobMeasure(JobMeasure::OriginRead))?;
+        let snapshot = self.column(every, &Slot::JobMeasure(JobMeasure::SnapshotRead))?;
         let cow = self.column(every, &Slot::CowRead)?;
         Some(above_zero(every, |row| {
             Some(real[row]? - origin[row]? - (snapshot[row]? - cow[row]?))
@@ -248,8 +248,8 @@ impl Sources {
     }
 }
 
-fn ticks(every: &TickTable, start_ms: i64) -> Vec<Tick> {
-    let tick = |(end_ms, elapsed_us): (&i64, &u64)| Tick {
+fn ticks(every: &TickTable, start_ms: i64) -> Vec<JobTick> {
+    let tick = |(end_ms, elapsed_us): (&i64, &u64)| JobTick {
         end_s: (end_ms - start_ms) as f64 / 1000.0,
         seconds: *elapsed_us as f64 / 1e6,
     };

@@ -13,7 +13,7 @@ const MOST: f64 = 1e15;
 const LEAST: f64 = 1e-12;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tick {
+pub struct JobTick {
     /// Seconds from the job's start to the tick's end; below 0 before the job.
     pub end_s: f64,
     pub seconds: f64,
@@ -22,7 +22,7 @@ pub struct Tick {
 /// A quantity of the job's snapshot, its origin, or the host; of bytes, a rate per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Measure {
+pub enum JobMeasure {
     /// Read from the snapshot; for a job without one, from all disks.
     SnapshotRead,
     /// Written to all disks; only for a job without a snapshot.
@@ -64,33 +64,33 @@ pub enum PvMeasure {
 
 /// Ticks with their values.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Span {
-    ticks: Vec<Tick>,
-    columns: BTreeMap<Measure, Column>,
-    pvs: BTreeMap<String, BTreeMap<PvMeasure, Column>>,
+pub struct TickColumns {
+    ticks: Vec<JobTick>,
+    columns: BTreeMap<JobMeasure, JobColumn>,
+    pvs: BTreeMap<String, BTreeMap<PvMeasure, JobColumn>>,
     /// Replaces every missing column, to save memory.
-    unknown: Column,
+    unknown: JobColumn,
 }
 
-pub type Column = Vec<Option<f64>>;
+pub type JobColumn = Vec<Option<f64>>;
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Course {
-    pub before: Option<Span>,
-    pub during: Span,
-    pub after: Option<Span>,
+pub struct JobTimeSeries {
+    pub before: Option<TickColumns>,
+    pub during: TickColumns,
+    pub after: Option<TickColumns>,
     /// The job's duration once it has ended; its last tick rarely ends at the same time.
     pub took_s: Option<f64>,
 }
 
 /// Neighbouring ticks of a span.
 #[derive(Clone, Debug)]
-pub struct Stretch<'a> {
-    span: &'a Span,
+pub struct JobPeriod<'a> {
+    span: &'a TickColumns,
     ticks: Range<usize>,
 }
 
-impl Measure {
+impl JobMeasure {
     /// The maximum, which jitter of a tick may exceed.
     pub fn most(self) -> f64 {
         match self {
@@ -107,11 +107,11 @@ impl PvMeasure {
     }
 }
 
-impl Span {
+impl TickColumns {
     /// Ticks without values.
-    pub fn new(ticks: Vec<Tick>) -> anyhow::Result<Self> {
+    pub fn new(ticks: Vec<JobTick>) -> anyhow::Result<Self> {
         let is_valid =
-            |tick: &Tick| tick.end_s.abs() <= MOST && (LEAST..=MOST).contains(&tick.seconds);
+            |tick: &JobTick| tick.end_s.abs() <= MOST && (LEAST..=MOST).contains(&tick.seconds);
         let follows = |index: usize| index == 0 || ticks[index - 1].end_s <= ticks[index].end_s;
         if let Some(invalid) =
             (0..ticks.len()).find(|index| !is_valid(&ticks[*index]) || !follows(*index))
@@ -130,7 +130,7 @@ impl Span {
     }
 
     /// Adds the values of a quantity; impossible numbers become `None`.
-    pub fn with(mut self, measure: Measure, values: Column) -> anyhow::Result<Self> {
+    pub fn with(mut self, measure: JobMeasure, values: JobColumn) -> anyhow::Result<Self> {
         self.columns.insert(
             measure,
             fit(&format!("{measure:?}"), self.ticks.len(), values)?,
@@ -139,7 +139,12 @@ impl Span {
     }
 
     /// Adds the values of a quantity of a PV.
-    pub fn with_pv(mut self, pv: &str, measure: PvMeasure, values: Column) -> anyhow::Result<Self> {
+    pub fn with_pv(
+        mut self,
+        pv: &str,
+        measure: PvMeasure,
+        values: JobColumn,
+    ) -> anyhow::Result<Self> {
         let values = fit(&format!("{measure:?} of {pv}"), self.ticks.len(), values)?;
         self.pvs
             .entry(pv.into())
@@ -148,23 +153,23 @@ impl Span {
         Ok(self)
     }
 
-    pub fn whole(&self) -> Stretch<'_> {
-        Stretch {
+    pub fn whole(&self) -> JobPeriod<'_> {
+        JobPeriod {
             span: self,
             ticks: 0..self.ticks.len(),
         }
     }
 
-    pub fn columns(&self) -> &BTreeMap<Measure, Column> {
+    pub fn columns(&self) -> &BTreeMap<JobMeasure, JobColumn> {
         &self.columns
     }
 
-    pub fn pvs(&self) -> &BTreeMap<String, BTreeMap<PvMeasure, Column>> {
+    pub fn pvs(&self) -> &BTreeMap<String, BTreeMap<PvMeasure, JobColumn>> {
         &self.pvs
     }
 }
 
-impl<'a> Stretch<'a> {
+impl<'a> JobPeriod<'a> {
     pub fn is_empty(&self) -> bool {
         self.ticks.is_empty()
     }
@@ -173,7 +178,7 @@ impl<'a> Stretch<'a> {
         self.ticks.len()
     }
 
-    pub fn ticks(&self) -> &'a [Tick] {
+    pub fn ticks(&self) -> &'a [JobTick] {
         &self.span.ticks[self.ticks.clone()]
     }
 
@@ -204,7 +209,7 @@ impl<'a> Stretch<'a> {
             .map(move |start| self.part(start..start + most))
     }
 
-    pub fn column(&self, measure: Measure) -> &'a [Option<f64>] {
+    pub fn column(&self, measure: JobMeasure) -> &'a [Option<f64>] {
         &self
             .span
             .columns
@@ -230,7 +235,7 @@ impl<'a> Stretch<'a> {
     }
 
     /// The mean over time; `None` without known values.
-    pub fn mean(&self, measure: Measure) -> Option<f64> {
+    pub fn mean(&self, measure: JobMeasure) -> Option<f64> {
         self.mean_of(self.column(measure))
     }
 
@@ -239,7 +244,7 @@ impl<'a> Stretch<'a> {
     }
 
     /// The sum of a rate over time; `None` without known values.
-    pub fn amount(&self, measure: Measure) -> Option<f64> {
+    pub fn amount(&self, measure: JobMeasure) -> Option<f64> {
         let known = || self.known(self.column(measure));
         known()
             .next()
@@ -247,7 +252,7 @@ impl<'a> Stretch<'a> {
     }
 
     /// The share of time for which a quantity is known; `None` without ticks.
-    pub fn known_share(&self, measure: Measure) -> Option<f64> {
+    pub fn known_share(&self, measure: JobMeasure) -> Option<f64> {
         let known: f64 = self
             .known(self.column(measure))
             .map(|(_, seconds)| seconds)
@@ -265,7 +270,7 @@ impl<'a> Stretch<'a> {
     }
 }
 
-fn fit(of: &str, expected: usize, values: Column) -> anyhow::Result<Column> {
+fn fit(of: &str, expected: usize, values: JobColumn) -> anyhow::Result<JobColumn> {
     let found = values.len();
     ensure!(
         found == expected,
@@ -282,28 +287,28 @@ fn fit(of: &str, expected: usize, values: Column) -> anyhow::Result<Column> {
 mod tests {
     use super::*;
 
-    fn span(seconds: &[f64]) -> Span {
+    fn span(seconds: &[f64]) -> TickColumns {
         let mut end_s = 0.0;
         let tick = |seconds: &f64| {
             end_s += seconds;
-            Tick {
+            JobTick {
                 end_s,
                 seconds: *seconds,
             }
         };
-        Span::new(seconds.iter().map(tick).collect()).unwrap()
+        TickColumns::new(seconds.iter().map(tick).collect()).unwrap()
     }
 
     #[test]
     fn means_are_weighted_by_the_length_of_ticks() {
         let span = span(&[1.0, 3.0, 1.0])
-            .with(Measure::SnapshotRead, vec![Some(10.0), Some(2.0), None])
+            .with(JobMeasure::SnapshotRead, vec![Some(10.0), Some(2.0), None])
             .unwrap();
         let whole = span.whole();
-        assert_eq!(whole.mean(Measure::SnapshotRead), Some(4.0));
-        assert_eq!(whole.amount(Measure::SnapshotRead), Some(16.0));
-        assert_eq!(whole.known_share(Measure::SnapshotRead), Some(0.8));
-        assert_eq!(whole.part(1..9).mean(Measure::SnapshotRead), Some(2.0));
+        assert_eq!(whole.mean(JobMeasure::SnapshotRead), Some(4.0));
+        assert_eq!(whole.amount(JobMeasure::SnapshotRead), Some(16.0));
+        assert_eq!(whole.known_share(JobMeasure::SnapshotRead), Some(0.8));
+        assert_eq!(whole.part(1..9).mean(JobMeasure::SnapshotRead), Some(2.0));
     }
 
     #[test]
@@ -311,8 +316,8 @@ mod tests {
         let span = span(&[1.0, 1.0]);
         assert_eq!(
             (
-                span.whole().mean(Measure::Bi),
-                span.whole().amount(Measure::Bi)
+                span.whole().mean(JobMeasure::Bi),
+                span.whole().amount(JobMeasure::Bi)
             ),
             (None, None)
         );
@@ -328,9 +333,9 @@ mod tests {
             Some(-1.0),
             Some(0.0),
         ];
-        let span = span(&[1.0; 5]).with(Measure::Bi, values).unwrap();
+        let span = span(&[1.0; 5]).with(JobMeasure::Bi, values).unwrap();
         assert_eq!(
-            span.whole().column(Measure::Bi),
+            span.whole().column(JobMeasure::Bi),
             [None, None, None, None, Some(0.0)]
         );
     }
@@ -348,10 +353,10 @@ mod tests {
 
     #[test]
     fn ticks_out_of_order_are_refused() {
-        let tick = |end_s, seconds| Tick { end_s, seconds };
-        let refused = |ticks| Span::new(ticks).unwrap_err().to_string();
+        let tick = |end_s, seconds| JobTick { end_s, seconds };
+        let refused = |ticks| TickColumns::new(ticks).unwrap_err().to_string();
         assert!(refused(vec![tick(2.0, 1.0), tick(1.0, 1.0)]).contains("tick 1 "));
         assert!(refused(vec![tick(1.0, 0.0)]).contains("tick 0 "));
-        assert!(Span::new(Vec::new()).unwrap().whole().is_empty());
+        assert!(TickColumns::new(Vec::new()).unwrap().whole().is_empty());
     }
 }

@@ -1,8 +1,8 @@
 //! Rows of a store into a course.
 
 use super::*;
-use crate::job::course::Measure;
 use crate::job::setup::SnapshotKind;
+use crate::job::time_series::JobMeasure;
 
 const START_MS: i64 = 1_772_330_400_000;
 
@@ -43,8 +43,8 @@ fn sources(job: &Job, snapshots: u32) -> Sources {
 
 fn usual(slot: &Slot, second: i64) -> Option<f64> {
     Some(match slot {
-        Slot::Measure(Measure::SnapshotRead) => 100.0,
-        Slot::Measure(Measure::OriginRead) => 10.0,
+        Slot::JobMeasure(JobMeasure::SnapshotRead) => 100.0,
+        Slot::JobMeasure(JobMeasure::OriginRead) => 10.0,
         Slot::CowRead => 30.0,
         // Every other second the copier's read is counted late.
         Slot::RealRead => 80.0 + if second % 2 == 0 { 40.0 } else { -20.0 },
@@ -57,7 +57,7 @@ fn usual(slot: &Slot, second: i64) -> Option<f64> {
 #[test]
 fn a_course_has_equal_times_before_and_after() {
     let (job, now) = job(60);
-    let times = Times::of(&job, now);
+    let times = JobTimes::of(&job, now);
     assert_eq!(times.range().seconds(), 180.0);
     let sources = sources(&job, 1);
     let course = sources
@@ -72,7 +72,7 @@ fn a_course_has_equal_times_before_and_after() {
 fn a_long_job_has_ten_minutes_around_it() {
     let (job, now) = job(7200);
     assert_eq!(
-        Times::of(&job, now).range().seconds(),
+        JobTimes::of(&job, now).range().seconds(),
         7200.0 + 2.0 * MOST_AROUND_S
     );
 }
@@ -82,12 +82,12 @@ fn late_counts_are_carried_to_the_next_tick() {
     let (job, now) = job(60);
     let sources = sources(&job, 1);
     let course = sources
-        .course(&every(&sources, 1..61, usual), Times::of(&job, now))
+        .course(&every(&sources, 1..61, usual), JobTimes::of(&job, now))
         .unwrap();
     let whole = course.during.whole();
     // 90 of 120 below the origin in the mean, less 10 by the origin and 70 through the snapshot.
-    assert_eq!(whole.amount(Measure::Copied), Some(600.0));
-    assert_eq!(whole.mean(Measure::CowWritten), Some(20.0));
+    assert_eq!(whole.amount(JobMeasure::Copied), Some(600.0));
+    assert_eq!(whole.mean(JobMeasure::CowWritten), Some(20.0));
 }
 
 #[test]
@@ -95,10 +95,13 @@ fn with_several_snapshots_copies_are_unknown() {
     let (job, now) = job(60);
     let sources = sources(&job, 2);
     let course = sources
-        .course(&every(&sources, 1..61, usual), Times::of(&job, now))
+        .course(&every(&sources, 1..61, usual), JobTimes::of(&job, now))
         .unwrap();
-    assert_eq!(course.during.whole().mean(Measure::Copied), None);
-    assert_eq!(course.during.whole().mean(Measure::CowWritten), Some(20.0));
+    assert_eq!(course.during.whole().mean(JobMeasure::Copied), None);
+    assert_eq!(
+        course.during.whole().mean(JobMeasure::CowWritten),
+        Some(20.0)
+    );
 }
 
 #[test]
@@ -107,11 +110,11 @@ fn copies_are_unknown_if_one_layer_is() {
     let sources = sources(&job, 1);
     let unread = |slot: &Slot, second: i64| usual(slot, second).filter(|_| *slot != Slot::CowRead);
     let course = sources
-        .course(&every(&sources, 1..61, unread), Times::of(&job, now))
+        .course(&every(&sources, 1..61, unread), JobTimes::of(&job, now))
         .unwrap();
-    assert_eq!(course.during.whole().mean(Measure::Copied), None);
+    assert_eq!(course.during.whole().mean(JobMeasure::Copied), None);
     assert_eq!(
-        course.during.whole().mean(Measure::SnapshotRead),
+        course.during.whole().mean(JobMeasure::SnapshotRead),
         Some(100.0)
     );
 }
