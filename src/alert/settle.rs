@@ -314,19 +314,18 @@ mod tests {
             (&[60.0, 90.0, 80.0, 79.99, 70.0, 65.0, 64.0], "-CCWWW-"),
             (&[84.99, 85.0, 84.0, 85.0], "WCCC"),
         ] {
-            let found = course(Rule::SnapshotFill, Thresholds::PERCENT, percents);
+            let found = course(
+                Rule::SnapshotFill,
+                Thresholds::percent(70.0, 85.0),
+                percents,
+            );
             assert_eq!(found, expected, "{percents:?}");
         }
     }
 
     #[test]
     fn less_time_left_is_worse() {
-        let thresholds = Thresholds {
-            warning: 30.0,
-            critical: 10.0,
-            clear: 40.0,
-            ..Thresholds::STATE
-        };
+        let thresholds = Thresholds::time_left(30.0, 10.0);
         let found = course(
             Rule::TimeUntilFull,
             thresholds,

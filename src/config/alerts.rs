@@ -1,15 +1,13 @@
 //! `[alerts]`: the thresholds of each rule, or "off"; and `[[alerts.for]]`: other ones for some volumes.
 
 use std::fmt;
-use std::time::Duration;
 
-use jiff::SignedDuration;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 
-use super::pattern::Pattern;
 use super::rule::{Measure, Rule, RuleSubject, Thresholds};
+use super::values::{Pattern, Seconds, unexpected};
 
 /// The settings of all rules.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,13 +29,6 @@ pub struct Override {
 }
 
 type RuleSetting = (Rule, Option<Thresholds>);
-
-/// The default distance of `clear` from `warning`, in percentage points.
-const CLEARANCE: f64 = 5.0;
-/// By default a time clears when it is a third longer than its warning.
-const CLEARED_TIME: f64 = 4.0 / 3.0;
-/// Longer times are mistakes.
-const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 impl Default for Alerts {
     fn default() -> Self {
@@ -179,16 +170,13 @@ impl<'de> Visitor<'de> for RuleVisitor {
 
     fn visit_str<E: Error>(self, word: &str) -> Result<Self::Value, E> {
         let measure = self.0.measure();
-        match (word, Period::try_from(word.to_string())) {
+        match (word, Seconds::try_from(word.to_string())) {
             ("off", _) => Ok(None),
             ("on", _) => Ok(Some(self.0.default_thresholds())),
-            (_, Ok(limit)) if measure == Measure::Limit => Ok(Some(Thresholds::limit(limit.0))),
-            _ => {
-                let expected = expected(measure);
-                Err(E::custom(format!(
-                    "expected {expected}, but found \"{word}\""
-                )))
+            (_, Ok(limit)) if measure == Measure::Limit => {
+                Ok(Some(Thresholds::limit(limit.into())))
             }
+            _ => Err(E::custom(unexpected(expected(measure), word))),
         }
     }
 
@@ -196,11 +184,11 @@ impl<'de> Visitor<'de> for RuleVisitor {
         let table = MapAccessDeserializer::new(map);
         let measure = self.0.measure();
         let thresholds = match measure {
-            Measure::Percent => Percentages::deserialize(table)?.checked(),
-            Measure::TimeLeft => Times::deserialize(table)?.checked(self.0),
+            Measure::Percent => Levels::deserialize(table)?.percentages(self.0),
+            Measure::TimeLeft => Levels::deserialize(table)?.times(self.0),
             Measure::Period => Ok(Thresholds {
-                critical: Within::deserialize(table)?.within.0,
-                ..Thresholds::STATE
+                critical: Within::deserialize(table)?.within.into(),
+                ..Thresholds::NONE
             }),
             Measure::Limit | Measure::State => {
                 Err(format!("expected {}, but found a table", expected(measure)))
@@ -220,101 +208,65 @@ fn expected(measure: Measure) -> &'static str {
     }
 }
 
+/// The thresholds of a rule with two levels, in percent or as periods. `clear` has a default that follows from `warning`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Percentages {
-    warning: f64,
-    critical: f64,
-    clear: Option<f64>,
-    #[serde(rename = "for", default)]
-    hold: Period,
-    #[serde(default)]
-    keep_firing_for: Period,
+struct Levels<Unit> {
+    warning: Unit,
+    critical: Unit,
+    clear: Option<Unit>,
+    #[serde(rename = "for")]
+    hold: Option<Seconds>,
+    keep_firing_for: Option<Seconds>,
 }
 
-impl Percentages {
-    fn checked(self) -> Result<Thresholds, String> {
-        let (warning, critical) = (self.warning, self.critical);
-        let usual_clear = (warning - CLEARANCE).max(warning / 2.0);
-        let clear = self.clear.unwrap_or(usual_clear);
-        if !(0.0 < clear && clear < warning && warning < critical && critical <= 100.0) {
-            let clear = self.clear.map(|clear| format!(", clear = {clear}"));
-            return Err(format!(
-                "expected percentages with 0 < clear < warning < critical <= 100, but found warning = {warning}, \
-                 critical = {critical}{}",
-                clear.unwrap_or_default()
-            ));
+impl Levels<f64> {
+    fn percentages(self, rule: Rule) -> Result<Thresholds, String> {
+        let clear = self.clear.map(|clear| format!(", clear = {clear}"));
+        let found = self.thresholds(rule, Thresholds::percent);
+        let (warning, critical) = (found.warning, found.critical);
+        if 0.0 < found.clear && found.clear < warning && warning < critical && critical <= 100.0 {
+            return Ok(found);
         }
-        Ok(Thresholds {
-            warning,
-            critical,
-            clear,
-            hold_s: self.hold.0,
-            keep_firing_s: self.keep_firing_for.0,
-        })
+        Err(format!(
+            "expected percentages with 0 < clear < warning < critical <= 100, but found warning = {warning}, \
+             critical = {critical}{}",
+            clear.unwrap_or_default()
+        ))
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Times {
-    warning: Period,
-    critical: Period,
-    clear: Option<Period>,
-    #[serde(rename = "for")]
-    hold: Option<Period>,
-    keep_firing_for: Option<Period>,
-}
-
-impl Times {
-    fn checked(self, rule: Rule) -> Result<Thresholds, String> {
-        let usual = rule.default_thresholds();
-        let seconds = |period: Option<Period>, usual_s| period.map_or(usual_s, |period| period.0);
-        let thresholds = Thresholds {
-            warning: self.warning.0,
-            critical: self.critical.0,
-            clear: seconds(self.clear, self.warning.0 * CLEARED_TIME),
-            hold_s: seconds(self.hold, usual.hold_s),
-            keep_firing_s: seconds(self.keep_firing_for, usual.keep_firing_s),
-        };
-        let Thresholds {
-            warning,
-            critical,
-            clear,
-            ..
-        } = thresholds;
-        if 0.0 < critical && critical < warning && warning < clear {
-            return Ok(thresholds);
+impl Levels<Seconds> {
+    fn times(self, rule: Rule) -> Result<Thresholds, String> {
+        let found = self.thresholds(rule, Thresholds::time_left);
+        let (warning, critical) = (found.warning, found.critical);
+        if 0.0 < critical && critical < warning && warning < found.clear {
+            return Ok(found);
         }
         Err("expected times with 0 < critical < warning < clear, such as { warning = \"30m\", critical = \"10m\" }"
             .into())
     }
 }
 
+impl<Unit: Into<f64>> Levels<Unit> {
+    fn thresholds(self, rule: Rule, of_levels: fn(f64, f64) -> Thresholds) -> Thresholds {
+        let defaults = rule.default_thresholds();
+        let own = of_levels(self.warning.into(), self.critical.into());
+        Thresholds {
+            clear: self.clear.map_or(own.clear, Into::into),
+            hold_s: self.hold.map_or(defaults.hold_s, f64::from),
+            keep_firing_s: self
+                .keep_firing_for
+                .map_or(defaults.keep_firing_s, f64::from),
+            ..own
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Within {
-    within: Period,
-}
-
-/// A duration in seconds, such as "90s", "30m" or "1h 30m".
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(try_from = "String")]
-struct Period(f64);
-
-impl TryFrom<String> for Period {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let parsed = text.parse::<SignedDuration>().ok();
-        let length = parsed.and_then(|length| Duration::try_from(length).ok());
-        match length.filter(|length| *length <= LONGEST) {
-            Some(length) => Ok(Self(length.as_secs_f64())),
-            None => Err(format!(
-                "expected a duration such as \"30m\" or \"26h\", but found \"{text}\""
-            )),
-        }
-    }
+    within: Seconds,
 }
 
 #[cfg(test)]

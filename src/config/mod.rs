@@ -3,7 +3,6 @@
 //! Each value is checked while it is parsed, so every `Config` is valid.
 
 mod alerts;
-mod pattern;
 mod quotation;
 mod receiver;
 mod rule;
@@ -12,29 +11,27 @@ mod token;
 mod values;
 
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::Deserialize;
 use toml::de::DeTable;
 
 use crate::channel::Heartbeat;
 pub use alerts::{Alerts, RuleSettings};
-pub use pattern::Pattern;
 pub use receiver::{Receiver, Severity};
 pub use rule::{Measure, Rule, RuleSubject, Thresholds};
 pub use sections::{Changes, Hooks, Lvm, LvmSource, Proxy, RemoteWriteSettings, Store};
 pub use token::{Token, is_equal};
 pub use values::{
-    Age, Board, LONGEST_INTERVAL, Listen, SHORTEST_INTERVAL, Size, TickInterval, check_address,
+    Age, Board, LONGEST_INTERVAL, Listen, Pattern, SHORTEST_INTERVAL, Size, TickInterval,
+    check_address,
 };
 
 /// The configuration file if `--config` names none; it may be missing.
 pub const DEFAULT_PATH: &str = "/etc/cowbell/cowbell.toml";
 
 /// All settings; every key has a default.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Address and port of the web pages and the API.
@@ -54,26 +51,6 @@ pub struct Config {
     pub hooks: Hooks,
     pub changes: Changes,
     pub proxy: Proxy,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            listen: Listen(SocketAddr::from(([127, 0, 0, 1], 2692))),
-            hosts: Vec::new(),
-            interval: TickInterval(Duration::from_secs(1)),
-            grafana: None,
-            lvm: Lvm::default(),
-            store: Store::default(),
-            alerts: Alerts::default(),
-            notify: Vec::new(),
-            heartbeat: None,
-            remote_write: None,
-            hooks: Hooks::default(),
-            changes: Changes::default(),
-            proxy: Proxy::default(),
-        }
-    }
 }
 
 impl Config {

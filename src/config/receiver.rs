@@ -1,18 +1,23 @@
 //! `[[notify]]`: the receivers of alerts. Their kinds are in the module `channel`, and `notify` delivers to them.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
+use jiff::civil::Time;
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use utoipa::ToSchema;
 
-use super::values::{Label, QuietHours, Repeat};
-use super::{ConfigError, Pattern};
+use super::ConfigError;
+use super::values::{Label, Pattern, duration, unexpected};
 use crate::channel::Channel;
 
 /// Characters of a name.
 const LONGEST_NAME: usize = 100;
+/// The shortest time between two repeats, and the usual one.
+const SHORTEST_REPEAT: Duration = Duration::from_secs(60);
+const USUAL_REPEAT: Duration = Duration::from_secs(3600);
 /// The keys of every kind. All others belong to one kind.
 pub const COMMON_KEYS: [&str; 5] = ["name", "severity", "volumes", "quiet_hours", "repeat"];
 
@@ -93,6 +98,68 @@ impl Receiver {
     }
 }
 
+/// A time of the day, which may include midnight, in the local time zone.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "String")]
+pub struct QuietHours {
+    from: Time,
+    to: Time,
+}
+
+impl TryFrom<String> for QuietHours {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let time = |text: &str| Time::strptime("%H:%M", text.trim()).ok();
+        if let Some((from, to)) = text.split_once('-')
+            && let Some((from, to)) = time(from).zip(time(to))
+            && from != to
+        {
+            return Ok(Self { from, to });
+        }
+        let expected = unexpected("times such as \"22:00-07:00\"", &text);
+        Err(format!("`quiet_hours`: {expected}"))
+    }
+}
+
+impl QuietHours {
+    pub fn contains(self, time: Time) -> bool {
+        if self.from < self.to {
+            (self.from..self.to).contains(&time)
+        } else {
+            time >= self.from || time < self.to
+        }
+    }
+}
+
+/// The time between two repeats of an alert; `None` for never.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "String")]
+pub struct Repeat(pub Option<Duration>);
+
+impl Default for Repeat {
+    fn default() -> Self {
+        Self(Some(USUAL_REPEAT))
+    }
+}
+
+impl TryFrom<String> for Repeat {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text == "never" {
+            return Ok(Self(None));
+        }
+        match duration(&text) {
+            Some(length) if length >= SHORTEST_REPEAT => Ok(Self(Some(length))),
+            _ => {
+                let expected = "\"never\" or at least 1min, such as \"1h\"";
+                Err(format!("`repeat`: {}", unexpected(expected, &text)))
+            }
+        }
+    }
+}
+
 /// Moves the keys of a kind to a table of its name, which serde takes as an enum: `{ kind = "email", to = "a@b.c" }`
 /// becomes `{ kind = { email = { to = "a@b.c" } } }`. Each key and value remembers its line. (An enum with a tag would
 /// not: serde copies its keys before it knows the variant.) Returns where the entries begin.
@@ -160,6 +227,7 @@ pub fn settle(receivers: &mut [Receiver], places: Vec<String>) -> Result<(), Con
 mod tests {
     use std::path::Path;
 
+    use super::*;
     use crate::config::parse;
 
     /// The names of all receivers, or the error.
@@ -188,7 +256,7 @@ mod tests {
             ["email to a@example.com"]
         );
         let many = names(&mail(&["a@example.com"; 20].join(", "))).unwrap();
-        assert_eq!(many[0].len(), super::LONGEST_NAME);
+        assert_eq!(many[0].len(), LONGEST_NAME);
     }
 
     #[test]
@@ -305,6 +373,21 @@ mod tests {
         ] {
             let error = names(&format!("[[notify]]\n{kind}{keys}\n")).unwrap_err();
             assert!(error.contains(expected), "expected {expected:?} in {error}");
+        }
+    }
+
+    #[test]
+    fn quiet_hours_may_include_midnight() {
+        let hours = |text: &str| QuietHours::try_from(text.to_string()).unwrap();
+        let at = |hour, minute| Time::constant(hour, minute, 0, 0);
+        for (text, time, expected) in [
+            ("22:00-07:00", at(23, 0), true),
+            ("22:00-07:00", at(6, 59), true),
+            ("22:00-07:00", at(7, 0), false),
+            ("01:00-05:00", at(0, 59), false),
+            ("01:00-05:00", at(1, 0), true),
+        ] {
+            assert_eq!(hours(text).contains(time), expected, "{text} {time}");
         }
     }
 }

@@ -6,24 +6,28 @@ use utoipa::ToSchema;
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
 struct RuleRow {
-    /// As in API and configuration.
-    name: &'static str,
     subject: RuleSubject,
     measure: Measure,
     defaults: Thresholds,
     has_outlook: bool,
 }
 
+/// A name is that of the rule in API and configuration.
 macro_rules! rules {
-    ($($(#[$doc:meta])* $rule:ident = $row:expr;)*) => {
+    ($($(#[$doc:meta])* $rule:ident $name:literal = $row:expr;)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-        #[serde(rename_all = "snake_case")]
         pub enum Rule {
-            $($(#[$doc])* $rule,)*
+            $($(#[$doc])* #[serde(rename = $name)] $rule,)*
         }
 
         impl Rule {
             pub const ALL: &'static [Self] = &[$(Self::$rule,)*];
+
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$rule => $name,)*
+                }
+            }
 
             const fn row(self) -> RuleRow {
                 match self {
@@ -37,76 +41,75 @@ macro_rules! rules {
 use RuleSubject::*;
 
 rules! {
-    SnapshotFill = percent("snapshot_fill", Snapshots).with_outlook();
-    PoolData = percent("pool_data", ThinPools).with_outlook();
-    PoolMetadata = percent("pool_metadata", ThinPools);
+    SnapshotFill "snapshot_fill" = percent(Snapshots).with_outlook();
+    PoolData "pool_data" = percent(ThinPools).with_outlook();
+    PoolMetadata "pool_metadata" = percent(ThinPools);
     /// A snapshot or pool will soon be full.
-    TimeUntilFull = time_left("time_until_full", SnapshotsAndThinPools).held(30.0, 60.0).with_outlook();
+    TimeUntilFull "time_until_full" = time_left(SnapshotsAndThinPools).held(30.0, 60.0).with_outlook();
     /// A snapshot or pool will be full before the backup that reads it is done. A forecast may change its mind.
-    FullBeforeDone = state("full_before_done", SnapshotsAndThinPools).held(10.0, 60.0).with_outlook();
-    SnapshotInvalid = state("snapshot_invalid", Snapshots);
+    FullBeforeDone "full_before_done" = state(SnapshotsAndThinPools).held(10.0, 60.0).with_outlook();
+    SnapshotInvalid "snapshot_invalid" = state(Snapshots);
     /// The origin has the state of a snapshot that is merged into it.
-    MergeFailed = state("merge_failed", AllVolumes);
+    MergeFailed "merge_failed" = state(AllVolumes);
     /// A pool out of data space, read-only, failed, or whose metadata needs a check.
-    PoolState = state("pool_state", PoolsAndCaches);
+    PoolState "pool_state" = state(PoolsAndCaches);
     /// LVM is to extend a pool, but its volume group has too little free space.
-    AutoextendBlocked = state("autoextend_blocked", ThinPools);
-    SnapshotAge = limit("snapshot_age", Snapshots, 24.0 * HOUR_S);
+    AutoextendBlocked "autoextend_blocked" = state(ThinPools);
+    SnapshotAge "snapshot_age" = limit(Snapshots, 24.0 * HOUR_S);
     /// A backup has ended, but its snapshot still exists.
-    SnapshotLeftOver = limit("snapshot_left_over", AllSnapshots, 0.5 * HOUR_S);
+    SnapshotLeftOver "snapshot_left_over" = limit(AllSnapshots, 0.5 * HOUR_S);
     /// A backup failed, was killed, lost its snapshot or read too little.
-    BackupFailed = state("backup_failed", Backups);
+    BackupFailed "backup_failed" = state(Backups);
     /// A volume had no good backup for longer than usual.
-    BackupMissing = state("backup_missing", Backups).with_period();
+    BackupMissing "backup_missing" = state(Backups).with_period();
     /// A backup runs much longer than earlier ones.
-    BackupSlow = state("backup_slow", Backups);
+    BackupSlow "backup_slow" = state(Backups);
     /// A backup read less than half of what earlier ones read.
-    BackupSmall = state("backup_small", Backups);
+    BackupSmall "backup_small" = state(Backups);
     /// The next snapshot of a backup is likely to overflow; at most one alert a day.
-    SnapshotSmall = state("snapshot_small", NextSnapshots).held(0.0, 24.0 * HOUR_S);
+    SnapshotSmall "snapshot_small" = state(NextSnapshots).held(0.0, 24.0 * HOUR_S);
     /// A backup holds the global read lock of the database.
-    LockHeld = limit("lock_held", Backups, 10.0);
+    LockHeld "lock_held" = limit(Backups, 10.0);
     /// A part of the machine cannot be read.
-    PartFailed = limit("part_failed", Cowbell, 60.0);
+    PartFailed "part_failed" = limit(Cowbell, 60.0);
     /// A part was not read for too long.
-    DataOld = limit("data_old", Cowbell, 0.25 * HOUR_S);
-    TicksMissed = state("ticks_missed", Cowbell);
+    DataOld "data_old" = limit(Cowbell, 0.25 * HOUR_S);
+    TicksMissed "ticks_missed" = state(Cowbell);
     /// The database is not written.
-    StoreFailed = limit("store_failed", Cowbell, 30.0);
+    StoreFailed "store_failed" = limit(Cowbell, 30.0);
 }
 
 const HOUR_S: f64 = 3600.0;
 
-const fn percent(name: &'static str, subject: RuleSubject) -> RuleRow {
+const fn percent(subject: RuleSubject) -> RuleRow {
     RuleRow {
         measure: Measure::Percent,
-        defaults: Thresholds::PERCENT,
-        ..state(name, subject)
+        defaults: Thresholds::percent(70.0, 85.0),
+        ..state(subject)
     }
 }
 
-const fn time_left(name: &'static str, subject: RuleSubject) -> RuleRow {
+const fn time_left(subject: RuleSubject) -> RuleRow {
     RuleRow {
         measure: Measure::TimeLeft,
-        defaults: Thresholds::TIME_LEFT,
-        ..state(name, subject)
+        defaults: Thresholds::time_left(0.5 * HOUR_S, HOUR_S / 6.0),
+        ..state(subject)
     }
 }
 
-const fn limit(name: &'static str, subject: RuleSubject, seconds: f64) -> RuleRow {
+const fn limit(subject: RuleSubject, seconds: f64) -> RuleRow {
     RuleRow {
         measure: Measure::Limit,
         defaults: Thresholds::limit(seconds),
-        ..state(name, subject)
+        ..state(subject)
     }
 }
 
-const fn state(name: &'static str, subject: RuleSubject) -> RuleRow {
+const fn state(subject: RuleSubject) -> RuleRow {
     RuleRow {
-        name,
         subject,
         measure: Measure::State,
-        defaults: Thresholds::STATE,
+        defaults: Thresholds::NONE,
         has_outlook: false,
     }
 }
@@ -177,22 +180,8 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
-    /// The default of rules by percentage.
-    pub const PERCENT: Self = Self {
-        warning: 70.0,
-        critical: 85.0,
-        clear: 65.0,
-        ..Self::STATE
-    };
-    /// The default of rules by the time that is left.
-    pub const TIME_LEFT: Self = Self {
-        warning: 1800.0,
-        critical: 600.0,
-        clear: 2400.0,
-        ..Self::STATE
-    };
     /// Of a rule without a value.
-    pub const STATE: Self = Self {
+    pub const NONE: Self = Self {
         warning: f64::INFINITY,
         critical: f64::INFINITY,
         clear: f64::INFINITY,
@@ -200,21 +189,37 @@ impl Thresholds {
         keep_firing_s: 0.0,
     };
 
+    /// Clears five percentage points below the warning: 70 clears at 65, and 4 at 2.
+    pub const fn percent(warning: f64, critical: f64) -> Self {
+        Self {
+            warning,
+            critical,
+            clear: (warning - 5.0).max(warning / 2.0),
+            ..Self::NONE
+        }
+    }
+
+    /// Clears at a time that is a third longer than the warning: 30 min at 40 min.
+    pub const fn time_left(warning: f64, critical: f64) -> Self {
+        Self {
+            warning,
+            critical,
+            clear: warning * 4.0 / 3.0,
+            ..Self::NONE
+        }
+    }
+
     /// A warning from so many seconds on.
     pub const fn limit(seconds: f64) -> Self {
         Self {
             warning: seconds,
             clear: seconds,
-            ..Self::STATE
+            ..Self::NONE
         }
     }
 }
 
 impl Rule {
-    pub fn name(self) -> &'static str {
-        self.row().name
-    }
-
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|rule| rule.name() == name)
     }
@@ -239,18 +244,5 @@ impl Rule {
     /// Whether it is about how full a volume is and will be, so that the forecast of a running backup is part of it.
     pub fn has_outlook(self) -> bool {
         self.row().has_outlook
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_those_of_the_api() {
-        for (index, rule) in Rule::ALL.iter().enumerate() {
-            assert_eq!(*rule as usize, index);
-            assert_eq!(serde_json::to_value(rule).unwrap(), rule.name());
-        }
     }
 }

@@ -21,27 +21,24 @@ impl Token {
     /// Reads the token from a file with a single line.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let shown = path.display();
-        let refuse = |why: String| ConfigError(format!("in the token of [changes]: {why}"));
-        let text = secret::read(
-            path,
-            format_args!(
-                "make it with `openssl rand -hex 24 | install -m 640 -g cowbell /dev/stdin {shown}`"
-            ),
+        let way_out = format!(
+            "make it with `openssl rand -hex 24 | install -m 640 -g cowbell /dev/stdin {shown}`"
         );
-        Self::parse(&text.map_err(refuse)?)
-            .map_err(|found| refuse(format!("{shown} {}", expected(found))))
+        let token = secret::read(path, way_out)
+            .and_then(|text| Self::parse(&text).map_err(|why| format!("{shown} {why}")));
+        token.map_err(|why| ConfigError(format!("in the token of [changes]: {why}")))
     }
 
-    /// Parses the file's line; an error says what was found instead.
-    pub fn parse(text: &str) -> Result<Self, &'static str> {
-        match text.len() {
-            _ if !text.bytes().all(|byte| byte.is_ascii_graphic()) => {
-                Err("spaces, line breaks or other characters")
-            }
-            ..SHORTEST => Err("fewer characters"),
-            SHORTEST..=LONGEST => Ok(Self(text.into())),
-            _ => Err("more characters"),
-        }
+    /// Parses the file's line.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let found = match text.len() {
+            ..SHORTEST => "fewer",
+            SHORTEST..=LONGEST => return Ok(Self(text.into())),
+            _ => "more",
+        };
+        Err(format!(
+            "holds no token: expected one line of {SHORTEST} to {LONGEST} letters and digits, but found {found} characters"
+        ))
     }
 
     pub fn is(&self, offered: &[u8]) -> bool {
@@ -56,12 +53,6 @@ impl Token {
 /// Compares secrets in constant time, so that the duration reveals nothing about them.
 pub fn is_equal(one: &[u8], other: &[u8]) -> bool {
     one.ct_eq(other).into()
-}
-
-fn expected(found: &str) -> String {
-    format!(
-        "holds no token: expected one line of {SHORTEST} to {LONGEST} letters and digits, but found {found}"
-    )
 }
 
 /// Keeps the secret out of logs.

@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use jiff::civil::Time;
 use reqwest::Url;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
 
@@ -23,13 +23,17 @@ const OLDEST: u32 = 36_500;
 const LONGEST_BOARD: usize = 2000;
 /// Characters of a proxy's prefix.
 const LONGEST_PREFIX: usize = 200;
-/// The shortest time between two repeats, and the usual one.
-const SHORTEST_REPEAT: Duration = Duration::from_secs(60);
-const USUAL_REPEAT: Duration = Duration::from_secs(3600);
+/// Longer times of rules are mistakes.
+const LONGEST_PERIOD: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// A duration such as "90s" or "1h 30m".
 pub(super) fn duration(text: &str) -> Option<Duration> {
     Duration::try_from(text.parse::<SignedDuration>().ok()?).ok()
+}
+
+/// The error of a value that cannot be used.
+pub(super) fn unexpected(expected: &str, found: &str) -> String {
+    format!("expected {expected}, but found {found:?}")
 }
 
 /// A numeric address and a port.
@@ -37,15 +41,19 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
 #[serde(try_from = "String")]
 pub struct Listen(pub SocketAddr);
 
+impl Default for Listen {
+    fn default() -> Self {
+        Self(SocketAddr::from(([127, 0, 0, 1], 2692)))
+    }
+}
+
 impl TryFrom<String> for Listen {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        text.parse().map(Self).map_err(|_| {
-            format!(
-                "expected an address and a port such as \"127.0.0.1:2692\", but found \"{text}\""
-            )
-        })
+        let expected = "an address and a port such as \"127.0.0.1:2692\"";
+        let address = text.parse().map(Self);
+        address.map_err(|_| unexpected(expected, &text))
     }
 }
 
@@ -68,6 +76,12 @@ pub fn check_address(address: SocketAddr, has_token: bool) -> Result<(), ConfigE
 #[serde(try_from = "String")]
 pub struct TickInterval(pub Duration);
 
+impl Default for TickInterval {
+    fn default() -> Self {
+        Self(Duration::from_secs(1))
+    }
+}
+
 impl TryFrom<String> for TickInterval {
     type Error = String;
 
@@ -76,8 +90,9 @@ impl TryFrom<String> for TickInterval {
             Some(length) if (SHORTEST_INTERVAL..=LONGEST_INTERVAL).contains(&length) => {
                 Ok(Self(length))
             }
-            _ => Err(format!(
-                "expected a duration from \"100ms\" to \"60s\" such as \"1s\", but found \"{text}\""
+            _ => Err(unexpected(
+                "a duration from \"100ms\" to \"60s\" such as \"1s\"",
+                &text,
             )),
         }
     }
@@ -144,9 +159,8 @@ impl TryFrom<String> for Age {
                 return Ok(Self::days(days.into()));
             }
         }
-        Err(format!(
-            "expected a number of days, weeks or years such as \"30d\", \"12w\" or \"2y\", but found \"{text}\""
-        ))
+        let expected = "a number of days, weeks or years such as \"30d\", \"12w\" or \"2y\"";
+        Err(unexpected(expected, &text))
     }
 }
 
@@ -173,14 +187,13 @@ impl TryFrom<String> for Size {
                 && let Some(bytes) = count.checked_mul(bytes)
             {
                 if bytes < SMALLEST_STORE.0 {
-                    return Err(format!("expected at least \"32MiB\", but found \"{text}\""));
+                    return Err(unexpected("at least \"32MiB\"", &text));
                 }
                 return Ok(Self(bytes));
             }
         }
-        Err(format!(
-            "expected a whole number of MiB, GiB, MB or GB such as \"1GiB\", but found \"{text}\""
-        ))
+        let expected = "a whole number of MiB, GiB, MB or GB such as \"1GiB\"";
+        Err(unexpected(expected, &text))
     }
 }
 
@@ -202,9 +215,8 @@ impl TryFrom<String> for PathPrefix {
         if text.is_empty() || is_path && text.len() <= LONGEST_PREFIX {
             return Ok(Self(text));
         }
-        Err(format!(
-            "expected a path such as \"/cowbell\", of letters, digits and -_.~, but found \"{text}\""
-        ))
+        let expected = "a path such as \"/cowbell\", of letters, digits and -_.~";
+        Err(unexpected(expected, &text))
     }
 }
 
@@ -241,65 +253,70 @@ impl<const MOST: usize> TryFrom<String> for Label<MOST> {
     }
 }
 
-/// A time of the day, which may include midnight, in the local time zone.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+/// A duration of a rule, such as "90s", "30m" or "1h 30m".
+#[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "String")]
-pub struct QuietHours {
-    from: Time,
-    to: Time,
+pub struct Seconds(f64);
+
+impl From<Seconds> for f64 {
+    fn from(seconds: Seconds) -> Self {
+        seconds.0
+    }
 }
 
-impl TryFrom<String> for QuietHours {
+impl TryFrom<String> for Seconds {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let time = |text: &str| Time::strptime("%H:%M", text.trim()).ok();
-        if let Some((from, to)) = text.split_once('-')
-            && let Some((from, to)) = time(from).zip(time(to))
-            && from != to
-        {
-            return Ok(Self { from, to });
-        }
-        Err(format!(
-            "`quiet_hours`: expected times such as \"22:00-07:00\", but found {text:?}"
-        ))
-    }
-}
-
-impl QuietHours {
-    pub fn contains(self, time: Time) -> bool {
-        if self.from < self.to {
-            (self.from..self.to).contains(&time)
-        } else {
-            time >= self.from || time < self.to
-        }
-    }
-}
-
-/// The time between two repeats of an alert; `None` for never.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
-#[serde(try_from = "String")]
-pub struct Repeat(pub Option<Duration>);
-
-impl Default for Repeat {
-    fn default() -> Self {
-        Self(Some(USUAL_REPEAT))
-    }
-}
-
-impl TryFrom<String> for Repeat {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        if text == "never" {
-            return Ok(Self(None));
-        }
         match duration(&text) {
-            Some(length) if length >= SHORTEST_REPEAT => Ok(Self(Some(length))),
-            _ => Err(format!(
-                "`repeat`: expected \"never\" or at least 1min, such as \"1h\", but found {text:?}"
-            )),
+            Some(length) if length <= LONGEST_PERIOD => Ok(Self(length.as_secs_f64())),
+            _ => Err(unexpected("a duration such as \"30m\" or \"26h\"", &text)),
         }
+    }
+}
+
+/// A pattern of `VG/LV`, where `*`, `?` and `[abc]` match as in a shell. `vg0/*` matches all volumes of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Pattern(glob::Pattern);
+
+impl Pattern {
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// Alerts about cowbell itself belong to no volume: both names are empty, and no pattern matches them.
+    pub fn matches(&self, vg: &str, lv: &str) -> bool {
+        !(vg.is_empty() && lv.is_empty()) && self.0.matches(&format!("{vg}/{lv}"))
+    }
+}
+
+impl FromStr for Pattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = "a pattern of volumes such as \"vg0/mysql_*\" or \"vg0/*\"";
+        let refuse = || unexpected(expected, text);
+        let pattern =
+            glob::Pattern::new(text).map_err(|error| format!("{}: {}", refuse(), error.msg))?;
+        if text.matches('/').count() == 1 && text.len() > 1 {
+            return Ok(Self(pattern));
+        }
+        Err(refuse())
+    }
+}
+
+impl TryFrom<String> for Pattern {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Pattern> for String {
+    fn from(pattern: Pattern) -> Self {
+        pattern.as_str().into()
     }
 }
 
@@ -339,17 +356,32 @@ mod tests {
     }
 
     #[test]
-    fn quiet_hours_may_include_midnight() {
-        let hours = |text: &str| QuietHours::try_from(text.to_string()).unwrap();
-        let at = |hour, minute| Time::constant(hour, minute, 0, 0);
-        for (text, time, expected) in [
-            ("22:00-07:00", at(23, 0), true),
-            ("22:00-07:00", at(6, 59), true),
-            ("22:00-07:00", at(7, 0), false),
-            ("01:00-05:00", at(0, 59), false),
-            ("01:00-05:00", at(1, 0), true),
+    fn a_pattern_matches_group_and_volume() {
+        for (pattern, vg, lv, expected) in [
+            ("vg0/mysql_*", "vg0", "mysql_snapshot", true),
+            ("vg0/mysql_*", "vg1", "mysql_snapshot", false),
+            ("vg0/*", "vg0", "", true),
+            ("*/*", "vg0", "data", true),
+            ("vg[01]/d?ta", "vg1", "data", true),
+            ("vg0/data", "vg0", "data2", false),
+            ("*/*", "", "", false),
         ] {
-            assert_eq!(hours(text).contains(time), expected, "{text} {time}");
+            assert_eq!(
+                pattern.parse::<Pattern>().unwrap().matches(vg, lv),
+                expected,
+                "{pattern} {vg}/{lv}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_pattern_without_group_or_with_an_open_bracket_is_refused() {
+        for text in ["mysql", "", "/", "a/b/c", "vg0/[abc", "vg0/a***b"] {
+            let error = text.parse::<Pattern>().unwrap_err();
+            assert!(
+                error.starts_with("expected a pattern of volumes"),
+                "{text}: {error}"
+            );
         }
     }
 }
