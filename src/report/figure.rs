@@ -165,7 +165,10 @@ pub const JOB_FIGURES: &[FigureRow<JobValue>] = &[
     .shown("Write cost", "bytes on disk for each byte written"),
 ];
 
-pub const ORIGIN_FIGURES: &[FigureRow<fn(OriginWork) -> Option<f64>>] = &[
+/// How a figure follows from the work of the origin.
+pub type OriginValue = fn(OriginWork) -> Option<f64>;
+
+pub const ORIGIN_FIGURES: &[FigureRow<OriginValue>] = &[
     of_origin("read", Rate, |work| work.read_bytes_per_s).shown("Read", ""),
     of_origin("written", Rate, |work| work.written_bytes_per_s).shown("Written", ""),
     of_origin("writes", PerS, |work| work.writes_per_s).shown("Writes", ""),
@@ -209,8 +212,8 @@ const fn row<V>(name: &'static str, unit: FigureUnit, value: V) -> FigureRow<V> 
 const fn of_origin(
     name: &'static str,
     unit: FigureUnit,
-    value: fn(OriginWork) -> Option<f64>,
-) -> FigureRow<fn(OriginWork) -> Option<f64>> {
+    value: OriginValue,
+) -> FigureRow<OriginValue> {
     row(name, unit, value)
 }
 
