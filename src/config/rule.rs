@@ -12,9 +12,9 @@ struct RuleRow {
     has_outlook: bool,
 }
 
-/// A name is that of the rule in API and configuration.
+/// A name is that of the rule in API and configuration. It is a `tt`: utoipa does not read a `literal` of a macro.
 macro_rules! rules {
-    ($($(#[$doc:meta])* $rule:ident $name:literal = $row:expr;)*) => {
+    ($($(#[$doc:meta])* $rule:ident $name:tt = $row:expr;)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
         pub enum Rule {
             $($(#[$doc])* #[serde(rename = $name)] $rule,)*
