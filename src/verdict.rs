@@ -205,21 +205,13 @@ fn worst(present: &Present, is_meant: impl Fn(&Alert) -> bool) -> Option<&Alert>
 fn gravest<'a>(alerts: impl Iterator<Item = &'a Alert>, at: Timestamp) -> Option<&'a Alert> {
     alerts.max_by_key(|alert| {
         let is_new = !alert.is_acknowledged(at);
-        (alert.severity, is_new, gravity(alert.rule), alert.raised_at)
+        (
+            alert.severity,
+            is_new,
+            alert.rule.gravity(),
+            alert.raised_at,
+        )
     })
-}
-
-/// What the alerts of a rule mean for backups: a snapshot at 95 % must not hide one that is lost.
-fn gravity(rule: Rule) -> u8 {
-    match rule {
-        // Data or a backup is lost.
-        Rule::BackupFailed | Rule::SnapshotInvalid | Rule::MergeFailed | Rule::PoolState => 3,
-        // A running backup will be lost.
-        Rule::FullBeforeDone => 2,
-        // It may be.
-        rule if rule.has_outlook() => 1,
-        _ => 0,
-    }
 }
 
 /// The forecast of the backup that reads a volume.
@@ -325,27 +317,11 @@ fn sentence_of_job(present: &Present, job: &Job, judgement: Judgement) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alert::{Acknowledgement, AlertText};
+    use crate::alert::Acknowledgement;
 
     fn alert(rule: Rule, severity: Severity, raised_s: i64) -> Alert {
-        Alert {
-            id: raised_s,
-            rule,
-            severity,
-            vg: "vg0".into(),
-            lv: "data".into(),
-            uuid: "uuid".into(),
-            value: None,
-            peak: None,
-            job: None,
-            raised_at: Timestamp::from_second(raised_s).unwrap(),
-            cleared_at: None,
-            recovered: false,
-            worst: severity,
-            worse_at: None,
-            acknowledged: None,
-            text: AlertText::default(),
-        }
+        let at = Timestamp::from_second(raised_s).unwrap();
+        Alert::new(raised_s, rule, severity, "uuid", at)
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How long it takes to say what a job cost: its ticks read back, made a course, summed up, and put into sentences.
+//! How long it takes to say what a job cost: its ticks read back, made a time series, summed up, and put into sentences.
 
 use std::time::{Duration, Instant};
 
@@ -42,8 +42,8 @@ pub async fn figures(reader: &StoreReader, until: Timestamp) {
             .expect("rows are read");
         rows = every.ends_ms.len();
         reading.push(started.elapsed());
-        let course = sources.course(&every, times).expect("a course");
-        let figures = Figures::of(&course, &setup).with_phases(&course, &job);
+        let time_series = sources.time_series(&every, times).expect("a time_series");
+        let figures = Figures::of(&time_series, &setup).with_phases(&time_series, &job);
         let findings = diagnosis(&figures, &setup, Prefix::Decimal);
         let advice = advice(&figures, &setup, true, Prefix::Decimal);
         assert!(figures.read.is_some() && figures.copied.write_cost.is_some());

@@ -152,6 +152,28 @@ pub struct Acknowledgement {
 }
 
 impl Alert {
+    /// An open alert that says nothing yet, and is about cowbell itself.
+    pub fn new(id: i64, rule: Rule, severity: Severity, uuid: &str, raised_at: Timestamp) -> Self {
+        Self {
+            id,
+            rule,
+            severity,
+            vg: String::new(),
+            lv: String::new(),
+            uuid: uuid.into(),
+            value: None,
+            peak: None,
+            job: None,
+            raised_at,
+            cleared_at: None,
+            recovered: false,
+            worst: severity,
+            worse_at: None,
+            acknowledged: None,
+            text: AlertText::default(),
+        }
+    }
+
     pub fn is_acknowledged(&self, at: Timestamp) -> bool {
         self.acknowledged
             .as_ref()

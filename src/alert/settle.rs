@@ -207,24 +207,8 @@ impl Rules {
         at: Timestamp,
     ) -> usize {
         self.last_id += 1;
-        self.open.push(Alert {
-            id: self.last_id,
-            rule,
-            severity,
-            vg: String::new(),
-            lv: String::new(),
-            uuid: uuid.into(),
-            value: None,
-            peak: None,
-            job: None,
-            raised_at: at,
-            cleared_at: None,
-            recovered: false,
-            worst: severity,
-            worse_at: None,
-            acknowledged: None,
-            text: AlertText::default(),
-        });
+        self.open
+            .push(Alert::new(self.last_id, rule, severity, uuid, at));
         self.open.len() - 1
     }
 

@@ -10,6 +10,7 @@ struct RuleRow {
     measure: Measure,
     defaults: Thresholds,
     has_outlook: bool,
+    gravity: Gravity,
 }
 
 /// A name is that of the rule in API and configuration. It is a `tt`: utoipa does not read a `literal` of a macro.
@@ -47,19 +48,19 @@ rules! {
     /// A snapshot or pool will soon be full.
     TimeUntilFull "time_until_full" = time_left(SnapshotsAndThinPools).held(30.0, 60.0).with_outlook();
     /// A snapshot or pool will be full before the backup that reads it is done. A forecast may change its mind.
-    FullBeforeDone "full_before_done" = state(SnapshotsAndThinPools).held(10.0, 60.0).with_outlook();
-    SnapshotInvalid "snapshot_invalid" = state(Snapshots);
+    FullBeforeDone "full_before_done" = state(SnapshotsAndThinPools).held(10.0, 60.0).with_outlook().with_gravity(Gravity::WillBeLost);
+    SnapshotInvalid "snapshot_invalid" = state(Snapshots).with_gravity(Gravity::Lost);
     /// The origin has the state of a snapshot that is merged into it.
-    MergeFailed "merge_failed" = state(AllVolumes);
+    MergeFailed "merge_failed" = state(AllVolumes).with_gravity(Gravity::Lost);
     /// A pool out of data space, read-only, failed, or whose metadata needs a check.
-    PoolState "pool_state" = state(PoolsAndCaches);
+    PoolState "pool_state" = state(PoolsAndCaches).with_gravity(Gravity::Lost);
     /// LVM is to extend a pool, but its volume group has too little free space.
     AutoextendBlocked "autoextend_blocked" = state(ThinPools);
     SnapshotAge "snapshot_age" = limit(Snapshots, 24.0 * HOUR_S);
     /// A backup has ended, but its snapshot still exists.
     SnapshotLeftOver "snapshot_left_over" = limit(AllSnapshots, 0.5 * HOUR_S);
     /// A backup failed, was killed, lost its snapshot or read too little.
-    BackupFailed "backup_failed" = state(Backups);
+    BackupFailed "backup_failed" = state(Backups).with_gravity(Gravity::Lost);
     /// A volume had no good backup for longer than usual.
     BackupMissing "backup_missing" = state(Backups).with_period();
     /// A backup runs much longer than earlier ones.
@@ -111,12 +112,19 @@ const fn state(subject: RuleSubject) -> RuleRow {
         measure: Measure::State,
         defaults: Thresholds::NONE,
         has_outlook: false,
+        gravity: Gravity::Minor,
     }
 }
 
 impl RuleRow {
     const fn with_outlook(mut self) -> Self {
         self.has_outlook = true;
+        self.gravity = Gravity::AtRisk;
+        self
+    }
+
+    const fn with_gravity(mut self, gravity: Gravity) -> Self {
+        self.gravity = gravity;
         self
     }
 
@@ -130,6 +138,18 @@ impl RuleRow {
         self.defaults.keep_firing_s = keep_firing_s;
         self
     }
+}
+
+/// What the alerts of a rule mean for backups: a snapshot at 95 % must not hide one that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gravity {
+    Minor,
+    /// A running backup may be lost.
+    AtRisk,
+    /// A running backup will be lost.
+    WillBeLost,
+    /// Data or a backup is lost.
+    Lost,
 }
 
 /// What the alerts of a rule are about.
@@ -244,5 +264,9 @@ impl Rule {
     /// Whether it is about how full a volume is and will be, so that the forecast of a running backup is part of it.
     pub fn has_outlook(self) -> bool {
         self.row().has_outlook
+    }
+
+    pub fn gravity(self) -> Gravity {
+        self.row().gravity
     }
 }

@@ -400,13 +400,13 @@ mod tests {
     #[test]
     fn unknown_figures_give_no_advice() {
         let span = crate::job::time_series::TickColumns::new(Vec::new()).unwrap();
-        let course = crate::job::time_series::JobTimeSeries {
+        let time_series = crate::job::time_series::JobTimeSeries {
             before: None,
             during: span,
             after: None,
             took_s: None,
         };
-        let figures = Figures::of(&course, &Setup::default());
+        let figures = Figures::of(&time_series, &Setup::default());
         assert_eq!(
             advice(&figures, &Setup::default(), true, Prefix::Binary),
             []

@@ -1,4 +1,4 @@
-//! A job's course: one value per tick of each quantity, before, during and after the job. The caller provides the
+//! A job's time series: one value per tick of each quantity, before, during and after the job. The caller provides the
 //! values, and knows which device is the origin's.
 
 use std::collections::BTreeMap;

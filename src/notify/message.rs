@@ -131,26 +131,16 @@ pub fn test_message(host: &str) -> Message {
 }
 
 fn test_alert(host: &str) -> Alert {
+    let (rule, severity) = (Rule::SnapshotFill, Severity::Warning);
     Alert {
-        id: 0,
-        rule: Rule::SnapshotFill,
-        severity: Severity::Warning,
         vg: "vg0".into(),
         lv: "test".into(),
-        uuid: "test".into(),
         value: Some(70.0),
-        peak: None,
-        job: None,
-        raised_at: Timestamp::now(),
-        cleared_at: None,
-        recovered: false,
-        worst: Severity::Warning,
-        worse_at: None,
-        acknowledged: None,
         text: AlertText::new(
             format!("This is a test of cowbell on {host}: no volume is concerned."),
             "",
         ),
+        ..Alert::new(0, rule, severity, "test", Timestamp::now())
     }
 }
 

@@ -273,22 +273,11 @@ mod tests {
     fn state(id: i64, severity: Severity, is_over: bool) -> AlertState {
         let at = Timestamp::from_second(1_000 + id).unwrap();
         let alert = Alert {
-            id,
-            rule: Rule::SnapshotFill,
-            severity,
             vg: "vg0".into(),
             lv: "data".into(),
-            uuid: "u".into(),
-            value: None,
-            peak: None,
-            job: None,
-            raised_at: at,
             cleared_at: is_over.then_some(at),
             recovered: is_over,
-            worst: severity,
-            worse_at: None,
-            acknowledged: None,
-            text: AlertText::default(),
+            ..Alert::new(id, Rule::SnapshotFill, severity, "u", at)
         };
         AlertState::new(&alert)
     }

@@ -323,7 +323,7 @@ mod tests {
     use crate::job::tests::example::{MEASURES, PV_MEASURES};
     use crate::job::time_series::{JobTick, JobTimeSeries, TickColumns};
 
-    fn course() -> JobTimeSeries {
+    fn time_series() -> JobTimeSeries {
         let ticks = (1..=40)
             .map(|second| JobTick {
                 end_s: f64::from(second),
@@ -358,7 +358,7 @@ mod tests {
             peak_bytes: Some(1 << 29),
             ..Setup::default()
         };
-        let list = figures(&Figures::of(&course(), &setup));
+        let list = figures(&Figures::of(&time_series(), &setup));
         let unknown: Vec<&Figure> = list
             .iter()
             .filter(|figure| figure.value.is_none())

@@ -39,9 +39,9 @@ const VERSION: u64 = 1;
 pub const LONGEST: usize = 16 * 1024 * 1024;
 /// Maximum numbers in a file, counted by its commas before it is parsed: eleven hours with four PVs have 1.5 million.
 const MOST_VALUES: usize = 2_000_000;
-/// Maximum bytes of the job without its course. In memory, a disk takes up to ten times as much as in the file.
+/// Maximum bytes of the job without its time series. In memory, a disk takes up to ten times as much as in the file.
 const LONGEST_JOB: usize = 2 * 1024 * 1024;
-/// Maximum quotation marks in the course: three spans of 64 PVs, with two marks per column.
+/// Maximum quotation marks in the time series: three spans of 64 PVs, with two marks per column.
 const MOST_QUOTES: usize = 3_000;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -61,7 +61,7 @@ struct FileHead<'a> {
     job: Option<&'a RawValue>,
 }
 
-/// A span of the course, without unknown columns.
+/// A span of the time series, without unknown columns.
 #[derive(Debug, Serialize, Deserialize)]
 struct FileColumns {
     ticks: Vec<(i64, u64)>,
@@ -87,13 +87,13 @@ impl Serialize for ShortFloat {
 }
 
 /// The file of a job.
-pub fn write(job: &Job, course: &JobTimeSeries) -> serde_json::Result<String> {
+pub fn write(job: &Job, time_series: &JobTimeSeries) -> serde_json::Result<String> {
     serde_json::to_string(&JobFile {
         cowbell_job: VERSION,
         job: job.clone(),
-        before: course.before.as_ref().map(FileColumns::of),
-        during: FileColumns::of(&course.during),
-        after: course.after.as_ref().map(FileColumns::of),
+        before: time_series.before.as_ref().map(FileColumns::of),
+        during: FileColumns::of(&time_series.during),
+        after: time_series.after.as_ref().map(FileColumns::of),
     })
 }
 
@@ -122,14 +122,14 @@ pub fn read(bytes: &[u8], now: Timestamp) -> anyhow::Result<(Job, JobTimeSeries)
     let job = file.job.clone();
     Ok((
         job,
-        file.course()
-            .map_err(|why| anyhow!("the file's course does not fit together: {why}"))?,
+        file.time_series()
+            .map_err(|why| anyhow!("the file's time series does not fit together: {why}"))?,
     ))
 }
 
-/// The course in a file that was checked when it was imported.
-pub fn course(bytes: &[u8]) -> anyhow::Result<JobTimeSeries> {
-    parsed(bytes)?.course()
+/// The time series in a file that was checked when it was imported.
+pub fn time_series(bytes: &[u8]) -> anyhow::Result<JobTimeSeries> {
+    parsed(bytes)?.time_series()
 }
 
 fn parsed(bytes: &[u8]) -> anyhow::Result<JobFile> {
@@ -146,7 +146,7 @@ fn parsed(bytes: &[u8]) -> anyhow::Result<JobFile> {
     let quotes = count(bytes, b'"').saturating_sub(count(job, b'"'));
     ensure!(
         job.len() <= LONGEST_JOB && quotes <= MOST_QUOTES,
-        "the file is implausible: expected {LONGEST_JOB} bytes of a job and {} names in its course at most, but found {} \
+        "the file is implausible: expected {LONGEST_JOB} bytes of a job and {} names in its time series at most, but found {} \
          and {}",
         MOST_QUOTES / 2,
         job.len(),
@@ -178,7 +178,7 @@ fn took_ms(job: &Job) -> Option<i64> {
 }
 
 impl JobFile {
-    fn course(self) -> anyhow::Result<JobTimeSeries> {
+    fn time_series(self) -> anyhow::Result<JobTimeSeries> {
         Ok(JobTimeSeries {
             took_s: took_ms(&self.job).map(|ms| ms as f64 / 1000.0),
             before: self.before.map(FileColumns::span).transpose()?,

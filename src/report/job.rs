@@ -98,13 +98,13 @@ mod tests {
     /// Without any tick.
     fn empty() -> Figures {
         let during = TickColumns::new(Vec::new()).unwrap();
-        let course = JobTimeSeries {
+        let time_series = JobTimeSeries {
             before: None,
             during,
             after: None,
             took_s: None,
         };
-        Figures::of(&course, &Setup::default())
+        Figures::of(&time_series, &Setup::default())
     }
 
     fn report(name: &str, figures: Figures) -> JobReport {

@@ -1,4 +1,4 @@
-//! A job's course in few points by elapsed time, for charts of several jobs.
+//! A job's time series in few points by elapsed time, for charts of several jobs.
 
 use crate::job::time_series::{JobMeasure, JobPeriod, JobTimeSeries};
 
@@ -25,11 +25,11 @@ pub struct OutlinePoint {
 }
 
 impl Outline {
-    pub fn of(course: &JobTimeSeries) -> Self {
-        let whole = course.during.whole();
+    pub fn of(time_series: &JobTimeSeries) -> Self {
+        let whole = time_series.during.whole();
         let parts = whole.parts(whole.len().div_ceil(MOST_POINTS));
         Self {
-            seconds: course.took_s.or(whole.end_s()).unwrap_or_default(),
+            seconds: time_series.took_s.or(whole.end_s()).unwrap_or_default(),
             points: parts.filter_map(|part| point(&part)).collect(),
         }
     }

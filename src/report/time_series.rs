@@ -1,4 +1,4 @@
-//! Builds a job's course from series in the store. A volume's layers end in `-real` below an origin and in `-cow` below
+//! Builds a job's time series from series in the store. A volume's layers end in `-real` below an origin and in `-cow` below
 //! a thick snapshot; copies follow from them, as in `interval/copying.rs`.
 
 use jiff::Timestamp;
@@ -37,7 +37,7 @@ const OF_PV: [(PvMeasure, Quantity); 5] = [
     (PvMeasure::ReadRequestBytes, Quantity::ReadRequestBytes),
 ];
 
-/// The series of a job's course.
+/// The series of a job's time series.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     slots: Vec<Slot>,
@@ -46,7 +46,7 @@ pub struct Sources {
     is_alone: bool,
 }
 
-/// The meaning of a series for the course.
+/// The meaning of a series for the time series.
 #[derive(Clone, Debug, PartialEq)]
 enum Slot {
     JobMeasure(JobMeasure),
@@ -172,8 +172,8 @@ impl Sources {
         });
     }
 
-    /// The course of a job, from the stored [`Self::wanted`].
-    pub fn course(&self, every: &TickTable, times: JobTimes) -> anyhow::Result<JobTimeSeries> {
+    /// The time series of a job, from the stored [`Self::wanted`].
+    pub fn time_series(&self, every: &TickTable, times: JobTimes) -> anyhow::Result<JobTimeSeries> {
         let ticks: Vec<JobTick> = ticks(every, times.start_ms);
         let length_s = (times.end_ms - times.start_ms) as f64 / 1000.0;
         let middle = |tick: &JobTick| tick.end_s - tick.seconds / 2.0;

@@ -72,7 +72,7 @@ pub fn diagnosis(figures: &Figures, setup: &Setup, prefix: Prefix) -> Vec<Explan
     let mut found: Vec<FindingText> = Vec::new();
     found.extend(nothing_read(case));
     found.extend(partly_known(case));
-    found.extend(course(case));
+    found.extend(time_series(case));
     found.extend(with_fill(case));
     found.extend(with_first_writes(case));
     found.extend(machine::requests_shrank(case));
@@ -123,7 +123,7 @@ fn partly_known(case: &DiagnosisInput) -> Option<FindingText> {
     Some((Finding::PartlyKnown, text))
 }
 
-fn course(case: &DiagnosisInput) -> Option<FindingText> {
+fn time_series(case: &DiagnosisInput) -> Option<FindingText> {
     let ends = case.figures.read?.ends?;
     let [first, last] = [ends.first, ends.last].map(|end| speed(end, case.prefix));
     let (finding, text) = match growth(ends)? {

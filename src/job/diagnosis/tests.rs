@@ -64,14 +64,14 @@ fn a_slow_backup_is_explained() {
 #[test]
 fn without_figures_only_missing_reads_are_reported() {
     let span = crate::job::time_series::TickColumns::new(Vec::new()).unwrap();
-    let course = crate::job::time_series::JobTimeSeries {
+    let time_series = crate::job::time_series::JobTimeSeries {
         before: None,
         during: span,
         after: None,
         took_s: None,
     };
     let found = diagnosis(
-        &Figures::of(&course, &Setup::default()),
+        &Figures::of(&time_series, &Setup::default()),
         &Setup::default(),
         Prefix::Decimal,
     );

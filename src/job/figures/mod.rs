@@ -1,4 +1,4 @@
-//! The figures of a job, computed from its course, also while it runs.
+//! The figures of a job, computed from its time series, also while it runs.
 //!
 //! Figures of reading cover the time from the first read to the last, without waiting for a lock. Means are over time;
 //! medians and percentiles are over ticks.

@@ -43,19 +43,19 @@ pub struct PhasePv {
 
 impl PhaseWork {
     /// The work of each phase of a job.
-    pub fn all(course: &JobTimeSeries, job: &Job) -> Vec<Self> {
+    pub fn all(time_series: &JobTimeSeries, job: &Job) -> Vec<Self> {
         job.phases()
             .into_iter()
-            .map(|phase| Self::of(course, job, phase))
+            .map(|phase| Self::of(time_series, job, phase))
             .collect()
     }
 
-    fn of(course: &JobTimeSeries, job: &Job, phase: PhaseSpan) -> Self {
+    fn of(time_series: &JobTimeSeries, job: &Job, phase: PhaseSpan) -> Self {
         let elapsed_s = |at: jiff::Timestamp| {
             (at.as_millisecond() - job.started_at.as_millisecond()) as f64 / 1000.0
         };
         let began_s = elapsed_s(phase.began_at);
-        let whole = course.during.whole();
+        let whole = time_series.during.whole();
         let until_s = phase
             .ended_at
             .map(elapsed_s)
@@ -74,7 +74,7 @@ impl PhaseWork {
             read_bytes_per_s: part.mean(JobMeasure::SnapshotRead),
             written_bytes: amount(JobMeasure::Written),
             written_bytes_per_s: part.mean(JobMeasure::Written),
-            pvs: course
+            pvs: time_series
                 .during
                 .pvs()
                 .keys()
@@ -147,12 +147,12 @@ mod tests {
         job
     }
 
-    fn work(job: &Job, course: &JobTimeSeries) -> PhaseWork {
-        PhaseWork::all(course, job).remove(0)
+    fn work(job: &Job, time_series: &JobTimeSeries) -> PhaseWork {
+        PhaseWork::all(time_series, job).remove(0)
     }
 
     /// Ten ticks of a second: five with 100 bytes a second written by a busy `sda`, then five with 10 read.
-    fn course() -> JobTimeSeries {
+    fn time_series() -> JobTimeSeries {
         let ticks = (1..=10)
             .map(|second| JobTick {
                 end_s: f64::from(second),
@@ -180,7 +180,7 @@ mod tests {
 
     /// Seconds, seconds seen, read, written, and how busy `sda` was.
     fn check(job: Job, expected: (Option<f64>, f64, Option<f64>, Option<f64>, Option<f64>)) {
-        let found = work(&job, &course());
+        let found = work(&job, &time_series());
         let busy = found.pv("sda").unwrap().utilisation;
         let (read, written) = (found.read_bytes, found.written_bytes);
         assert_eq!(
@@ -200,7 +200,7 @@ mod tests {
             job("reading", 5.0, Some(10.0)),
             (Some(5.0), 5.0, Some(50.0), Some(0.0), Some(0.0)),
         );
-        let reading = work(&job("reading", 5.0, Some(10.0)), &course());
+        let reading = work(&job("reading", 5.0, Some(10.0)), &time_series());
         assert_eq!(
             (reading.read_bytes_per_s, reading.written_bytes_per_s),
             (Some(10.0), Some(0.0))
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn unmeasured_work_is_unknown_and_not_zero() {
-        let found = work(&job("writing", 0.0, Some(5.0)), &course());
+        let found = work(&job("writing", 0.0, Some(5.0)), &time_series());
         let [sda, sdb] = &found.pvs[..] else {
             panic!("{found:?}")
         };
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!((sdb.utilisation, sdb.bytes_per_s()), (None, Some(0.0)));
         let nothing = JobTimeSeries {
             during: TickColumns::new(Vec::new()).unwrap(),
-            ..course()
+            ..time_series()
         };
         let found = work(&job("writing", 0.0, Some(5.0)), &nothing);
         assert_eq!(
@@ -275,7 +275,7 @@ mod tests {
         })
         .unwrap();
         job.ended_at = Some(at(10.25));
-        let found = PhaseWork::all(&course(), &job);
+        let found = PhaseWork::all(&time_series(), &job);
         let found: Vec<_> = found
             .iter()
             .map(|work| (&*work.name, work.began_s, work.seconds))

@@ -1,4 +1,4 @@
-//! Computes figures from a course.
+//! Computes figures from a time series.
 
 use super::*;
 use crate::job::Job;
@@ -16,14 +16,14 @@ const ENDS: usize = 10;
 const MOST_POINTS: usize = 480;
 
 impl Figures {
-    pub fn of(course: &JobTimeSeries, setup: &Setup) -> Self {
-        let whole = course.during.whole();
+    pub fn of(time_series: &JobTimeSeries, setup: &Setup) -> Self {
+        let whole = time_series.during.whole();
         let reading = busy(&whole, &[JobMeasure::SnapshotRead]);
         let active = busy(&whole, &[JobMeasure::SnapshotRead, JobMeasure::Written])
             .unwrap_or_else(|| whole.clone());
         let curve = reading.as_ref().map(curve).unwrap_or_default();
         Self {
-            seconds: course.took_s.or(whole.end_s()),
+            seconds: time_series.took_s.or(whole.end_s()),
             read: reading.as_ref().and_then(read_figures),
             written: write_figures(&whole, &active),
             bi: spread(&active, JobMeasure::Bi),
@@ -33,23 +33,23 @@ impl Figures {
             read_by_fill: read_by(&curve, |point| point.fill_percent),
             read_by_first_writes: read_by(&curve, |point| point.first_writes_bytes_per_s),
             fill_by_time: fill_by_time(&curve),
-            pvs: course
+            pvs: time_series
                 .during
                 .pvs()
                 .keys()
                 .map(|pv| pv_work(&active, pv, setup))
                 .collect(),
-            origin: origin_phases(course),
+            origin: origin_phases(time_series),
             phases: Vec::new(),
             host: host_shares(&active),
             curve,
         }
     }
 
-    /// Adds the phases of the job with this course.
-    pub fn with_phases(self, course: &JobTimeSeries, job: &Job) -> Self {
+    /// Adds the phases of the job with this time series.
+    pub fn with_phases(self, time_series: &JobTimeSeries, job: &Job) -> Self {
         Self {
-            phases: PhaseWork::all(course, job),
+            phases: PhaseWork::all(time_series, job),
             ..self
         }
     }
@@ -213,15 +213,15 @@ fn ratio(part: &JobPeriod, rates: impl Fn(usize) -> Option<(f64, f64)>) -> Optio
     (over > 0.0).then(|| amount / over)
 }
 
-fn origin_phases(course: &JobTimeSeries) -> OriginPhases {
+fn origin_phases(time_series: &JobTimeSeries) -> OriginPhases {
     let of = |span: Option<&TickColumns>| {
         span.map(|span| origin_work(&span.whole()))
             .unwrap_or_default()
     };
     OriginPhases {
-        before: of(course.before.as_ref()),
-        during: of(Some(&course.during)),
-        after: of(course.after.as_ref()),
+        before: of(time_series.before.as_ref()),
+        during: of(Some(&time_series.during)),
+        after: of(time_series.after.as_ref()),
     }
 }
 

@@ -259,17 +259,20 @@ proptest! {
 
     /// JSON has no word for what is not a number: a figure that were one would not be read back.
     #[test]
-    fn figures_are_always_finite(course in any_course()) {
-        let text = serde_json::to_string(&Figures::of(&course, &setup())).unwrap();
+    fn figures_are_always_finite(time_series in any_course()) {
+        let text = serde_json::to_string(&Figures::of(&time_series, &setup())).unwrap();
         prop_assert!(serde_json::from_str::<Figures>(&text).is_ok(), "{}", text);
     }
 }
 
 #[test]
 fn the_duration_of_an_ended_job_is_not_rounded_to_ticks() {
-    let course = JobTimeSeries {
+    let time_series = JobTimeSeries {
         took_s: Some(9.7),
         ..only(TickColumns::new(Vec::new()).unwrap())
     };
-    assert_eq!(Figures::of(&course, &Setup::default()).seconds, Some(9.7));
+    assert_eq!(
+        Figures::of(&time_series, &Setup::default()).seconds,
+        Some(9.7)
+    );
 }

@@ -22,7 +22,7 @@ const DAY: SignedDuration = SignedDuration::from_hours(24);
 const MOST_PVS: usize = 64;
 /// More than the longest ticks, which are roll-ups of ten minutes.
 const LONGEST_TICK_US: u64 = 3_600_000_000;
-/// The longest time in the course before and after the job.
+/// The longest time in the time series before and after the job.
 const AROUND_MS: i64 = 600_000;
 
 pub fn job(job: &Job, now: Timestamp) -> anyhow::Result<()> {

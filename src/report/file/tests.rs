@@ -48,7 +48,7 @@ fn rejected(text: &str, part: &str) {
 
 #[test]
 fn a_file_has_the_figures_of_its_job() {
-    let (read, course) = read(text().as_bytes(), now()).unwrap();
+    let (read, time_series) = read(text().as_bytes(), now()).unwrap();
     assert_eq!(
         read,
         Job {
@@ -57,7 +57,7 @@ fn a_file_has_the_figures_of_its_job() {
             ..job()
         }
     );
-    let figures = Figures::of(&course, &read.setup);
+    let figures = Figures::of(&time_series, &read.setup);
     let before = Figures::of(&slowing(100), &setup());
     let speed = |figures: &Figures| figures.read.unwrap().speed.mean;
     assert!((speed(&figures) / speed(&before) - 1.0).abs() < 1e-6);
@@ -71,8 +71,8 @@ fn a_file_has_the_figures_of_its_job() {
 
 #[test]
 fn a_file_survives_import_and_export() {
-    let (job, course) = read(text().as_bytes(), now()).unwrap();
-    assert_eq!(write(&job, &course).unwrap(), text());
+    let (job, time_series) = read(text().as_bytes(), now()).unwrap();
+    assert_eq!(write(&job, &time_series).unwrap(), text());
 }
 
 #[test]
@@ -385,18 +385,18 @@ fn implausible_files_are_rejected() {
         (
             "/during/columns",
             many_names(1_600),
-            "1500 names in its course at most",
+            "1500 names in its time series at most",
         ),
         (
             "/during/pvs",
             many_names(1_600),
-            "1500 names in its course at most",
+            "1500 names in its time series at most",
         ),
         ("/during/pvs", many_names(65), "64 PVs at most"),
         (
             "/during/pvs/sda",
             many_names(1_600),
-            "1500 names in its course at most",
+            "1500 names in its time series at most",
         ),
     ] {
         rejected(&changed(&[(place, value)]), part);

@@ -1,4 +1,4 @@
-//! Rows of a store into a course.
+//! Rows of a store into a time series.
 
 use super::*;
 use crate::job::setup::SnapshotKind;
@@ -60,11 +60,15 @@ fn a_course_has_equal_times_before_and_after() {
     let times = JobTimes::of(&job, now);
     assert_eq!(times.range().seconds(), 180.0);
     let sources = sources(&job, 1);
-    let course = sources
-        .course(&every(&sources, -59..121, usual), times)
+    let time_series = sources
+        .time_series(&every(&sources, -59..121, usual), times)
         .unwrap();
-    let lengths = [course.before.unwrap(), course.during, course.after.unwrap()]
-        .map(|span| span.whole().len());
+    let lengths = [
+        time_series.before.unwrap(),
+        time_series.during,
+        time_series.after.unwrap(),
+    ]
+    .map(|span| span.whole().len());
     assert_eq!(lengths, [60, 60, 60]);
 }
 
@@ -81,10 +85,10 @@ fn a_long_job_has_ten_minutes_around_it() {
 fn late_counts_are_carried_to_the_next_tick() {
     let (job, now) = job(60);
     let sources = sources(&job, 1);
-    let course = sources
-        .course(&every(&sources, 1..61, usual), JobTimes::of(&job, now))
+    let time_series = sources
+        .time_series(&every(&sources, 1..61, usual), JobTimes::of(&job, now))
         .unwrap();
-    let whole = course.during.whole();
+    let whole = time_series.during.whole();
     // 90 of 120 below the origin in the mean, less 10 by the origin and 70 through the snapshot.
     assert_eq!(whole.amount(JobMeasure::Copied), Some(600.0));
     assert_eq!(whole.mean(JobMeasure::CowWritten), Some(20.0));
@@ -94,12 +98,12 @@ fn late_counts_are_carried_to_the_next_tick() {
 fn with_several_snapshots_copies_are_unknown() {
     let (job, now) = job(60);
     let sources = sources(&job, 2);
-    let course = sources
-        .course(&every(&sources, 1..61, usual), JobTimes::of(&job, now))
+    let time_series = sources
+        .time_series(&every(&sources, 1..61, usual), JobTimes::of(&job, now))
         .unwrap();
-    assert_eq!(course.during.whole().mean(JobMeasure::Copied), None);
+    assert_eq!(time_series.during.whole().mean(JobMeasure::Copied), None);
     assert_eq!(
-        course.during.whole().mean(JobMeasure::CowWritten),
+        time_series.during.whole().mean(JobMeasure::CowWritten),
         Some(20.0)
     );
 }
@@ -109,12 +113,12 @@ fn copies_are_unknown_if_one_layer_is() {
     let (job, now) = job(60);
     let sources = sources(&job, 1);
     let unread = |slot: &Slot, second: i64| usual(slot, second).filter(|_| *slot != Slot::CowRead);
-    let course = sources
-        .course(&every(&sources, 1..61, unread), JobTimes::of(&job, now))
+    let time_series = sources
+        .time_series(&every(&sources, 1..61, unread), JobTimes::of(&job, now))
         .unwrap();
-    assert_eq!(course.during.whole().mean(JobMeasure::Copied), None);
+    assert_eq!(time_series.during.whole().mean(JobMeasure::Copied), None);
     assert_eq!(
-        course.during.whole().mean(JobMeasure::SnapshotRead),
+        time_series.during.whole().mean(JobMeasure::SnapshotRead),
         Some(100.0)
     );
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::alert::{Alert, AlertText, Rule, Severity};
+use crate::alert::{Alert, Rule, Severity};
 use crate::job::{Job, JobKind, Outcome};
 use crate::notify::Delivery;
 use crate::store::TickOrigin;
@@ -351,22 +351,11 @@ async fn space_is_given_back_to_the_file_system() {
 fn alert(id: i64, raised_ms: i64) -> Alert {
     let at = jiff::Timestamp::from_millisecond(raised_ms).unwrap();
     Alert {
-        id,
-        rule: Rule::SnapshotFill,
-        severity: Severity::Warning,
         vg: "vg0".into(),
         lv: "data".into(),
-        uuid: "u".into(),
-        value: None,
-        peak: None,
-        job: None,
-        raised_at: at,
         cleared_at: Some(at),
         recovered: true,
-        worst: Severity::Warning,
-        worse_at: None,
-        acknowledged: None,
-        text: AlertText::default(),
+        ..Alert::new(id, Rule::SnapshotFill, Severity::Warning, "u", at)
     }
 }
 

@@ -142,9 +142,9 @@ fn checked(body: Bytes) -> Result<(Job, Arc<[u8]>), Problem> {
     let read = file::read(&body, crate::source::clock::now());
     // Frees memory before the file is written anew.
     drop(body);
-    let (job, course) = read.map_err(|error| Problem::Bad(error.to_string()))?;
-    let text =
-        file::write(&job, &course).map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
+    let (job, time_series) = read.map_err(|error| Problem::Bad(error.to_string()))?;
+    let text = file::write(&job, &time_series)
+        .map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
     let file = packed(&text).map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
     let key = format!("{IMPORTED}{:x}", Sha256::digest(&text));
     Ok((Job { key, ..job }, file.into()))

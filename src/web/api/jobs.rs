@@ -316,8 +316,6 @@ pub struct FiguresBody {
 impl FiguresBody {
     pub fn new(job: &Job, summary: JobSummary, cost: &Cost, present: &Present) -> Self {
         let sizing = present.size_advice_for(job);
-        let mut advice = cost.advice.clone();
-        advice.extend(sizing.as_ref().and_then(SizeAdvice::for_job));
         Self {
             id: job.id,
             name: job.name.clone(),
@@ -327,7 +325,7 @@ impl FiguresBody {
             setup: cost.setup.clone(),
             figures: cost.figures.clone(),
             diagnosis: cost.findings.clone(),
-            advice,
+            advice: cost.advice_with(sizing.as_ref()),
             sizing,
             outlook: present.outlook(job),
             verdict: Verdict::of_job(present, job),

@@ -25,15 +25,15 @@ use crate::web::answer::Problem;
 /// Computes the cost of a job, on a thread for slow work.
 pub async fn cost(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Cost, Problem> {
     let setup = setup(job, present);
-    let course = course(site, job, &setup, present).await?;
+    let time_series = time_series(site, job, &setup, present).await?;
     let (id, job, prefix) = (job.id, job.clone(), Prefix::default());
     let cost = on_a_thread(move || {
-        let course = course()?;
-        let figures = Figures::of(&course, &setup).with_phases(&course, &job);
+        let time_series = time_series()?;
+        let figures = Figures::of(&time_series, &setup).with_phases(&time_series, &job);
         anyhow::Ok(Cost {
             findings: diagnosis(&figures, &setup, prefix),
             advice: advice(&figures, &setup, is_by_mylvmbackup(&job), prefix),
-            outline: Outline::of(&course),
+            outline: Outline::of(&time_series),
             figures,
             setup,
         })
@@ -46,7 +46,7 @@ pub async fn cost(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Cost
 /// The file of a job.
 pub async fn file(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Vec<u8>, Problem> {
     let mut setup = setup(job, present);
-    let course = course(site, job, &setup, present).await?;
+    let time_series = time_series(site, job, &setup, present).await?;
     if !job.is_imported() {
         setup.host = setup.host.or_else(|| Some(present.host.clone()));
     }
@@ -55,7 +55,7 @@ pub async fn file(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Vec<
         ..job.clone()
     };
     let id = job.id;
-    let file = on_a_thread(move || anyhow::Ok(file::write(&job, &course()?)?.into_bytes()));
+    let file = on_a_thread(move || anyhow::Ok(file::write(&job, &time_series()?)?.into_bytes()));
     let file = file
         .await?
         .with_context(|| format!("cannot write the file of job {id}"))?;
@@ -64,20 +64,20 @@ pub async fn file(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Vec<
     Ok(file)
 }
 
-/// Computes a course, which is slow, from ticks that have been read.
-type CourseOf = Box<dyn FnOnce() -> anyhow::Result<JobTimeSeries> + Send>;
+/// Computes a time series, which is slow, from ticks that have been read.
+type TimeSeriesOf = Box<dyn FnOnce() -> anyhow::Result<JobTimeSeries> + Send>;
 
-async fn course(
+async fn time_series(
     site: &Site,
     job: &Job,
     setup: &Setup,
     present: &Present,
-) -> Result<CourseOf, Problem> {
+) -> Result<TimeSeriesOf, Problem> {
     if job.is_imported() {
         let file = site.store.imported(&job.key).await?;
         let file =
             file.with_context(|| format!("the file of job {} is not in the database", job.id))?;
-        return Ok(Box::new(move || file::course(&file)));
+        return Ok(Box::new(move || file::time_series(&file)));
     }
     let times = JobTimes::of(job, present.interval.at);
     let pvs = pvs(job, setup, &present.interval.topology);
@@ -86,7 +86,7 @@ async fn course(
     });
     let ticks = site.store.tick_table(&sources.wanted, times.range());
     let ticks = ticks.await?;
-    Ok(Box::new(move || sources.course(&ticks, times)))
+    Ok(Box::new(move || sources.time_series(&ticks, times)))
 }
 
 /// The recorded setup. What LVM did not report while the job ran, since its report comes once a minute, is completed from

@@ -20,6 +20,7 @@ use crate::job::figures::Figures;
 use crate::job::setup::Setup;
 use crate::report::outline::Outline;
 use crate::report::time_series::JobTimes;
+use crate::sizing::SizeAdvice;
 
 /// Cached costs: enough for the runs of an experiment. Each takes about 50 KiB.
 const MOST_CACHED: usize = 96;
@@ -31,9 +32,18 @@ const LIFETIME: Duration = Duration::from_secs(10);
 pub struct Cost {
     pub figures: Figures,
     pub findings: Vec<Explanation>,
-    pub advice: Vec<Advice>,
+    advice: Vec<Advice>,
     pub setup: Setup,
     pub outline: Outline,
+}
+
+impl Cost {
+    /// What would have helped. The size of the next snapshot is not cached with it: `sizing` knows it now.
+    pub fn advice_with(&self, size: Option<&SizeAdvice>) -> Vec<Advice> {
+        let mut advice = self.advice.clone();
+        advice.extend(size.and_then(SizeAdvice::for_job));
+        advice
+    }
 }
 
 /// The cache, and limits for work on jobs.
@@ -144,14 +154,14 @@ mod tests {
     }
 
     fn cost() -> Arc<Cost> {
-        let course = JobTimeSeries {
+        let time_series = JobTimeSeries {
             before: None,
             during: TickColumns::new(Vec::new()).unwrap(),
             after: None,
             took_s: None,
         };
         Arc::new(Cost {
-            figures: Figures::of(&course, &Setup::default()),
+            figures: Figures::of(&time_series, &Setup::default()),
             findings: Vec::new(),
             advice: Vec::new(),
             setup: Setup::default(),

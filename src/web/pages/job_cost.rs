@@ -14,7 +14,6 @@ use crate::report::facts::facts;
 use crate::report::figure::{
     FigureUnit, HOST_FIGURES, JOB_FIGURES, JobValue, ORIGIN_FIGURES, PV_FIGURES, PvValue,
 };
-use crate::sizing::SizeAdvice;
 use crate::table::{Cell, Column, Table};
 use crate::units::Prefix;
 use crate::web::Site;
@@ -29,7 +28,7 @@ struct JobCost {
     key_figures: Vec<KeyFigure>,
 }
 
-/// FactsSection of a job, folded.
+/// The facts of a job, folded.
 #[derive(Template)]
 #[template(path = "facts.html")]
 struct FactsSection {
@@ -44,8 +43,6 @@ pub async fn sections(site: &Site, job: &Job) -> Result<String, Problem> {
     };
     let figures = &cost.figures;
     let size = site.present()?.size_advice_for(job);
-    let mut advice = cost.advice.clone();
-    advice.extend(size.as_ref().and_then(SizeAdvice::for_job));
     let tables = [speeds(figures), origin(&figures.origin), pvs(&figures.pvs)];
     let section = JobCost {
         sentences: cost
@@ -53,7 +50,7 @@ pub async fn sections(site: &Site, job: &Job) -> Result<String, Problem> {
             .iter()
             .map(|sentence| sentence.text.clone())
             .collect(),
-        advice,
+        advice: cost.advice_with(size.as_ref()),
         tables: tables
             .into_iter()
             .filter(|table| !table.is_empty())
