@@ -209,12 +209,50 @@ struct Definition {
     formula: fn(TickRow) -> Option<(u64, u64)>,
     scale: f64,
     metric: (&'static str, &'static str),
+    family: Option<Family>,
+}
+
+/// What Prometheus reads of a quantity at `/metrics`: its name there, and a sentence about it.
+///
+/// Of a rate or a mean it reads the counter below, since it computes rates itself: of [`Quantity::ReadAwaitMs`] the sum of
+/// times, `cowbell_device_read_time_seconds`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Family {
+    pub name: &'static str,
+    pub help: &'static str,
+    pub value: FamilyValue,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FamilyValue {
+    /// The kernel's counter since the device was created.
+    Counter(Counter),
+    /// The quantity itself, in its base unit.
+    Gauge,
+}
+
+impl Family {
+    const fn counter(counter: Counter, name: &'static str, help: &'static str) -> Option<Self> {
+        Some(Self {
+            name,
+            help,
+            value: FamilyValue::Counter(counter),
+        })
+    }
+
+    const fn gauge(name: &'static str, help: &'static str) -> Option<Self> {
+        Some(Self {
+            name,
+            help,
+            value: FamilyValue::Gauge,
+        })
+    }
 }
 
 /// Declares the quantities of each kind.
 macro_rules! quantities {
     ($($list:ident of $kind:ident {
-        $($quantity:ident: $name:literal, $title:literal, $unit:ident, $formula:expr, $scale:expr, $metric:expr;)+
+        $($quantity:ident: $name:literal, $title:literal, $unit:ident, $formula:expr, $scale:expr, $metric:expr, $family:expr;)+
     })+) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Quantity { $($($quantity),+),+ }
@@ -229,97 +267,134 @@ macro_rules! quantities {
             formula: $formula,
             scale: $scale,
             metric: $metric,
+            family: $family,
         }),+),+];
     };
 }
 
 // For each quantity: its name in the API's `metric`, its title, its unit;
 // the amount and what it is divided by, and the factor that makes its unit of that;
-// its name as a gauge in exports, without prefix, and the base unit that ends it.
+// its name as a gauge in exports, without prefix, and the base unit that ends it;
+// what Prometheus reads of it, if anything.
 quantities! {
     DEVICE of Device {
         ReadBytes: "read_bytes", "Read", BytesPerSecond,
             |row| Some((row[Counter::SectorsRead]?, row.us)), BYTES_OF_SECTORS * PER_SECOND,
-            ("read", "bytes_per_second");
+            ("read", "bytes_per_second"),
+            Family::counter(Counter::SectorsRead, "cowbell_device_read_bytes",
+                "Bytes read.");
         WrittenBytes: "written_bytes", "Written", BytesPerSecond,
             |row| Some((row[Counter::SectorsWritten]?, row.us)), BYTES_OF_SECTORS * PER_SECOND,
-            ("written", "bytes_per_second");
+            ("written", "bytes_per_second"),
+            Family::counter(Counter::SectorsWritten, "cowbell_device_written_bytes",
+                "Bytes written.");
         Reads: "reads", "Reads", PerSecond,
             |row| Some((row[Counter::Reads]?, row.us)), PER_SECOND,
-            ("read", "requests_per_second");
+            ("read", "requests_per_second"),
+            Family::counter(Counter::Reads, "cowbell_device_read_requests",
+                "Completed reads.");
         Writes: "writes", "Writes", PerSecond,
             |row| Some((row[Counter::Writes]?, row.us)), PER_SECOND,
-            ("write", "requests_per_second");
+            ("write", "requests_per_second"),
+            Family::counter(Counter::Writes, "cowbell_device_write_requests",
+                "Completed writes.");
         ReadAwaitMs: "read_await_ms", "Read latency", Milliseconds,
             |row| Some((row[Counter::ReadMs]?, row[Counter::Reads]?)), 1.0,
-            ("read_await", "seconds");
+            ("read_await", "seconds"),
+            Family::counter(Counter::ReadMs, "cowbell_device_read_time_seconds",
+                "Sum of the times of reads, with their time in the queue.");
         WriteAwaitMs: "write_await_ms", "Write latency", Milliseconds,
             |row| Some((row[Counter::WriteMs]?, row[Counter::Writes]?)), 1.0,
-            ("write_await", "seconds");
+            ("write_await", "seconds"),
+            Family::counter(Counter::WriteMs, "cowbell_device_write_time_seconds",
+                "Sum of the times of writes, with their time in the queue.");
         ReadRequestBytes: "read_request_bytes", "Size of reads", Bytes,
             |row| Some((row[Counter::SectorsRead]?, row[Counter::Reads]?)), BYTES_OF_SECTORS,
-            ("read_request", "bytes");
+            ("read_request", "bytes"),
+            None;
         WriteRequestBytes: "write_request_bytes", "Size of writes", Bytes,
             |row| Some((row[Counter::SectorsWritten]?, row[Counter::Writes]?)), BYTES_OF_SECTORS,
-            ("write_request", "bytes");
+            ("write_request", "bytes"),
+            None;
         QueueDepth: "queue_depth", "Queue depth", Count,
             |row| Some((row[Counter::QueueMs]?, row.us)), PER_SECOND / 1e3,
-            ("queued", "requests");
+            ("queued", "requests"),
+            Family::counter(Counter::QueueMs, "cowbell_device_queue_seconds",
+                "Sum of the times of all requests; its rate is the mean queue.");
         // The kernel counts busy time in clock ticks, so it can exceed the elapsed time slightly.
         Utilisation: "utilisation", "Busy", Share,
             |row| Some((row[Counter::BusyMs]?.saturating_mul(1000).min(row.us), row.us)), 1.0,
-            ("utilisation", "ratio");
+            ("utilisation", "ratio"),
+            Family::counter(Counter::BusyMs, "cowbell_device_busy_seconds",
+                "Time with at least one request in flight.");
     }
     // For the table of devices only. They are not stored, since they follow from stored quantities.
     DEVICE_SUMS of Device {
         MovedBytes: "moved_bytes", "Total", BytesPerSecond,
             |row| Some((moved_sectors(row)?, row.us)), BYTES_OF_SECTORS * PER_SECOND,
-            ("moved", "bytes_per_second");
+            ("moved", "bytes_per_second"),
+            None;
         RequestBytes: "request_bytes", "Request size", Bytes,
             |row| Some((moved_sectors(row)?, row[Counter::Reads]? + row[Counter::Writes]?)), BYTES_OF_SECTORS,
-            ("request", "bytes");
+            ("request", "bytes"),
+            None;
     }
     COPYING of Copying {
         CopyReadBytes: "copy_read_bytes", "Copied from", BytesPerSecond,
             |row| Some((row[CopyingColumn::Read]?, row.us)), PER_SECOND,
-            ("copy_read", "bytes_per_second");
+            ("copy_read", "bytes_per_second"),
+            None;
         CopyWrittenBytes: "copy_written_bytes", "COW written", BytesPerSecond,
             |row| Some((row[CopyingColumn::Written]?, row.us)), PER_SECOND,
-            ("copy_written", "bytes_per_second");
+            ("copy_written", "bytes_per_second"),
+            None;
     }
     VOLUME of Volume {
         FillPercent: "fill_percent", "Fill", Percent,
             |row| Some(hundredths(row[VolumeColumn::Used]?, row[VolumeColumn::Total]?)), 1.0,
-            ("fill", "ratio");
+            ("fill", "ratio"),
+            Family::gauge("cowbell_volume_fill_ratio",
+                "Used share of the COW area, the pool's data, the thin volume, or the cache, to the hundredth of a percent as in lvs.");
         UsedBytes: "used_bytes", "Used", Bytes,
             |row| bytes(row[VolumeColumn::Used]?, row[VolumeColumn::BlockBytes]?), 1.0,
-            ("used", "bytes");
+            ("used", "bytes"),
+            Family::gauge("cowbell_volume_used_bytes",
+                "Used part of the COW area, the pool's data, the thin volume, or the cache.");
         MetadataPercent: "metadata_percent", "Metadata", Percent,
             |row| Some(hundredths(row[VolumeColumn::MetadataUsed]?, row[VolumeColumn::MetadataTotal]?)), 1.0,
-            ("metadata_fill", "ratio");
+            ("metadata_fill", "ratio"),
+            Family::gauge("cowbell_volume_metadata_fill_ratio",
+                "Used share of the pool's metadata, to the hundredth of a percent as in lvs.");
     }
     HOST of Host {
         BiKibPerS: "bi_kib_per_s", "bi", KibPerSecond,
             |row| Some((row[HostColumn::PagedInKib]?, row.us)), PER_SECOND,
-            ("paged_in", "bytes_per_second");
+            ("paged_in", "bytes_per_second"),
+            None;
         BoKibPerS: "bo_kib_per_s", "bo", KibPerSecond,
             |row| Some((row[HostColumn::PagedOutKib]?, row.us)), PER_SECOND,
-            ("paged_out", "bytes_per_second");
+            ("paged_out", "bytes_per_second"),
+            None;
         User: "user", "User", Share,
             |row| Some((row[HostColumn::User]?, row[HostColumn::AllCpu]?)), 1.0,
-            ("user", "ratio");
+            ("user", "ratio"),
+            None;
         System: "system", "System", Share,
             |row| Some((row[HostColumn::System]?, row[HostColumn::AllCpu]?)), 1.0,
-            ("system", "ratio");
+            ("system", "ratio"),
+            None;
         Iowait: "iowait", "I/O wait", Share,
             |row| Some((row[HostColumn::Iowait]?, row[HostColumn::AllCpu]?)), 1.0,
-            ("iowait", "ratio");
+            ("iowait", "ratio"),
+            None;
         Blocked: "blocked", "Blocked", Count,
             |row| Some((row[HostColumn::Blocked]?, 1)), 1.0,
-            ("blocked", "processes");
+            ("blocked", "processes"),
+            None;
         PressureIoSome: "pressure_io_some", "I/O pressure", Share,
             |row| Some((row[HostColumn::PressureUs]?.min(row.us), row.us)), 1.0,
-            ("io_pressure", "ratio");
+            ("io_pressure", "ratio"),
+            None;
     }
 }
 
@@ -407,6 +482,11 @@ impl Quantity {
         self.definition().metric
     }
 
+    /// What Prometheus reads of it.
+    pub fn family(self) -> Option<&'static Family> {
+        self.definition().family.as_ref()
+    }
+
     /// The quantity in one tick. `None` if a column that it needs is unknown, or per request if there was none.
     pub fn observe(self, row: &[Option<u64>], elapsed_us: u64) -> Option<Observation> {
         let Definition { formula, scale, .. } = self.definition();
@@ -431,6 +511,7 @@ impl Quantity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::diskstats::Counted;
 
     #[test]
     fn quantities_match_iostat() {
@@ -450,6 +531,77 @@ mod tests {
             (Quantity::RequestBytes, Some(104_857.6)),
         ] {
             assert_eq!(quantity.of_work(&work, 1_000_000), expected, "{quantity:?}");
+        }
+    }
+
+    /// A line of the list in docs/metrics.md, such as `` | `fill_percent` | Fill | % | `cowbell_volume_fill_ratio` | ``.
+    fn line_of_documentation(quantity: Quantity) -> String {
+        let unit = match quantity.unit() {
+            Unit::Bytes => "bytes",
+            Unit::BytesPerSecond => "bytes per second",
+            Unit::KibPerSecond => "KiB per second",
+            Unit::Percent => "percent",
+            Unit::Share => "0 to 1",
+            Unit::Milliseconds => "ms",
+            Unit::PerSecond => "requests per second",
+            Unit::Count => "number",
+        };
+        let family = match quantity.family() {
+            Some(Family {
+                name,
+                value: FamilyValue::Counter(_),
+                ..
+            }) => format!("`{name}_total`"),
+            Some(Family { name, .. }) => format!("`{name}`"),
+            None => "–".into(),
+        };
+        format!(
+            "| `{}` | {} | {unit} | {family} |\n",
+            quantity.name(),
+            quantity.title()
+        )
+    }
+
+    #[test]
+    fn the_documented_list_is_the_table() {
+        let documented = include_str!("../docs/metrics.md");
+        let stored = [
+            RowKind::Device,
+            RowKind::Copying,
+            RowKind::Volume,
+            RowKind::Host,
+        ];
+        let lines = stored
+            .iter()
+            .flat_map(|kind| kind.quantities())
+            .map(|quantity| line_of_documentation(*quantity));
+        let list: String = lines.collect();
+        assert!(
+            documented.contains(&format!("|---|---|---|---|\n{list}\n")),
+            "docs/metrics.md has to say:\n{list}"
+        );
+    }
+
+    #[test]
+    fn a_counter_has_one_family_of_its_unit() {
+        let mut counters = Vec::new();
+        for quantity in RowKind::ALL.iter().flat_map(|kind| kind.quantities()) {
+            let Some(Family {
+                name,
+                value: FamilyValue::Counter(counter),
+                ..
+            }) = quantity.family()
+            else {
+                continue;
+            };
+            let unit = match counter.counted() {
+                Counted::Requests => "_requests",
+                Counted::Sectors => "_bytes",
+                Counted::Milliseconds => "_seconds",
+            };
+            assert!(name.ends_with(unit), "{name}");
+            assert!(!counters.contains(counter), "{counter:?} is exported twice");
+            counters.push(*counter);
         }
     }
 

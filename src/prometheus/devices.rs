@@ -10,64 +10,28 @@ use crate::alert::Race;
 use crate::forecast::{Eta, EtaBasis, OutlookVerdict, Risk};
 use crate::interval::Interval;
 use crate::present::Present;
+use crate::quantity::{FamilyValue, Quantity, RowKind, volume_row};
 use crate::sample::diskstats::{Counted, Counter};
 use crate::source::variant_name;
 use crate::topology::{Device, Group, State, Volume, VolumeState};
 use crate::units::{Fill, Sectors};
 
-/// The counters of devices that are exported, with the families' names and help texts.
-const COUNTERS: [(Counter, &str, &str); 8] = [
-    (
-        Counter::SectorsRead,
-        "cowbell_device_read_bytes",
-        "Bytes read.",
-    ),
-    (
-        Counter::SectorsWritten,
-        "cowbell_device_written_bytes",
-        "Bytes written.",
-    ),
-    (
-        Counter::Reads,
-        "cowbell_device_read_requests",
-        "Completed reads.",
-    ),
-    (
-        Counter::Writes,
-        "cowbell_device_write_requests",
-        "Completed writes.",
-    ),
-    (
-        Counter::ReadMs,
-        "cowbell_device_read_time_seconds",
-        "Sum of the times of reads, with their time in the queue.",
-    ),
-    (
-        Counter::WriteMs,
-        "cowbell_device_write_time_seconds",
-        "Sum of the times of writes, with their time in the queue.",
-    ),
-    (
-        Counter::BusyMs,
-        "cowbell_device_busy_seconds",
-        "Time with at least one request in flight.",
-    ),
-    (
-        Counter::QueueMs,
-        "cowbell_device_queue_seconds",
-        "Sum of the times of all requests; its rate is the mean queue.",
-    ),
-];
-
 pub fn write_devices(interval: &Interval, out: &mut Exposition) {
     let devices = &interval.topology.devices;
     let labels: Vec<Labels> = devices.iter().map(device_labels).collect();
-    for (counter, name, help) in COUNTERS {
-        let values = interval
-            .devices
-            .iter()
-            .map(|done| Some(in_base_unit(counter, done.counters?[counter]?)));
-        out.counters(name, help, labels.iter().zip(values));
+    for quantity in RowKind::Device.quantities() {
+        let Some(family) = quantity.family() else {
+            continue;
+        };
+        let values = interval.devices.iter().map(|done| match family.value {
+            FamilyValue::Counter(counter) => Some(in_base_unit(counter, done.counters?[counter]?)),
+            FamilyValue::Gauge => gauge(*quantity, &done.work.0, interval.elapsed_us),
+        });
+        let rows = labels.iter().zip(values);
+        match family.value {
+            FamilyValue::Counter(_) => out.counters(family.name, family.help, rows),
+            FamilyValue::Gauge => out.gauges(family.name, family.help, rows),
+        }
     }
     let sizes = devices
         .iter()
@@ -121,24 +85,9 @@ pub fn write_volumes(present: &Present, out: &mut Exposition) {
         |volume, _| Some(volume.size? as f64),
     );
     gauges(
-        "cowbell_volume_used_bytes",
-        "Used part of the COW area, the pool's data, the thin volume, or the cache.",
-        |_, state| used(state.fill),
-    );
-    gauges(
-        "cowbell_volume_fill_ratio",
-        "Used share of the COW area, the pool's data, the thin volume, or the cache, to the hundredth of a percent as in lvs.",
-        |_, state| ratio(state.fill),
-    );
-    gauges(
         "cowbell_volume_metadata_used_bytes",
         "Used part of the pool's metadata.",
-        |volume, state| used(metadata(volume, state)),
-    );
-    gauges(
-        "cowbell_volume_metadata_fill_ratio",
-        "Used share of the pool's metadata, to the hundredth of a percent as in lvs.",
-        |volume, state| ratio(metadata(volume, state)),
+        |volume, state| used(state.metadata.filter(|_| volume.kind.is_pool())),
     );
     gauges(
         "cowbell_volume_sync_ratio",
@@ -155,6 +104,7 @@ pub fn write_volumes(present: &Present, out: &mut Exposition) {
                 .map(seconds)
         },
     );
+    write_volume_quantities(&present.interval, &labels, out);
     let times = labels.iter().zip(volumes());
     out.times(
         "cowbell_volume_until_full",
@@ -179,6 +129,23 @@ pub fn write_volumes(present: &Present, out: &mut Exposition) {
         labels.iter().zip(volumes()).map(properties),
     );
     write_groups(&present.interval.topology.groups, out);
+}
+
+fn write_volume_quantities(interval: &Interval, labels: &[Labels], out: &mut Exposition) {
+    // The metadata of a cache does not fill up, so only a pool's is exported.
+    let row = |(volume, state): (&Volume, &VolumeState)| {
+        let metadata = state.metadata.filter(|_| volume.kind.is_pool());
+        volume_row(&VolumeState { metadata, ..*state })
+    };
+    let rows: Vec<_> = interval.volumes().map(row).collect();
+    for quantity in RowKind::Volume.quantities() {
+        if let Some(family) = quantity.family() {
+            let values = rows
+                .iter()
+                .map(|row| gauge(*quantity, row, interval.elapsed_us));
+            out.gauges(family.name, family.help, labels.iter().zip(values));
+        }
+    }
 }
 
 fn volume_labels(volume: &Volume) -> Labels {
@@ -268,11 +235,6 @@ fn write_groups(groups: &[Group], out: &mut Exposition) {
     );
 }
 
-/// Only of pools: the metadata of a cache does not fill up.
-fn metadata(volume: &Volume, state: &VolumeState) -> Option<Fill> {
-    state.metadata.filter(|_| volume.kind.is_pool())
-}
-
 /// The bytes of a pool are unknown without its chunk size.
 fn used(fill: Option<Fill>) -> Option<f64> {
     Some(fill.filter(|fill| fill.unit > 0)?.used_bytes() as f64)
@@ -280,6 +242,11 @@ fn used(fill: Option<Fill>) -> Option<f64> {
 
 fn ratio(fill: Option<Fill>) -> Option<f64> {
     Some(fill?.percent() / 100.0)
+}
+
+/// A quantity in its base unit: a fill of 41 % is the ratio 0.41.
+fn gauge(quantity: Quantity, row: &[Option<u64>], elapsed_us: u64) -> Option<f64> {
+    Some(quantity.value(row, elapsed_us)? / quantity.unit().per_base_unit())
 }
 
 fn in_base_unit(counter: Counter, count: u64) -> f64 {
