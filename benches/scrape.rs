@@ -12,7 +12,7 @@ use cowbell::config;
 use cowbell::forecast::{Eta, EtaBasis, OutlookVerdict, Risk};
 use cowbell::interval::{DeviceInterval, Host, Interval, Work};
 use cowbell::present::{Present, Ticks};
-use cowbell::prometheus::{Format, metrics};
+use cowbell::prometheus::{ExpositionFormat, metrics};
 use cowbell::sample::diskstats::{Counters, Number};
 use cowbell::store::Health;
 use cowbell::topology::{
@@ -37,8 +37,8 @@ fn main() {
     println!("|---|---|---|---|---|");
     let present = Arc::new(present());
     for (name, format) in [
-        ("OpenMetrics 1.0", Format::OpenMetrics),
-        ("Prometheus 0.0.4", Format::Classic),
+        ("OpenMetrics 1.0", ExpositionFormat::OpenMetrics),
+        ("Prometheus 0.0.4", ExpositionFormat::Classic),
     ] {
         let text = metrics(&present, format);
         let series = text.lines().filter(|line| !line.starts_with('#')).count();
@@ -52,7 +52,7 @@ fn main() {
     }
 }
 
-fn time(present: &Arc<Present>, format: Format) -> Duration {
+fn time(present: &Arc<Present>, format: ExpositionFormat) -> Duration {
     let present = Arc::clone(present);
     let began = Instant::now();
     std::hint::black_box(metrics(&present, format));

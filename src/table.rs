@@ -26,13 +26,13 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     name: String,
-    kind: Kind,
+    kind: ColumnKind,
     /// `less` and `least` hide the column on narrow screens.
     class: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ColumnKind {
     /// The heading of a row.
     Name,
     Text,
@@ -42,11 +42,11 @@ enum Kind {
 
 /// Empty if the value is unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Cell(Vec<(Look, String)>);
+pub struct Cell(Vec<(CellPart, String)>);
 
-/// The look of a part of a cell on a page.
+/// A part of a cell: how its text looks on a page.
 #[derive(Clone, Debug, PartialEq)]
-enum Look {
+enum CellPart {
     Plain,
     Small,
     Code,
@@ -79,21 +79,21 @@ impl Column {
     pub fn name(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            kind: Kind::Name,
+            kind: ColumnKind::Name,
             class: "",
         }
     }
 
     pub fn text(name: impl Into<String>) -> Self {
         Self {
-            kind: Kind::Text,
+            kind: ColumnKind::Text,
             ..Self::name(name)
         }
     }
 
     pub fn number(name: impl Into<String>) -> Self {
         Self {
-            kind: Kind::Number,
+            kind: ColumnKind::Number,
             ..Self::name(name)
         }
     }
@@ -103,14 +103,18 @@ impl Column {
     }
 
     fn classes(&self) -> String {
-        let number = if self.kind == Kind::Number { "n" } else { "" };
+        let number = if self.kind == ColumnKind::Number {
+            "n"
+        } else {
+            ""
+        };
         format!("{number} {}", self.class).trim().into()
     }
 }
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
-        Self(vec![(Look::Plain, text.into())])
+        Self(vec![(CellPart::Plain, text.into())])
     }
 }
 
@@ -120,12 +124,12 @@ impl Cell {
     }
 
     pub fn link(text: impl Into<String>, href: impl Into<String>) -> Self {
-        Self(vec![(Look::Link(href.into()), text.into())])
+        Self(vec![(CellPart::Link(href.into()), text.into())])
     }
 
     /// `class` is one of the style sheet.
     pub fn class(text: impl Into<String>, class: &str) -> Self {
-        Self(vec![(Look::Class(class.into()), text.into())])
+        Self(vec![(CellPart::Class(class.into()), text.into())])
     }
 
     pub fn state(word: &str, grade: &str) -> Self {
@@ -133,16 +137,16 @@ impl Cell {
     }
 
     pub fn choice(text: impl Into<String>, field: &'static str, value: impl Into<String>) -> Self {
-        Self(vec![(Look::Choice(field, value.into()), text.into())])
+        Self(vec![(CellPart::Choice(field, value.into()), text.into())])
     }
 
     /// A sentence with commands in backticks.
     pub fn sentence(sentence: &str) -> Self {
         let look = |place: usize| {
             if place % 2 == 1 {
-                Look::Code
+                CellPart::Code
             } else {
-                Look::Plain
+                CellPart::Plain
             }
         };
         Self(
@@ -158,12 +162,12 @@ impl Cell {
     pub fn small(mut self, text: impl Into<String>) -> Self {
         let text = text.into();
         self.0
-            .extend((!text.is_empty()).then_some((Look::Small, text)));
+            .extend((!text.is_empty()).then_some((CellPart::Small, text)));
         self
     }
 
     pub fn bar(mut self, bar: Bar) -> Self {
-        self.0.push((Look::Bar(bar), String::new()));
+        self.0.push((CellPart::Bar(bar), String::new()));
         self
     }
 
@@ -176,12 +180,12 @@ impl Cell {
         let mut parts = self
             .0
             .iter()
-            .filter(|(look, _)| !matches!(look, Look::Bar(_)))
+            .filter(|(look, _)| !matches!(look, CellPart::Bar(_)))
             .peekable();
         parts.peek()?;
         let (mut text, mut was_small) = (String::new(), false);
         for (look, part) in parts {
-            let is_small = *look == Look::Small;
+            let is_small = *look == CellPart::Small;
             text += if is_small && was_small {
                 ", "
             } else if is_small {
@@ -284,7 +288,7 @@ impl Table {
             Style::Plain => self.pad(&mut lines),
             Style::Markdown => {
                 let rule = |column: &Column| {
-                    if column.kind == Kind::Number {
+                    if column.kind == ColumnKind::Number {
                         "---:"
                     } else {
                         "---"
@@ -309,7 +313,7 @@ impl Table {
                 .max()
                 .unwrap_or_default();
             for cell in lines.iter_mut().filter_map(|cells| cells.get_mut(place)) {
-                *cell = if column.kind == Kind::Number {
+                *cell = if column.kind == ColumnKind::Number {
                     format!("{cell:>width$}")
                 } else {
                     format!("{cell:width$}")
@@ -325,7 +329,7 @@ impl Table {
         for row in &self.rows {
             let field = |(cell, column): (&Cell, &Column)| {
                 let text = cell.text().unwrap_or_default();
-                if column.kind == Kind::Number {
+                if column.kind == ColumnKind::Number {
                     text
                 } else {
                     no_formula(&text).into()
@@ -344,16 +348,16 @@ fn stack(row: &[Cell]) -> Vec<Vec<Cell>> {
     let small = |cell: &Cell| {
         cell.0
             .iter()
-            .filter(|(look, _)| *look == Look::Small)
+            .filter(|(look, _)| *look == CellPart::Small)
             .cloned()
             .collect()
     };
-    let smalls: Vec<Vec<(Look, String)>> = row.iter().map(small).collect();
+    let smalls: Vec<Vec<(CellPart, String)>> = row.iter().map(small).collect();
     let first = row.iter().map(|cell| {
         Cell(
             cell.0
                 .iter()
-                .filter(|(look, _)| *look != Look::Small)
+                .filter(|(look, _)| *look != CellPart::Small)
                 .cloned()
                 .collect(),
         )

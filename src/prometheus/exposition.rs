@@ -15,13 +15,13 @@ const UNITS: [&str; 9] = [
 
 /// A format of `/metrics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ExpositionFormat {
     OpenMetrics,
     /// Prometheus text 0.0.4, which all understand.
     Classic,
 }
 
-impl Format {
+impl ExpositionFormat {
     /// The format for a header `Accept`: OpenMetrics if it is wanted at least as much as other text.
     pub fn wanted(accept: &str) -> Self {
         let open = quality(accept, "application/openmetrics-text").unwrap_or(0.0);
@@ -81,7 +81,7 @@ impl Labels {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum FamilyKind {
     Counter,
     Gauge,
     /// States of which one is 1. The state is in a label of the metric's own name, as OpenMetrics wants it.
@@ -90,7 +90,7 @@ enum Kind {
     Info,
 }
 
-impl Kind {
+impl FamilyKind {
     /// What the names of samples end in.
     fn ending(self) -> &'static str {
         match self {
@@ -100,11 +100,11 @@ impl Kind {
         }
     }
 
-    fn word(self, format: Format) -> &'static str {
+    fn word(self, format: ExpositionFormat) -> &'static str {
         match (self, format) {
             (Self::Counter, _) => "counter",
-            (Self::StateSet, Format::OpenMetrics) => "stateset",
-            (Self::Info, Format::OpenMetrics) => "info",
+            (Self::StateSet, ExpositionFormat::OpenMetrics) => "stateset",
+            (Self::Info, ExpositionFormat::OpenMetrics) => "info",
             (Self::Gauge | Self::StateSet | Self::Info, _) => "gauge",
         }
     }
@@ -112,13 +112,13 @@ impl Kind {
 
 /// The text of `/metrics`. A sample whose value is unknown is left out.
 pub struct Exposition {
-    format: Format,
+    format: ExpositionFormat,
     text: String,
 }
 
 impl Exposition {
     /// `size` is about how long the text will be.
-    pub fn new(format: Format, size: usize) -> Self {
+    pub fn new(format: ExpositionFormat, size: usize) -> Self {
         Self {
             format,
             text: String::with_capacity(size),
@@ -139,7 +139,7 @@ impl Exposition {
         help: &str,
         rows: impl IntoIterator<Item = (&'l Labels, Option<f64>)>,
     ) {
-        self.numbers(Kind::Counter, name, help, rows);
+        self.numbers(FamilyKind::Counter, name, help, rows);
     }
 
     pub fn gauges<'l>(
@@ -148,12 +148,12 @@ impl Exposition {
         help: &str,
         rows: impl IntoIterator<Item = (&'l Labels, Option<f64>)>,
     ) {
-        self.numbers(Kind::Gauge, name, help, rows);
+        self.numbers(FamilyKind::Gauge, name, help, rows);
     }
 
     fn numbers<'l>(
         &mut self,
-        kind: Kind,
+        kind: FamilyKind,
         name: &str,
         help: &str,
         rows: impl IntoIterator<Item = (&'l Labels, Option<f64>)>,
@@ -173,21 +173,21 @@ impl Exposition {
         help: &str,
         rows: impl IntoIterator<Item = (&'l Labels, &'l [&'l str], &'l str)>,
     ) {
-        self.describe(Kind::StateSet, name, help);
+        self.describe(FamilyKind::StateSet, name, help);
         for (labels, states, current) in rows {
             for state in states {
                 let labels = labels.clone().with(name, state);
                 let value = if *state == current { 1.0 } else { 0.0 };
-                self.sample(Kind::StateSet, name, &labels, value);
+                self.sample(FamilyKind::StateSet, name, &labels, value);
             }
         }
     }
 
     /// Labels are those of the subject, and its properties.
     pub fn infos(&mut self, name: &str, help: &str, rows: impl IntoIterator<Item = Labels>) {
-        self.describe(Kind::Info, name, help);
+        self.describe(FamilyKind::Info, name, help);
         for labels in rows {
-            self.sample(Kind::Info, name, &labels, 1.0);
+            self.sample(FamilyKind::Info, name, &labels, 1.0);
         }
     }
 
@@ -221,28 +221,28 @@ impl Exposition {
     }
 
     pub fn finish(mut self) -> String {
-        if self.format == Format::OpenMetrics {
+        if self.format == ExpositionFormat::OpenMetrics {
             self.text.push_str("# EOF\n");
         }
         self.text
     }
 
-    fn describe(&mut self, kind: Kind, name: &str, help: &str) {
+    fn describe(&mut self, kind: FamilyKind, name: &str, help: &str) {
         let ending = match self.format {
-            Format::OpenMetrics => "",
-            Format::Classic => kind.ending(),
+            ExpositionFormat::OpenMetrics => "",
+            ExpositionFormat::Classic => kind.ending(),
         };
         let word = kind.word(self.format);
         let text = &mut self.text;
         let _ = writeln!(text, "# HELP {name}{ending} {help}");
         let _ = writeln!(text, "# TYPE {name}{ending} {word}");
         let last = name.rsplit('_').next().unwrap_or_default();
-        if self.format == Format::OpenMetrics && UNITS.contains(&last) {
+        if self.format == ExpositionFormat::OpenMetrics && UNITS.contains(&last) {
             let _ = writeln!(text, "# UNIT {name} {last}");
         }
     }
 
-    fn sample(&mut self, kind: Kind, name: &str, Labels(labels): &Labels, value: f64) {
+    fn sample(&mut self, kind: FamilyKind, name: &str, Labels(labels): &Labels, value: f64) {
         let _ = writeln!(self.text, "{name}{}{{{labels}}} {value}", kind.ending());
     }
 }
@@ -256,19 +256,28 @@ mod tests {
         const PROMETHEUS: &str = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;\
             version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         for (accept, expected) in [
-            (PROMETHEUS, Format::OpenMetrics),
-            ("", Format::Classic),
-            ("*/*", Format::Classic),
-            ("text/plain", Format::Classic),
+            (PROMETHEUS, ExpositionFormat::OpenMetrics),
+            ("", ExpositionFormat::Classic),
+            ("*/*", ExpositionFormat::Classic),
+            ("text/plain", ExpositionFormat::Classic),
             (
                 "text/plain, application/openmetrics-text; q=0.5",
-                Format::Classic,
+                ExpositionFormat::Classic,
             ),
-            ("application/openmetrics-text;q=0", Format::Classic),
-            ("Application/OpenMetrics-Text", Format::OpenMetrics),
-            ("application/openmetrics-text;q=x,,;", Format::OpenMetrics),
+            (
+                "application/openmetrics-text;q=0",
+                ExpositionFormat::Classic,
+            ),
+            (
+                "Application/OpenMetrics-Text",
+                ExpositionFormat::OpenMetrics,
+            ),
+            (
+                "application/openmetrics-text;q=x,,;",
+                ExpositionFormat::OpenMetrics,
+            ),
         ] {
-            assert_eq!(Format::wanted(accept), expected, "{accept}");
+            assert_eq!(ExpositionFormat::wanted(accept), expected, "{accept}");
         }
     }
 }

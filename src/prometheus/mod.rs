@@ -11,7 +11,7 @@ mod own;
 mod tests;
 
 use exposition::Exposition;
-pub use exposition::Format;
+pub use exposition::ExpositionFormat;
 
 use crate::present::Present;
 
@@ -20,7 +20,7 @@ const DEVICE_BYTES: usize = 2_000;
 const VOLUME_BYTES: usize = 2_500;
 
 /// The last tick as text.
-pub fn metrics(present: &Present, format: Format) -> String {
+pub fn metrics(present: &Present, format: ExpositionFormat) -> String {
     let topology = &present.interval.topology;
     let size = topology.devices.len() * DEVICE_BYTES + topology.volumes.len() * VOLUME_BYTES;
     let mut out = Exposition::new(format, size);

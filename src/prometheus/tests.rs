@@ -254,7 +254,7 @@ fn present() -> Present {
 
 #[test]
 fn a_device_and_a_volume_of_any_kind_have_few_series() {
-    let text = metrics(&present(), Format::OpenMetrics);
+    let text = metrics(&present(), ExpositionFormat::OpenMetrics);
     let count = |label: String, is_device: bool| {
         let of_it =
             |line: &&str| line.starts_with("cowbell_device_") == is_device && line.contains(&label);
@@ -276,7 +276,7 @@ fn a_device_and_a_volume_of_any_kind_have_few_series() {
 
 #[test]
 fn each_family_has_a_type_a_sentence_and_its_unit() {
-    let text = metrics(&present(), Format::OpenMetrics);
+    let text = metrics(&present(), ExpositionFormat::OpenMetrics);
     let mut described: BTreeMap<&str, [Option<&str>; 3]> = BTreeMap::new();
     for line in text
         .lines()
@@ -324,8 +324,8 @@ fn labels_of_any_letters_come_back() {
     topology.volumes[0].lv = lvm.into();
     topology.devices[0].name = kernel.into();
     topology.devices[0].model = Some(kernel.into());
-    let plain = metrics(&self::present(), Format::OpenMetrics);
-    for format in [Format::OpenMetrics, Format::Classic] {
+    let plain = metrics(&self::present(), ExpositionFormat::OpenMetrics);
+    for format in [ExpositionFormat::OpenMetrics, ExpositionFormat::Classic] {
         let text = metrics(&present, format);
         let escaped = kernel
             .replace('\\', r"\\")

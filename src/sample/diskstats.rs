@@ -41,10 +41,10 @@ pub enum Counted {
     Milliseconds,
 }
 
-type Column = fn(&DiskStat) -> Option<u64>;
+type CounterColumn = fn(&DiskStat) -> Option<u64>;
 
 /// A row for each counter: what it counts, and its column. A column that the kernel does not have is unknown.
-const TABLE: [(Counter, Counted, Column); 9] = {
+const TABLE: [(Counter, Counted, CounterColumn); 9] = {
     use Counted::{Milliseconds, Requests, Sectors};
     [
         (Counter::Reads, Requests, |line| Some(line.reads)),

@@ -1,8 +1,9 @@
 //! The order of modules: `src/lib.rs` lists them so that each uses only modules above it, and inside a module no files
-//! use one another in a circle.
+//! use one another in a circle. No two types have the same name.
 
 mod uses;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -46,6 +47,117 @@ fn no_files_of_a_module_use_one_another_in_a_circle() {
         found.len(),
         found.join("\n")
     );
+}
+
+/// Names of types that are declared twice, until one of each is renamed. It must become empty.
+const DECLARED_TWICE: &[&str] = &[
+    "AlertCommand",
+    "Alerts",
+    "Answer",
+    "Axis",
+    "Cell",
+    "Column",
+    "Command",
+    "Connection",
+    "End",
+    "Figure",
+    "Figures",
+    "Finding",
+    "Forecast",
+    "Form",
+    "Group",
+    "Header",
+    "Inside",
+    "Job",
+    "Journal",
+    "Label",
+    "Layout",
+    "Line",
+    "Mark",
+    "MarkKind",
+    "Out",
+    "Pairs",
+    "Part",
+    "Place",
+    "Point",
+    "Process",
+    "Progress",
+    "Query",
+    "Reader",
+    "Reply",
+    "Report",
+    "Reporter",
+    "Request",
+    "Rows",
+    "Segment",
+    "Size",
+    "Source",
+    "Stream",
+    "Subject",
+    "Switch",
+    "Table",
+    "Tools",
+    "Trend",
+    "Value",
+    "Volume",
+];
+
+/// A reader who looks for a name finds one type. Test modules may name their doubles as they like.
+#[test]
+fn no_type_name_is_declared_twice() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in sources(&src) {
+        if file.components().any(|part| part.as_os_str() == "tests") {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        for name in without_tests(&text).into_iter().filter_map(declared_type) {
+            let places = places.entry(name.into()).or_default();
+            places.push(file.strip_prefix(&src).unwrap().display().to_string());
+        }
+    }
+    places.retain(|_, places| places.len() > 1);
+    let new: BTreeMap<_, _> = places
+        .iter()
+        .filter(|(name, _)| !DECLARED_TWICE.contains(&&***name))
+        .collect();
+    assert!(new.is_empty(), "rename all but one of each: {new:#?}");
+}
+
+/// The name of the type that a line declares. An associated type, such as `Output` of `Index`, is indented.
+fn declared_type(line: &str) -> Option<&str> {
+    let is_indented = line.starts_with(' ');
+    let line = line.trim_start();
+    let declaration = match line.strip_prefix("pub") {
+        Some(rest) if rest.starts_with('(') => rest.split_once(") ")?.1,
+        Some(rest) => rest.trim_start(),
+        None => line,
+    };
+    let (keyword, rest) = declaration.split_once(' ')?;
+    let declares = ["struct", "enum", "trait", "type"].contains(&keyword);
+    if !declares || keyword == "type" && is_indented {
+        return None;
+    }
+    let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    Some(&rest[..end.unwrap_or(rest.len())])
+}
+
+#[test]
+fn a_type_is_found_in_every_notation() {
+    for (line, expected) in [
+        ("struct Row;", Some("Row")),
+        ("pub enum Row {", Some("Row")),
+        ("pub(super) struct Row<'a>(&'a str);", Some("Row")),
+        ("pub(in crate::web) trait Row: Copy {", Some("Row")),
+        ("    struct Row {", Some("Row")),
+        ("type Row = (f64, f64);", Some("Row")),
+        ("    type Output = Row;", None),
+        ("/// struct of a row", None),
+        ("fn type_name() {", None),
+    ] {
+        assert_eq!(declared_type(line), expected, "{line}");
+    }
 }
 
 /// An error that SQLite may be the cause of is told by `store::in_words` alone: anything else says it twice.

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::config;
 use crate::interval::{HostColumn, Interval};
 use crate::present::{Percentiles, Present};
-use crate::prometheus::{self, Format};
+use crate::prometheus::{self, ExpositionFormat};
 use crate::quantity::Quantity;
 use crate::remote_write::RemoteWriteState;
 use crate::source::own::{OwnCost, own_cost};
@@ -54,7 +54,7 @@ pub async fn metrics(
     State(site): State<Site>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Problem> {
-    let format = Format::wanted(header_text(&headers, header::ACCEPT));
+    let format = ExpositionFormat::wanted(header_text(&headers, header::ACCEPT));
     let present = site.present()?;
     let text = prometheus::metrics(&present, format);
     Ok((
