@@ -110,20 +110,10 @@ fn present() -> Present {
 }
 
 fn interval() -> Interval {
-    let counters = Counters(
-        [
-            123_456_789,
-            9_876_543_210,
-            12_345_678,
-            23_456_789,
-            876_543_210,
-            2_345_678,
-            345_678,
-            3_456_789,
-            0,
-        ]
-        .map(Some),
-    );
+    // As long as those of a disk that is used for years.
+    let counters = Counters(std::array::from_fn(|place| {
+        Some(123_456_789 * (place as u64 + 1))
+    }));
     Interval {
         at: Timestamp::UNIX_EPOCH,
         elapsed_us: 1_000_000,
