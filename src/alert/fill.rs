@@ -1,7 +1,7 @@
 //! Rules by fill: how full a snapshot or pool is, when it will be full, and whether a backup is done before.
 
 use super::settle::Evaluation;
-use super::trend::{Expected, Forecast};
+use super::trend::{Expected, VolumeForecast};
 use super::volumes::VolumeUnderRule;
 use super::{AlertText, Rule, Severity};
 use crate::config::{Measure, Thresholds};
@@ -42,7 +42,7 @@ impl VolumeUnderRule<'_> {
         };
         // What a backup always needs is no warning, if it will certainly be enough.
         let is_enough =
-            self.rule.has_outlook() && self.forecast.is_some_and(Forecast::is_done_first);
+            self.rule.has_outlook() && self.forecast.is_some_and(VolumeForecast::is_done_first);
         if is_enough && raised.is_none() && evaluation == Evaluation::WARNING {
             return (Evaluation::Clear, value);
         }
@@ -83,7 +83,7 @@ impl VolumeUnderRule<'_> {
     }
 
     /// What helps, and how long it then lasts.
-    fn remedy(&self, fill: Fill, forecast: Option<&Forecast>, eta: Option<Eta>) -> Sentence {
+    fn remedy(&self, fill: Fill, forecast: Option<&VolumeForecast>, eta: Option<Eta>) -> Sentence {
         if fill.unit == 0 {
             let name = self.volume.full_name();
             return sentence![
@@ -122,7 +122,7 @@ impl VolumeUnderRule<'_> {
             (_, State::Invalid) => self.says(" is now invalid, which has its own alert."),
             (_, State::Inactive) => self.says(" was deactivated."),
             (Rule::FullBeforeDone, _) => {
-                let will = match self.forecast.and_then(Forecast::verdict) {
+                let will = match self.forecast.and_then(VolumeForecast::verdict) {
                     None => return sentence!["The backup that read {lower} ", name, " has ended."],
                     Some(OutlookVerdict::DoneFirst) => "will",
                     Some(_) => "will probably",
@@ -147,7 +147,7 @@ impl VolumeUnderRule<'_> {
 /// An alert needs a forecast that looks no further ahead than a few times what was seen, since a short burst of writes
 /// looks alarming. A critical one also needs that even the latest time is soon.
 fn time_until_full(
-    forecast: &Forecast,
+    forecast: &VolumeForecast,
     thresholds: Thresholds,
     raised: Option<Severity>,
 ) -> (Evaluation, Option<f64>) {
@@ -179,7 +179,7 @@ fn time_until_full(
 }
 
 /// A critical race remains critical until it is decided.
-fn full_before_done(forecast: &Forecast, raised: Option<Severity>) -> Evaluation {
+fn full_before_done(forecast: &VolumeForecast, raised: Option<Severity>) -> Evaluation {
     let Some((_, outlook)) = &forecast.backup else {
         // The backup has ended.
         return Evaluation::Over;

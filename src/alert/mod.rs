@@ -53,22 +53,17 @@ pub struct Alert {
     /// applicable.
     pub value: Option<f64>,
     /// The worst value so far: the highest, or the shortest time that was left.
-    #[serde(default)]
     pub peak: Option<f64>,
     /// The number of the job that it concerns.
-    #[serde(default)]
     pub job: Option<i64>,
     pub raised_at: Timestamp,
     pub cleared_at: Option<Timestamp>,
     /// Whether it was cleared because all is well again, not because its volume was lost, removed or deactivated.
-    #[serde(default)]
     pub recovered: bool,
     /// The highest severity so far; cleared alerts keep it.
     pub worst: Severity,
     /// When a warning became critical.
-    #[serde(default)]
     pub worse_at: Option<Timestamp>,
-    #[serde(default)]
     pub acknowledged: Option<Acknowledgement>,
     /// The problem and its remedy; once cleared, how it ended.
     #[serde(rename = "sentence", with = "one_string")]
@@ -257,6 +252,7 @@ struct VolumeSettings {
 }
 
 /// The rules and their open alerts.
+#[derive(Default)]
 pub struct Rules {
     settings: Settings,
     open: Vec<Alert>,
@@ -280,13 +276,7 @@ impl Rules {
             settings,
             open,
             last_id,
-            holds: Vec::new(),
-            trends: Trends::default(),
-            volume_settings: None,
-            judged_slowly_at: None,
-            own_counts: OwnCounts::default(),
-            clock: None,
-            stopped_at: None,
+            ..Self::default()
         }
     }
 

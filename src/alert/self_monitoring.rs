@@ -4,22 +4,61 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::settle::{AlertSubject, Evaluation, Finding};
+use super::settle::{AlertSubject, Evaluation, RuleFinding};
 use super::{Alert, AlertText, Rule, Rules};
 use crate::sample::PartState;
 use crate::source::{Part, variant_name};
 use crate::units::duration_text;
 
-/// The parts of every tick.
-const OF_TICKS: [Part; 5] = [
-    Part::Diskstats,
-    Part::Vmstat,
-    Part::Stat,
-    Part::Pressure,
-    Part::Dm,
+/// A part that raises alerts if it cannot be read.
+struct WatchedPart {
+    part: Part,
+    /// `PartFailed` if each tick reads it, `DataOld` if alerts rest on it.
+    rules: &'static [Rule],
+    name: &'static str,
+    /// What is unknown without it.
+    effect: &'static str,
+}
+
+const WATCHED_PARTS: [WatchedPart; 6] = [
+    WatchedPart {
+        part: Part::Diskstats,
+        rules: &[Rule::PartFailed, Rule::DataOld],
+        name: "/proc/diskstats",
+        effect: "Volumes and throughput are unknown.",
+    },
+    WatchedPart {
+        part: Part::Vmstat,
+        rules: &[Rule::PartFailed],
+        name: "/proc/vmstat",
+        effect: "Paging is unknown.",
+    },
+    WatchedPart {
+        part: Part::Stat,
+        rules: &[Rule::PartFailed],
+        name: "/proc/stat",
+        effect: "The use of processors is unknown.",
+    },
+    WatchedPart {
+        part: Part::Pressure,
+        rules: &[Rule::PartFailed],
+        name: "/proc/pressure/io",
+        effect: "I/O pressure is unknown.",
+    },
+    WatchedPart {
+        part: Part::Dm,
+        rules: &[Rule::PartFailed, Rule::DataOld],
+        name: "The status of the device-mapper",
+        effect: "The usage of snapshots and pools is unknown, so no alert can be raised for them.",
+    },
+    // It comes every minute, and fails at times, since it waits for no lock.
+    WatchedPart {
+        part: Part::Lvm,
+        rules: &[Rule::DataOld],
+        name: "LVM's report",
+        effect: "New volumes, sizes and the free space of volume groups may be unknown.",
+    },
 ];
-/// The parts that alerts rest on. LVM's report comes every minute, and fails at times, since it waits for no lock.
-const NEEDED: [Part; 3] = [Part::Diskstats, Part::Dm, Part::Lvm];
 /// Ticks are counted over this time.
 const WINDOW_S: f64 = 60.0;
 /// This share of missed ticks is too many.
@@ -48,23 +87,19 @@ pub(super) struct OwnCounts {
     /// Seconds since the start, for ages that do not depend on the clock.
     running_s: f64,
     /// When each part was last read: its own time, and the seconds above.
-    read: Vec<(Part, Timestamp, f64)>,
+    read: BTreeMap<Part, (Timestamp, f64)>,
     store_failed_s: Option<f64>,
 }
 
 impl OwnCounts {
     /// The seconds since a part was read.
     fn age_s(&mut self, part: Part, last_ok_at: Timestamp) -> f64 {
-        let now_s = self.running_s;
-        match self.read.iter_mut().find(|(known, ..)| *known == part) {
-            Some((_, known_at, _)) if *known_at == last_ok_at => {}
-            Some(entry) => *entry = (part, last_ok_at, now_s),
-            None => self.read.push((part, last_ok_at, now_s)),
+        let now = (last_ok_at, self.running_s);
+        let read = self.read.entry(part).or_insert(now);
+        if read.0 != last_ok_at {
+            *read = now;
         }
-        self.read
-            .iter()
-            .find(|(known, ..)| *known == part)
-            .map_or(0.0, |(_, _, read_s)| now_s - read_s)
+        self.running_s - read.1
     }
 }
 
@@ -73,11 +108,12 @@ impl Rules {
     pub fn judge_own(&mut self, own: &OwnState) -> Vec<Alert> {
         self.own_counts.running_s += own.elapsed_s;
         let mut changed = Vec::new();
-        for (rule, parts) in [(Rule::PartFailed, &OF_TICKS[..]), (Rule::DataOld, &NEEDED)] {
-            for part in parts {
-                if let Some(state) = own.parts.get(part) {
-                    changed.extend(self.judge_part(rule, *part, state, own.at));
-                }
+        for watched in &WATCHED_PARTS {
+            let Some(state) = own.parts.get(&watched.part) else {
+                continue;
+            };
+            for rule in watched.rules {
+                changed.extend(self.judge_part(*rule, watched, state, own.at));
             }
         }
         changed.extend(self.judge_ticks(own));
@@ -89,12 +125,12 @@ impl Rules {
     fn judge_part(
         &mut self,
         rule: Rule,
-        part: Part,
+        watched: &WatchedPart,
         state: &PartState,
         at: Timestamp,
     ) -> Option<Alert> {
         let last_ok_at = state.last_ok_at?;
-        let mut seconds = self.own_counts.age_s(part, last_ok_at);
+        let mut seconds = self.own_counts.age_s(watched.part, last_ok_at);
         if rule == Rule::PartFailed && state.error.is_none() {
             seconds = 0.0;
         }
@@ -104,17 +140,17 @@ impl Rules {
             return None;
         }
         let raised = || {
-            let (what, matters) = meaning(part);
             let error = state.error.as_deref().unwrap_or("no new one arrives");
             let age = duration_text(seconds);
             let problem = match rule {
-                Rule::DataOld => format!("{what} is {age} old: {error}."),
-                _ => format!("{what} cannot be read for {age}: {error}."),
+                Rule::DataOld => format!("{} is {age} old: {error}.", watched.name),
+                _ => format!("{} cannot be read for {age}: {error}.", watched.name),
             };
-            AlertText::new(problem, format!("{matters}."))
+            AlertText::new(problem, watched.effect)
         };
-        let cleared = || format!("{} is read again.", meaning(part).0);
-        self.settle_lasting(rule, &variant_name(part), seconds, at, raised, cleared)
+        let cleared = || format!("{} is read again.", watched.name);
+        let part = variant_name(watched.part);
+        self.settle_lasting(rule, &part, seconds, at, raised, cleared)
     }
 
     /// A rule about how long something lasts.
@@ -129,7 +165,7 @@ impl Rules {
     ) -> Option<Alert> {
         let thresholds = self.settings.general().of(rule)?;
         let before = self.severity(rule, part);
-        let finding = Finding {
+        let finding = RuleFinding {
             rule,
             subject: AlertSubject::own(part),
             at,
@@ -153,7 +189,7 @@ impl Rules {
         counts.seconds = 0.0;
         counts.taken = 0;
         counts.due = 0;
-        let finding = Finding {
+        let finding = RuleFinding {
             rule: Rule::TicksMissed,
             subject: AlertSubject::own("ticks"),
             at: own.at,
@@ -192,23 +228,5 @@ impl Rules {
         };
         let cleared = || "cowbell writes its database again.".into();
         self.settle_lasting(Rule::StoreFailed, "store", seconds, own.at, raised, cleared)
-    }
-}
-
-/// What a part is, and what is unknown without it.
-fn meaning(part: Part) -> (&'static str, &'static str) {
-    match part {
-        Part::Dm => (
-            "The status of the device-mapper",
-            "The usage of snapshots and pools is unknown, so no alert can be raised for them",
-        ),
-        Part::Lvm => (
-            "LVM's report",
-            "New volumes, sizes and the free space of volume groups may be unknown",
-        ),
-        Part::Diskstats => ("/proc/diskstats", "Volumes and throughput are unknown"),
-        Part::Vmstat => ("/proc/vmstat", "Paging is unknown"),
-        Part::Stat => ("/proc/stat", "The use of processors is unknown"),
-        _ => ("/proc/pressure/io", "I/O pressure is unknown"),
     }
 }

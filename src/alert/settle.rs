@@ -61,8 +61,8 @@ impl Evaluation {
 
 /// A problem that is not raised yet, or an open alert that does not clear yet.
 pub(super) struct Hold {
-    rule: Rule,
-    uuid: String,
+    pub rule: Rule,
+    pub uuid: String,
     since: Timestamp,
 }
 
@@ -86,7 +86,7 @@ impl<'a> AlertSubject<'a> {
 }
 
 /// What a rule found.
-pub(super) struct Finding<'a> {
+pub(super) struct RuleFinding<'a> {
     pub rule: Rule,
     pub subject: AlertSubject<'a>,
     pub at: Timestamp,
@@ -108,7 +108,7 @@ impl Rules {
     /// Returns the alert if it is to be delivered. The texts are written only if there is an alert.
     pub(super) fn settle(
         &mut self,
-        finding: &Finding,
+        finding: &RuleFinding,
         raised: impl FnOnce(Severity) -> AlertText,
         cleared: impl FnOnce() -> Sentence,
     ) -> Option<Alert> {
@@ -123,18 +123,15 @@ impl Rules {
                 self.drop_hold(rule, uuid);
                 return None;
             }
-            (Evaluation::Clear, Some(_)) => {
-                if !self.has_held(rule, uuid, at, finding.thresholds.keep_firing_s) {
-                    return None;
-                }
-                let cleared = self.clear(index?, finding.value, at, cleared());
-                return Some(Alert {
-                    recovered: true,
-                    ..cleared
-                });
+            (Evaluation::Clear, Some(_))
+                if !self.has_held(rule, uuid, at, finding.thresholds.keep_firing_s) =>
+            {
+                return None;
             }
-            (Evaluation::Over, Some(_)) => {
-                return Some(self.clear(index?, finding.value, at, cleared()));
+            (end, Some(_)) => {
+                let mut alert = self.clear(index?, finding.value, at, cleared());
+                alert.recovered = end == Evaluation::Clear;
+                return Some(alert);
             }
         };
         let is_held = severity == Severity::Warning || rule.measure() == Measure::State;
@@ -191,11 +188,8 @@ impl Rules {
     }
 
     fn drop_hold(&mut self, rule: Rule, uuid: &str) {
-        self.retain_holds(|other, subject| other != rule || subject != uuid);
-    }
-
-    pub(super) fn retain_holds(&mut self, is_kept: impl Fn(Rule, &str) -> bool) {
-        self.holds.retain(|hold| is_kept(hold.rule, &hold.uuid));
+        self.holds
+            .retain(|hold| hold.rule != rule || hold.uuid != uuid);
     }
 
     /// Adds an alert without its volume and text; returns its index.

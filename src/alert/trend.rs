@@ -23,7 +23,7 @@ const REFRESH_S: [f64; 2] = [1.0, 10.0];
 
 /// When a volume will be full.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Forecast {
+pub(super) struct VolumeForecast {
     pub full: Expected,
     /// The running backup that reads it, and its forecast.
     pub backup: Option<(i64, Outlook)>,
@@ -41,7 +41,7 @@ pub(super) enum Expected {
     Now,
 }
 
-impl Forecast {
+impl VolumeForecast {
     /// Whether the backup will certainly be done before the volume is full.
     pub fn is_done_first(&self) -> bool {
         self.verdict() == Some(OutlookVerdict::DoneFirst)
@@ -79,17 +79,17 @@ pub(super) struct Need {
 
 /// The growth of all snapshots and pools, by UUID.
 #[derive(Default)]
-pub(super) struct Trends(HashMap<Arc<str>, Trend>);
+pub(super) struct Trends(HashMap<Arc<str>, FillTrend>);
 
 /// A time in seconds since the first observation, and the used bytes then.
-type Mark = (f64, f64);
+type UsageMark = (f64, f64);
 
 /// Of one volume.
-struct Trend {
-    now: Mark,
-    first: Mark,
+struct FillTrend {
+    now: UsageMark,
+    first: UsageMark,
     /// The last two marks, [`WINDOW_S`] apart.
-    marks: [Mark; 2],
+    marks: [UsageMark; 2],
     grew_s: Option<f64>,
     /// Empty until it grows.
     curve: ReadProgress,
@@ -100,7 +100,7 @@ struct Trend {
 struct CachedForecast {
     at_s: f64,
     total: u64,
-    forecast: Arc<Forecast>,
+    forecast: Arc<VolumeForecast>,
 }
 
 impl Trends {
@@ -124,7 +124,7 @@ impl Trends {
 
     /// Those that a running backup reads, by UUID.
     pub fn races(&self) -> HashMap<Arc<str>, Race> {
-        let race = |trend: &Trend| {
+        let race = |trend: &FillTrend| {
             let (_, outlook) = trend.forecast.as_ref()?.forecast.backup.as_ref()?;
             Some(Race {
                 verdict: outlook.verdict,
@@ -145,14 +145,10 @@ impl Trends {
         interval: &Interval,
         need: Need,
         outlook: &dyn Fn(&Volume) -> Option<(i64, Outlook)>,
-    ) -> Arc<Forecast> {
+    ) -> Arc<VolumeForecast> {
         let used = fill.used_bytes() as f64;
-        if !self.0.contains_key(&volume.uuid) {
-            self.0.insert(Arc::clone(&volume.uuid), Trend::new(used));
-        }
-        let Some(trend) = self.0.get_mut(&volume.uuid) else {
-            return Arc::default();
-        };
+        let trend = self.0.entry(Arc::clone(&volume.uuid));
+        let trend = trend.or_insert_with(|| FillTrend::new(used));
         trend.push(used, interval.elapsed_us as f64 / 1e6);
         let free = fill.total_bytes().saturating_sub(fill.used_bytes()) as f64;
         let roughly_s = trend.roughly_s(free);
@@ -171,29 +167,24 @@ impl Trends {
         } else {
             None
         };
-        let full = match &backup {
+        let outlook = backup.as_ref().map(|(_, outlook)| outlook);
+        let full = match outlook.and_then(|outlook| outlook.full) {
             _ if is_full => Expected::Now,
-            Some((_, outlook)) if outlook.cannot_overflow => Expected::Far,
-            Some((
-                _,
-                Outlook {
-                    full: Some(full), ..
-                },
-            )) if full.seen_s >= LEAST_SEEN_S => Expected::In(*full),
+            _ if outlook.is_some_and(|outlook| outlook.cannot_overflow) => Expected::Far,
+            Some(full) if full.seen_s >= LEAST_SEEN_S => Expected::In(full),
             _ => trend.expected(free, is_near),
         };
-        let forecast = Arc::new(Forecast { full, backup });
-        let (at_s, total) = (trend.now.0, fill.total_bytes());
+        let forecast = Arc::new(VolumeForecast { full, backup });
         trend.forecast = Some(CachedForecast {
-            at_s,
-            total,
+            at_s: trend.now.0,
+            total: fill.total_bytes(),
             forecast: Arc::clone(&forecast),
         });
         forecast
     }
 }
 
-impl Trend {
+impl FillTrend {
     fn new(used: f64) -> Self {
         let now = (0.0, used);
         Self {
@@ -258,7 +249,7 @@ impl Trend {
         }
     }
 
-    fn speed_since(&self, (at_s, used): Mark) -> f64 {
+    fn speed_since(&self, (at_s, used): UsageMark) -> f64 {
         if self.now.0 > at_s {
             (self.now.1 - used) / (self.now.0 - at_s)
         } else {
@@ -279,19 +270,17 @@ impl Trend {
     }
 
     fn expected(&self, free: f64, is_near: bool) -> Expected {
-        match () {
-            // After a start it is unknown whether it grows in bursts.
-            () if !self.is_growing() && self.now.0 < WINDOW_S => Expected::TooEarly,
-            () if !self.is_growing() || !is_near => Expected::Far,
-            () => match self
-                .curve
-                .usage()
-                .and_then(|usage| Eta::full(&usage, free, None))
-            {
-                Some(eta) if eta.seen_s < LEAST_SEEN_S => Expected::TooEarly,
-                Some(eta) => Expected::In(eta),
-                None => Expected::TooEarly,
-            },
+        // After a start it is unknown whether it grows in bursts.
+        if !self.is_growing() && self.now.0 < WINDOW_S {
+            return Expected::TooEarly;
+        }
+        if !self.is_growing() || !is_near {
+            return Expected::Far;
+        }
+        let usage = self.curve.usage();
+        match usage.and_then(|usage| Eta::full(&usage, free, None)) {
+            Some(eta) if eta.seen_s >= LEAST_SEEN_S => Expected::In(eta),
+            _ => Expected::TooEarly,
         }
     }
 }

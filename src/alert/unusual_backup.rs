@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 
 use super::backup::subject;
-use super::settle::{AlertSubject, Evaluation, Finding};
+use super::settle::{AlertSubject, Evaluation, RuleFinding};
 use super::{Alert, AlertText, Rule, Rules, Situation, seconds_between};
 use crate::job::backup_run::BackupRun;
 use crate::job::earlier::past_runs;
@@ -93,7 +93,7 @@ impl Rules {
         let longest_s = earlier.iter().map(|run| run.seconds).fold(0.0, f64::max);
         let seconds = self.clock?.age_s(job.started_at, now.interval.at);
         let limit_s = (longest_s * FACTOR).max(longest_s + LEAST_DELAY_S);
-        let finding = Finding {
+        let finding = RuleFinding {
             rule: Rule::BackupSlow,
             subject: AlertSubject::new(&vg, &lv, &job.key),
             at: now.interval.at,
@@ -135,7 +135,7 @@ impl Rules {
             .is_some_and(|end| seconds_between(end, at) < EXPIRY_S);
         let is_small = (read as f64) < usual as f64 * SMALL && is_recent;
         let uuid = backups.name().to_string();
-        let finding = Finding {
+        let finding = RuleFinding {
             rule: Rule::BackupSmall,
             subject: AlertSubject::new(&backups.vg, &backups.lv, &uuid),
             at,
@@ -192,7 +192,7 @@ impl Rules {
         at: Timestamp,
     ) -> Option<Alert> {
         let (vg, lv) = (&volume.vg, &volume.lv);
-        let finding = Finding {
+        let finding = RuleFinding {
             rule: Rule::SnapshotSmall,
             subject: AlertSubject::new(vg, lv, &volume.uuid),
             at,
@@ -236,7 +236,7 @@ impl Rules {
             )
         };
         let uuid = backups.name().to_string();
-        let finding = Finding {
+        let finding = RuleFinding {
             rule: Rule::BackupMissing,
             subject: AlertSubject::new(&backups.vg, &backups.lv, &uuid),
             at,
@@ -358,7 +358,7 @@ impl Rules {
             return None;
         }
         let uuid = run.run.to_string();
-        let finding = Finding {
+        let finding = RuleFinding {
             rule: Rule::LockHeld,
             subject: AlertSubject::new(&vg, &lv, &uuid),
             at,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::settle::{AlertSubject, Evaluation, Finding};
-use super::trend::{Forecast, Need};
+use super::settle::{AlertSubject, Evaluation, RuleFinding};
+use super::trend::{Need, VolumeForecast};
 use super::{Alert, AlertText, Clock, Rule, Rules, Severity, Situation};
 use crate::config::{Measure, RuleSettings, RuleSubject, Thresholds};
 use crate::interval::Interval;
@@ -57,7 +57,7 @@ pub(super) struct VolumeUnderRule<'a> {
     pub volume: &'a Volume,
     pub state: &'a VolumeState,
     /// `None` if its fill is unknown.
-    pub forecast: Option<&'a Forecast>,
+    pub forecast: Option<&'a VolumeForecast>,
     pub now: &'a Situation<'a>,
     pub clock: Clock,
 }
@@ -193,7 +193,7 @@ impl Rules {
         state: &VolumeState,
         special: Option<&RuleSettings>,
         now: &Situation,
-    ) -> Option<Arc<Forecast>> {
+    ) -> Option<Arc<VolumeForecast>> {
         if matches!(state.state, State::Invalid | State::Inactive) {
             self.trends.end(&volume.uuid);
         }
@@ -224,7 +224,7 @@ impl Rules {
         let before = self.severity(it.rule, subject.uuid);
         let (evaluation, value) = it.evaluate(before);
         let is_open = before.is_some() || matches!(evaluation, Evaluation::Raised(_));
-        let finding = Finding {
+        let finding = RuleFinding {
             rule: it.rule,
             subject,
             at: it.now.interval.at,
@@ -243,8 +243,10 @@ impl Rules {
             let volume = interval.topology.volume(uuid);
             volume.is_some_and(|volume| rule.concerns(volume.kind))
         };
-        self.retain_holds(|rule, uuid| {
-            !rule.subject().is_volume() || is_there(rule, uuid) != rule.outlasts_volume()
+        // Of a rule that outlasts its volume, the hold waits for LVM to report that.
+        self.holds.retain(|hold| {
+            !hold.rule.subject().is_volume()
+                || is_there(hold.rule, &hold.uuid) != hold.rule.outlasts_volume()
         });
         let mut gone: Vec<(Rule, String)> = Vec::new();
         for alert in &self.open {

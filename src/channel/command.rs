@@ -155,22 +155,7 @@ fn last_line(text: &[u8]) -> String {
         .into()
 }
 
-/// The fields of an alert that are variables, too.
-const FIELDS: [&str; 11] = [
-    "status",
-    "severity",
-    "worst",
-    "rule",
-    "vg",
-    "lv",
-    "id",
-    "value",
-    "raised_at",
-    "cleared_at",
-    "sentence",
-];
-
-/// The most important alert, for programs that read no JSON.
+/// The most important alert with all its fields, for programs that read no JSON.
 fn environment(message: &Message) -> Vec<(String, String)> {
     let alert = &message.first;
     let mut variables = vec![
@@ -183,13 +168,13 @@ fn environment(message: &Message) -> Vec<(String, String)> {
         ),
         ("COWBELL_TEST".into(), u8::from(message.is_test).to_string()),
     ];
-    for field in FIELDS {
-        let text = match alert.fields.get(field) {
-            None | Some(Value::Null) => String::new(),
-            Some(Value::String(text)) => text.clone(),
+    for (field, value) in &alert.fields {
+        let text = match value {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
             // `75`, not `75.0`.
-            Some(Value::Number(number)) => number.as_f64().unwrap_or_default().to_string(),
-            Some(other) => other.to_string(),
+            Value::Number(number) => number.as_f64().unwrap_or_default().to_string(),
+            other => other.to_string(),
         };
         variables.push((format!("COWBELL_{}", field.to_uppercase()), text));
     }

@@ -38,7 +38,7 @@ pub enum Channel {
 }
 
 impl Channel {
-    fn kind(&self) -> &dyn ReceiverKind {
+    pub fn kind(&self) -> &dyn ReceiverKind {
         match self {
             Self::Webhook(webhook) => webhook,
             Self::Command(program) => program,
@@ -52,18 +52,6 @@ impl Channel {
             Self::Command(program) => program,
             Self::Email(email) => email,
         }
-    }
-
-    pub fn usual_name(&self) -> String {
-        self.kind().usual_name()
-    }
-
-    pub fn check(&self) -> Result<(), String> {
-        self.kind().check()
-    }
-
-    pub fn is_split(&self) -> bool {
-        self.kind().is_split()
     }
 
     /// Reads the values that are in credentials and files.
@@ -186,7 +174,7 @@ pub struct Message {
     /// The others, the most important first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<MessageAlert>,
-    /// Whether somebody tests the receiver, and no volume is concerned.
+    /// Whether it is a test of the receiver, and no volume is concerned.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_test: bool,
     /// `db1: critical: snapshot fill of vg0/mysql_snapshot, and 2 more`

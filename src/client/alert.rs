@@ -282,7 +282,8 @@ mod tests {
         let alert = |id: i64, rule: &str, severity: &str, uuid: &str| -> Alert {
             let alert = serde_json::json!({
                 "id": id, "rule": rule, "severity": severity, "vg": "vg0", "lv": "s", "uuid": uuid, "value": null,
-                "raised_at": "2026-11-23T07:00:00Z", "cleared_at": null, "worst": severity, "sentence": "",
+                "raised_at": "2026-11-23T07:00:00Z", "cleared_at": null, "recovered": false,
+                "worst": severity, "sentence": "",
             });
             serde_json::from_value(alert).unwrap()
         };

@@ -93,7 +93,7 @@ impl Receiver {
 
     /// Holds no secret.
     fn usual_name(&self) -> String {
-        let name = self.channel.usual_name();
+        let name = self.channel.kind().usual_name();
         name.chars().take(LONGEST_NAME).collect()
     }
 }
@@ -205,10 +205,8 @@ pub fn settle(receivers: &mut [Receiver], places: Vec<String>) -> Result<(), Con
         if receiver.name.is_empty() {
             receiver.name.clone_from(&usual);
         }
-        receiver
-            .channel
-            .check()
-            .map_err(|why| receiver.error(&why))?;
+        let checked = receiver.channel.kind().check();
+        checked.map_err(|why| receiver.error(&why))?;
         if names.contains(&receiver.name) {
             if receiver.name != usual {
                 return Err(receiver.error("another receiver in [[notify]] has this name"));

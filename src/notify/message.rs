@@ -38,13 +38,13 @@ impl AlertState {
         let alert = &self.alert;
         let status = match self.status {
             AlertStatus::Raised => alert.severity.text(),
-            AlertStatus::Cleared if !alert.recovered => "over",
-            AlertStatus::Cleared => "cleared",
+            AlertStatus::Cleared => alert.end_text(),
         };
-        let volume = alert
-            .volume()
-            .map_or_else(String::new, |volume| format!(" of {volume}"));
-        format!("{status}: {}{volume}", alert.rule.text())
+        let rule = alert.rule.text();
+        match alert.volume() {
+            Some(volume) => format!("{status}: {rule} of {volume}"),
+            None => format!("{status}: {rule}"),
+        }
     }
 
     /// A paragraph of a message.

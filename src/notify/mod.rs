@@ -9,7 +9,7 @@ mod outbox;
 mod policy;
 mod task;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -89,14 +89,12 @@ impl Notifier {
         let before = std::mem::replace(&mut self.receivers, settings.into());
         self.queues
             .retain(|name, _| settings.iter().any(|receiver| receiver.name == *name));
-        for receiver in settings
-            .iter()
-            .filter(|receiver| !before.contains(receiver))
-        {
-            let wanted = alerts
-                .iter()
-                .filter(|alert| wants(receiver, alert))
-                .map(AlertState::new);
+        for receiver in settings {
+            if before.contains(receiver) {
+                continue;
+            }
+            let wanted = alerts.iter().filter(|alert| wants(receiver, alert));
+            let wanted = wanted.map(AlertState::new);
             if let Some(queue) = self.queues.get(&receiver.name) {
                 // Its task ends only with its queue.
                 let _ = queue.send(Item::Settings(Box::new(receiver.clone()), wanted.collect()));
@@ -104,10 +102,8 @@ impl Notifier {
             }
             let mut outbox = Outbox::default();
             for state in wanted {
-                let record = self
-                    .deliveries
-                    .get(&(state.alert.id, receiver.name.clone()));
-                outbox.resume(state, record, Instant::now());
+                let key = (state.alert.id, receiver.name.clone());
+                outbox.resume(state, self.deliveries.get(&key), Instant::now());
             }
             let task = ReceiverTask::new(
                 &self.host,
@@ -116,20 +112,18 @@ impl Notifier {
                 report.clone(),
             );
             let (sender, queue) = mpsc::unbounded_channel();
-            self.tasks
-                .spawn_on(task.serve(receiver.clone(), queue), &self.runtime);
+            let serving = task.serve(receiver.clone(), queue);
+            self.tasks.spawn_on(serving, &self.runtime);
             self.queues.insert(receiver.name.clone(), sender);
         }
     }
 
     /// Queues the alert for every receiver, without waiting.
     pub fn tell(&mut self, alert: &Alert) {
-        for receiver in self
-            .receivers
-            .iter()
-            .filter(|receiver| wants(receiver, alert))
-        {
-            if let Some(queue) = self.queues.get(&receiver.name) {
+        for receiver in self.receivers.iter() {
+            if wants(receiver, alert)
+                && let Some(queue) = self.queues.get(&receiver.name)
+            {
                 let _ = queue.send(Item::State(Box::new(AlertState::new(alert))));
             }
         }
@@ -184,14 +178,8 @@ impl Notifier {
     fn remember(&mut self, delivery: Delivery) {
         let deliveries = Arc::make_mut(&mut self.deliveries);
         deliveries.insert((delivery.alert, delivery.receiver.clone()), delivery);
-        let open = self
-            .standing
-            .borrow()
-            .open
-            .iter()
-            .map(|alert| alert.id)
-            .collect();
-        evict(deliveries, &open);
+        let standing = self.standing.borrow();
+        evict(deliveries, &standing.open);
     }
 }
 
@@ -199,11 +187,15 @@ impl Notifier {
 const MOST_REMEMBERED: usize = 500;
 
 /// Removes the oldest deliveries of alerts that are no longer open.
-fn evict(deliveries: &mut BTreeMap<(i64, String), Delivery>, open: &HashSet<i64>) {
-    let excess = deliveries.len().saturating_sub(MOST_REMEMBERED);
-    let over = deliveries.keys().filter(|(alert, _)| !open.contains(alert));
-    let oldest: Vec<_> = over.take(excess).cloned().collect();
-    oldest.iter().for_each(|key| drop(deliveries.remove(key)));
+fn evict(deliveries: &mut BTreeMap<(i64, String), Delivery>, open: &[Alert]) {
+    let mut excess = deliveries.len().saturating_sub(MOST_REMEMBERED);
+    deliveries.retain(|(id, _), _| {
+        if excess == 0 || open.iter().any(|alert| alert.id == *id) {
+            return true;
+        }
+        excess -= 1;
+        false
+    });
 }
 
 /// The configuration with the secrets of receivers. Fails if no message could be made for one of them.
@@ -249,14 +241,11 @@ pub async fn test(receiver: &Receiver, host: &str) -> Result<String, String> {
 
 /// Whether a receiver is configured for an alert. Alerts about cowbell itself go to every receiver.
 fn wants(receiver: &Receiver, alert: &Alert) -> bool {
-    let is_own = alert.vg.is_empty() && alert.lv.is_empty();
-    let is_of_its_volumes = || {
-        receiver
-            .volumes
-            .as_ref()
-            .is_none_or(|volumes| volumes.matches(&alert.vg, &alert.lv))
+    let is_of_its_volumes = match &receiver.volumes {
+        Some(volumes) => alert.volume().is_none() || volumes.matches(&alert.vg, &alert.lv),
+        None => true,
     };
-    (is_own || is_of_its_volumes()) && alert.severity.max(alert.worst) >= receiver.severity
+    is_of_its_volumes && alert.severity.max(alert.worst) >= receiver.severity
 }
 
 #[cfg(test)]
@@ -264,6 +253,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::alert::{Rule, Severity};
 
     #[test]
     fn deliveries_of_open_alerts_stay_in_memory() {
@@ -280,7 +270,11 @@ mod tests {
         let mut deliveries = (1..=last)
             .map(|id| ((id, "mail".into()), delivery(id)))
             .collect();
-        evict(&mut deliveries, &HashSet::from([1, 3]));
+        let open = [1, 3].map(|id| {
+            let (rule, severity) = (Rule::SnapshotFill, Severity::Warning);
+            Alert::new(id, rule, severity, "u", Timestamp::UNIX_EPOCH)
+        });
+        evict(&mut deliveries, &open);
         let left: Vec<i64> = deliveries.keys().map(|(alert, _)| *alert).take(4).collect();
         assert_eq!(
             (left, deliveries.len()),

@@ -38,7 +38,7 @@ struct OutboxEntry {
     delivered: u64,
     /// What the receiver got, or may have got.
     known: Option<KnownState>,
-    /// Failure deliveries of this state.
+    /// Failed deliveries of this state.
     failures: u32,
     due: Instant,
     is_sent: bool,
@@ -47,7 +47,7 @@ struct OutboxEntry {
 /// States on their way in one message.
 pub struct Batch {
     pub states: Vec<AlertState>,
-    /// Failure deliveries so far.
+    /// Failed deliveries so far.
     pub tries: u32,
     versions: Vec<u64>,
 }
@@ -113,8 +113,10 @@ impl Outbox {
         let id = state.alert.id;
         match self.entries.get_mut(&id) {
             Some(entry) => {
-                (entry.state, entry.due, entry.failures) = (state, now, 0);
+                entry.state = state;
                 entry.version += 1;
+                entry.due = now;
+                entry.failures = 0;
             }
             None => {
                 self.entries.insert(id, OutboxEntry::new(state, now));
@@ -123,7 +125,8 @@ impl Outbox {
         self.drop_unheard(id);
     }
 
-    /// The next message to deliver now: critical alerts first, then the oldest. All that were not tried before go in one.
+    /// The next message to deliver now: critical alerts first, then the oldest. All that have not failed yet go in one; one
+    /// that failed goes alone, since it may be the reason.
     pub fn take_due(&mut self, now: Instant, policy: &DeliveryPolicy) -> Option<Batch> {
         let is_group_due = policy.is_split || self.grouped_until.is_none_or(|until| now >= until);
         let mut due: Vec<&mut OutboxEntry> = self
@@ -140,13 +143,10 @@ impl Outbox {
         }
         self.grouped_until = Some(now + GROUP);
         let fresh = due.into_iter().filter(|entry| entry.failures == 0);
-        let most = if policy.is_split { 1 } else { MOST_IN_MESSAGE };
-        Some(Batch::of(
-            fresh
-                .skip(if policy.is_split { first } else { 0 })
-                .take(most),
-            policy,
-        ))
+        if policy.is_split {
+            return Some(Batch::of(fresh.skip(first).take(1), policy));
+        }
+        Some(Batch::of(fresh.take(MOST_IN_MESSAGE), policy))
     }
 
     /// When the next message is due. Silences, quiet hours and repeats may make one due earlier or later.
@@ -183,23 +183,25 @@ impl Outbox {
             };
             entry.is_sent = false;
             let is_newest = entry.version == *version;
-            if !matches!(
-                result,
-                Err(Failure {
-                    is_refusal: true,
-                    ..
-                })
-            ) {
+            if !result.as_ref().is_err_and(|failure| failure.is_refusal) {
                 entry.known = Some(KnownState::of(state, at));
             }
-            match result {
-                Ok(_) => entry.delivered = *version,
-                Err(_) if is_newest => {
+            let answer = match result {
+                Ok(answer) => {
+                    entry.delivered = *version;
+                    answer
+                }
+                Err(failure) if is_newest => {
                     entry.due = now + pause(entry.failures);
                     entry.failures += 1;
+                    &failure.sentence
                 }
-                Err(_) => entry.due = now,
-            }
+                // The newer state has not failed yet.
+                Err(failure) => {
+                    entry.due = now;
+                    &failure.sentence
+                }
+            };
             records.push(Delivery {
                 alert: state.alert.id,
                 receiver: receiver.into(),
@@ -207,10 +209,7 @@ impl Outbox {
                 is_delivered: result.is_ok(),
                 tries: batch.tries + 1,
                 tried_at: at,
-                answer: match result {
-                    Ok(answer) => answer.clone(),
-                    Err(failed) => failed.sentence.clone(),
-                },
+                answer: answer.clone(),
             });
             if result.is_ok() && is_newest && state.is_over() {
                 self.entries.remove(&state.alert.id);
@@ -220,18 +219,16 @@ impl Outbox {
         if result.is_ok() {
             // The receiver is back: the others need not wait any longer.
             for entry in self.entries.values_mut().filter(|entry| !entry.is_sent) {
-                (entry.due, entry.failures) = (entry.due.min(now), 0);
+                entry.due = entry.due.min(now);
+                entry.failures = 0;
             }
         }
         records
     }
 
     fn drop_unheard(&mut self, id: i64) {
-        if self
-            .entries
-            .get(&id)
-            .is_some_and(OutboxEntry::is_unheard_end)
-        {
+        let entry = self.entries.get(&id);
+        if entry.is_some_and(OutboxEntry::is_unheard_end) {
             self.entries.remove(&id);
         }
     }
@@ -298,7 +295,7 @@ mod tests {
     }
 
     /// An outbox with a receiver, a clock, and what is known of alerts.
-    struct Receiver {
+    struct Harness {
         outbox: Outbox,
         started: Instant,
         elapsed: Duration,
@@ -309,22 +306,17 @@ mod tests {
         records: BTreeMap<i64, Delivery>,
     }
 
-    impl Receiver {
+    impl Harness {
         fn new() -> Self {
-            let (outbox, standing) = (Outbox::default(), AlertsNow::default());
-            let started = Instant::now();
-            let elapsed = Duration::ZERO;
-            let (is_quiet, is_split, only_critical) = (false, false, false);
-            let records = BTreeMap::new();
             Self {
-                outbox,
-                started,
-                elapsed,
-                standing,
-                is_quiet,
-                is_split,
-                only_critical,
-                records,
+                outbox: Outbox::default(),
+                started: Instant::now(),
+                elapsed: Duration::ZERO,
+                standing: AlertsNow::default(),
+                is_quiet: false,
+                is_split: false,
+                only_critical: false,
+                records: BTreeMap::new(),
             }
         }
 
@@ -396,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_receiver_that_is_down_for_hours_gets_the_newest_state_once() {
-        let mut receiver = Receiver::new();
+        let mut receiver = Harness::new();
         receiver.put(1, WARNING, false);
         let mut tries = 0;
         while receiver.elapsed < 3 * HOUR {
@@ -419,7 +411,7 @@ mod tests {
     #[test]
     fn an_end_is_delivered_only_if_its_beginning_may_be_known() {
         for (result, expected) in [(no(true), ""), (no(false), "1o"), (yes(), "1o")] {
-            let mut receiver = Receiver::new();
+            let mut receiver = Harness::new();
             receiver.put(1, WARNING, false);
             receiver.deliver(&result);
             receiver.put(1, WARNING, true);
@@ -439,7 +431,7 @@ mod tests {
             ((WARNING, false), no(true), (WARNING, true), ""),
             ((WARNING, false), no(false), (WARNING, true), "1o"),
         ] {
-            let (mut first, mut second) = (Receiver::new(), Receiver::new());
+            let (mut first, mut second) = (Harness::new(), Harness::new());
             first.put(1, before.0, before.1);
             first.deliver(&result);
             let start = second.started;
@@ -452,7 +444,7 @@ mod tests {
                 "{before:?} {result:?} {now:?}"
             );
         }
-        let mut untold = Receiver::new();
+        let mut untold = Harness::new();
         let start = untold.started;
         untold.outbox.resume(state(1, WARNING, false), None, start);
         assert_eq!(
@@ -464,7 +456,7 @@ mod tests {
 
     #[test]
     fn alerts_of_two_seconds_go_as_one_message_and_critical_ones_at_once() {
-        let mut receiver = Receiver::new();
+        let mut receiver = Harness::new();
         for (id, severity) in [(1, WARNING), (2, CRITICAL), (3, CRITICAL)] {
             receiver.put(id, severity, false);
         }
@@ -480,7 +472,7 @@ mod tests {
 
     #[test]
     fn a_receiver_of_single_alerts_gets_each_once() {
-        let mut receiver = Receiver::new();
+        let mut receiver = Harness::new();
         receiver.is_split = true;
         for (id, severity) in [(1, WARNING), (2, CRITICAL), (3, WARNING)] {
             receiver.put(id, severity, false);
@@ -499,7 +491,7 @@ mod tests {
 
     #[test]
     fn the_last_place_is_for_critical_alerts() {
-        let mut receiver = Receiver::new();
+        let mut receiver = Harness::new();
         receiver.only_critical = true;
         receiver.put(1, WARNING, false);
         assert_eq!(receiver.deliver(&yes()), "");
@@ -515,7 +507,7 @@ mod tests {
 
     #[test]
     fn an_alert_is_offered_only_if_it_is_new() {
-        let mut receiver = Receiver::new();
+        let mut receiver = Harness::new();
         receiver.put(1, WARNING, false);
         assert_eq!(receiver.deliver(&yes()), "1w");
         let now = receiver.now().0;
@@ -526,7 +518,7 @@ mod tests {
 
     #[test]
     fn an_alert_that_is_refused_does_not_hold_up_others() {
-        let mut receiver = Receiver::new();
+        let mut receiver = Harness::new();
         receiver.put(1, WARNING, false);
         receiver.put(2, WARNING, false);
         assert_eq!(receiver.deliver(&no(true)), "1w2w");
@@ -544,7 +536,7 @@ mod tests {
 
     #[test]
     fn a_success_wakes_the_others() {
-        let mut receiver = Receiver::new();
+        let mut receiver = Harness::new();
         receiver.put(1, WARNING, false);
         receiver.put(2, CRITICAL, false);
         for _ in 0..8 {
@@ -557,7 +549,7 @@ mod tests {
 
     #[test]
     fn a_state_that_changes_during_its_delivery_is_delivered_afterwards() {
-        let mut receiver = Receiver::new();
+        let mut receiver = Harness::new();
         receiver.put(1, WARNING, false);
         let batches = receiver.take();
         receiver.put(1, CRITICAL, false);
@@ -572,7 +564,7 @@ mod tests {
 
     #[test]
     fn a_critical_alert_is_repeated_each_hour_until_it_is_acknowledged() {
-        let mut receiver = Receiver::new();
+        let mut receiver = Harness::new();
         receiver.put(1, CRITICAL, false);
         receiver.put(2, WARNING, false);
         assert_eq!(receiver.deliver(&yes()), "1C2w");
@@ -596,7 +588,7 @@ mod tests {
 
     #[test]
     fn a_message_has_the_value_of_its_time() {
-        let mut receiver = Receiver::new();
+        let mut receiver = Harness::new();
         receiver.put(1, CRITICAL, false);
         receiver.deliver(&no(true));
         let now = Alert {
@@ -613,7 +605,7 @@ mod tests {
 
     #[test]
     fn silences_hold_all_alerts_of_their_volumes_and_quiet_hours_hold_warnings() {
-        let mut receiver = Receiver::new();
+        let mut receiver = Harness::new();
         let until = receiver.now().1 + HOUR;
         let silence = Silence {
             volumes: "vg0/*".parse().unwrap(),
@@ -635,7 +627,7 @@ mod tests {
         /// gets no state twice within the hour.
         #[test]
         fn nothing_is_lost(steps in proptest::collection::vec((0..3_i64, 0..3_u8, 0..3_u8), 0..60)) {
-            let mut receiver = Receiver::new();
+            let mut receiver = Harness::new();
             let mut newest: HashMap<i64, AlertState> = HashMap::new();
             let mut heard: HashMap<i64, AlertState> = HashMap::new();
             let mut changes = 0;

@@ -69,12 +69,12 @@ impl DeliveryPolicy<'_> {
 
     /// The alert with its current value, if it is still open.
     pub fn current<'b>(&'b self, state: &'b AlertState) -> &'b Alert {
-        let open = self
-            .standing
-            .open
-            .iter()
-            .find(|alert| alert.id == state.alert.id);
-        open.filter(|_| !state.is_over()).unwrap_or(&state.alert)
+        if state.is_over() {
+            return &state.alert;
+        }
+        let mut open = self.standing.open.iter();
+        open.find(|alert| alert.id == state.alert.id)
+            .unwrap_or(&state.alert)
     }
 }
 

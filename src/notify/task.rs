@@ -1,5 +1,6 @@
 //! Delivers to one receiver, which no other one waits for.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -95,8 +96,9 @@ impl ReceiverTask {
         match item {
             Item::State(state) => self.outbox.put(*state, Instant::now()),
             Item::Settings(receiver, open) => {
-                open.into_iter()
-                    .for_each(|state| self.outbox.offer(state, Instant::now()));
+                for state in open {
+                    self.outbox.offer(state, Instant::now());
+                }
                 self.prepare(*receiver, preparing);
             }
         }
@@ -141,7 +143,7 @@ impl ReceiverTask {
                 .quiet_hours
                 .is_some_and(|hours| hours.contains(local)),
             repeat: receiver.repeat.0,
-            is_split: receiver.channel.is_split(),
+            is_split: receiver.channel.kind().is_split(),
             only_critical: false,
         };
         while deliveries.len() < AT_ONCE {
@@ -163,15 +165,11 @@ impl ReceiverTask {
     }
 
     fn settle(&mut self, batch: &Batch, result: &Result<String, Failure>) {
-        let name = self
-            .prepared
-            .as_ref()
-            .map_or("", |prepared| &prepared.receiver.name);
+        let prepared = self.prepared.as_ref();
+        let name = prepared.map_or("", |prepared| &prepared.receiver.name);
         log(name, batch, result);
-        for record in self
-            .outbox
-            .settle(name, batch, result, (Instant::now(), clock::now()))
-        {
+        let now = (Instant::now(), clock::now());
+        for record in self.outbox.settle(name, batch, result, now) {
             // The notifier may be gone while the program stops.
             let _ = self.report.send(record);
         }
@@ -189,11 +187,9 @@ async fn attempt(
     let result = match &*connection {
         // A panic must not leave the alert on its way for ever.
         Ok(connection) => {
-            let delivery =
-                std::panic::AssertUnwindSafe(connection.deliver(&message)).catch_unwind();
-            delivery
-                .await
-                .unwrap_or_else(|_| Err(Failure::unsure("cowbell failed; its log says where")))
+            let delivery = AssertUnwindSafe(connection.deliver(&message)).catch_unwind();
+            let failed = |_| Err(Failure::unsure("cowbell failed; its log says where"));
+            delivery.await.unwrap_or_else(failed)
         }
         Err(sentence) => Err(Failure::refused(sentence)),
     };
@@ -209,12 +205,8 @@ async fn until(due: Option<Instant>) {
 
 fn log(name: &str, batch: &Batch, result: &Result<String, Failure>) {
     let tries = batch.tries;
-    let ids: Vec<String> = batch
-        .states
-        .iter()
-        .map(|state| state.alert.id.to_string())
-        .collect();
-    let ids = ids.join(", ");
+    let ids = batch.states.iter().map(|state| state.alert.id.to_string());
+    let ids = ids.collect::<Vec<_>>().join(", ");
     match result {
         Ok(_) if tries > 0 => {
             let failures = count_text(tries, "failure", "failures");

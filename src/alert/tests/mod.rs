@@ -573,14 +573,6 @@ fn a_rule_that_is_off_raises_nothing_and_clears() {
     machine.has(&["0 +snapshot_fill critical", "1 ~snapshot_fill"]);
 }
 
-#[test]
-fn stored_alerts_of_older_versions_are_read() {
-    let text = r#"{"id":1,"rule":"snapshot_fill","severity":"warning","vg":"vg0","lv":"a","uuid":"u","value":71.0,
-        "raised_at":"2026-03-01T02:00:00Z","cleared_at":null,"worst":"warning","sentence":"It fills."}"#;
-    let alert: Alert = serde_json::from_str(text).unwrap();
-    assert_eq!((alert.peak, alert.job), (None, None));
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
