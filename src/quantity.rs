@@ -12,7 +12,7 @@ use crate::interval::copying::Share;
 use crate::interval::{HostColumn, Work};
 use crate::sample::diskstats::Counter;
 use crate::topology::VolumeState;
-use crate::units::{Fill, Prefix, SECTOR, bytes_text, grouped, number_text, three_figures};
+use crate::units::{Fill, SECTOR, bytes_text, grouped, number_text, three_figures};
 
 /// Durations are in microseconds.
 const PER_SECOND: f64 = 1e6;
@@ -42,8 +42,8 @@ impl Unit {
     /// A value for display: `312 MiB/s`, `41.0 %`.
     pub fn value_text(self, value: f64) -> String {
         match self {
-            Self::Bytes => bytes_text(value, Prefix::Binary),
-            Self::BytesPerSecond => format!("{}/s", bytes_text(value, Prefix::Binary)),
+            Self::Bytes => bytes_text(value),
+            Self::BytesPerSecond => format!("{}/s", bytes_text(value)),
             Self::KibPerSecond => format!("{} KiB/s", grouped(value, 0)),
             Self::Percent => format!("{value:.1} %"),
             Self::Share => format!("{:.1} %", (value * 100.0).clamp(f64::MIN, f64::MAX)),

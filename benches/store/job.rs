@@ -10,7 +10,6 @@ use cowbell::job::{Job, JobKind, MOST_PHASES};
 use cowbell::report::time_series::{JobTimes, Sources};
 use cowbell::source::PhaseMark;
 use cowbell::store::{StoreReader, Subject};
-use cowbell::units::Prefix;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::machine::name;
@@ -42,10 +41,10 @@ pub async fn figures(reader: &StoreReader, until: Timestamp) {
             .expect("rows are read");
         rows = every.ends_ms.len();
         reading.push(started.elapsed());
-        let time_series = sources.time_series(&every, times).expect("a time_series");
+        let time_series = sources.time_series(&every, times).expect("a time series");
         let figures = Figures::of(&time_series, &setup).with_phases(&time_series, &job);
-        let findings = diagnosis(&figures, &setup, Prefix::Decimal);
-        let advice = advice(&figures, &setup, true, Prefix::Decimal);
+        let findings = diagnosis(&figures, &setup);
+        let advice = advice(&figures, &setup, true);
         assert!(figures.read.is_some() && figures.copied.write_cost.is_some());
         assert!(!findings.is_empty() && !advice.is_empty());
         summing.push(started.elapsed());

@@ -9,7 +9,6 @@ use super::{Daemon, LONGEST_LIMIT, parsed};
 use crate::report::compare::ComparedRow;
 use crate::report::text::{csv, text};
 use crate::table::Style;
-use crate::units::Prefix;
 use crate::web::CompareBody;
 
 // The selected jobs.
@@ -54,11 +53,9 @@ pub async fn compare(
         .map(|sentence| format!("{sentence}\n\n"))
         .collect();
     Ok(match form {
-        Form::Markdown => of_all + &text(&body.comparison, Prefix::default(), Style::Markdown),
+        Form::Markdown => of_all + &text(&body.comparison, Style::Markdown),
         Form::Csv => String::from_utf8(csv(&body.comparison).csv()?)?,
-        Form::Text | Form::Json => {
-            wrapped(&(of_all + &text(&body.comparison, Prefix::default(), Style::Plain)))
-        }
+        Form::Text | Form::Json => wrapped(&(of_all + &text(&body.comparison, Style::Plain))),
     })
 }
 

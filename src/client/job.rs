@@ -8,7 +8,7 @@ use crate::job::outcome_word;
 use crate::report::job::JobReport;
 use crate::series::Range;
 use crate::table::{Cell, Column, Style, Table};
-use crate::units::{Prefix, duration_text, percent_text, size_text, took_text};
+use crate::units::{duration_text, percent_text, size_text, took_text};
 use crate::web::{FiguresBody, JobBody, StatusBody};
 
 /// The output format.
@@ -53,7 +53,6 @@ pub async fn show(daemon: &Daemon, id: i64, form: Form) -> anyhow::Result<String
         findings: body.diagnosis,
         advice: body.advice,
         figures: body.figures,
-        prefix: Prefix::default(),
     };
     Ok(match form {
         Form::Markdown => report.text(Style::Markdown),

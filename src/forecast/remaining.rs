@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::units::{Prefix, bytes_text};
+use crate::units::bytes_text;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RemainingReads {
@@ -169,7 +169,7 @@ fn file_system_text(used: u64, shares: &[f64]) -> String {
 }
 
 fn size(bytes: f64) -> String {
-    bytes_text(bytes, Prefix::Binary)
+    bytes_text(bytes)
 }
 
 fn sorted(numbers: impl Iterator<Item = f64>) -> Vec<f64> {

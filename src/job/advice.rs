@@ -7,8 +7,7 @@ use utoipa::ToSchema;
 use super::diagnosis::{BUSY, COSTLY, is_limited_by_processors};
 use super::figures::{Figures, PvWork};
 use super::setup::Setup;
-use super::words::{share, size, speed};
-use crate::units::Prefix;
+use crate::units::{bytes_text, share_text, size_text, speed_text};
 
 /// The range of `lvcreate -c`, which accepts powers of two.
 const SMALLEST_CHUNK: u64 = 4 * 1024;
@@ -43,19 +42,12 @@ pub enum AdviceKind {
 }
 
 /// `is_by_mylvmbackup`: whether the job's settings are in `mylvmbackup.conf`.
-pub fn advice(
-    figures: &Figures,
-    setup: &Setup,
-    is_by_mylvmbackup: bool,
-    prefix: Prefix,
-) -> Vec<Advice> {
+pub fn advice(figures: &Figures, setup: &Setup, is_by_mylvmbackup: bool) -> Vec<Advice> {
     let chunks = smaller_chunks(figures, setup);
-    let options = chunks.as_ref().and_then(|_| chunk_option(figures));
-    let mut advice: Vec<Advice> = Vec::new();
-    advice.extend(chunks);
-    advice.extend(other_pv(figures, setup, options.as_deref(), prefix));
+    let other_pv = other_pv(figures, setup, chunks.is_some());
+    let mut advice: Vec<Advice> = chunks.into_iter().chain(other_pv).collect();
     advice.extend(thin_snapshot(figures, setup));
-    advice.extend(write_less(figures, prefix));
+    advice.extend(write_less(figures));
     advice.extend(compress_later(figures, setup));
     if !is_by_mylvmbackup {
         for advice in &mut advice {
@@ -82,77 +74,61 @@ pub fn fitting_chunk(write_bytes: f64) -> u64 {
 /// If the write cost is higher than writes of whole chunks can cause.
 fn smaller_chunks(figures: &Figures, setup: &Setup) -> Option<Advice> {
     let chunk = setup.chunk_bytes.filter(|_| setup.is_thick())?;
-    let cost = figures
-        .copied
-        .write_cost
-        .filter(|cost| *cost > WHOLE_CHUNKS_COST)?;
-    let write = figures
-        .origin
-        .during
-        .write_request_bytes
-        .filter(|bytes| *bytes > 0.0)?;
+    let cost = figures.copied.write_cost?;
+    let write = figures.origin.during.write_request_bytes?;
     let fitting = fitting_chunk(write);
-    (fitting < chunk).then(|| Advice {
+    if cost <= WHOLE_CHUNKS_COST || write <= 0.0 || fitting >= chunk {
+        return None;
+    }
+    let option = chunk_option(fitting);
+    let fitting_text = size_text(fitting);
+    Some(Advice {
         kind: AdviceKind::SmallerChunks,
-        text: format!(
-            "Make the snapshot with chunks of {}: `lvcreate -c {}k`.",
-            size(fitting as f64),
-            fitting / 1024
-        ),
+        text: format!("Make the snapshot with chunks of {fitting_text}: `lvcreate{option}`."),
         reason: format!(
             "Writes to the origin had {} on average. Each byte cost {cost:.1} bytes on disk. In a first write of that \
-             size, a byte costs up to {:.1} bytes with chunks of {}, and up to {:.1} with chunks of {}.",
-            size(write),
+             size, a byte costs up to {:.1} bytes with chunks of {}, and up to {:.1} with chunks of {fitting_text}.",
+            bytes_text(write),
             first_write_cost(write, chunk),
-            size(chunk as f64),
+            size_text(chunk),
             first_write_cost(write, fitting),
-            size(fitting as f64),
         ),
-        setting: chunk_option(figures).map(|option| format!("[tools]\nlvcreate=lvcreate{option}")),
+        setting: Some(format!("[tools]\nlvcreate=lvcreate{option}")),
     })
 }
 
 /// An option of `lvcreate`, with a leading blank.
-fn chunk_option(figures: &Figures) -> Option<String> {
-    Some(format!(
-        " -c {}k",
-        fitting_chunk(figures.origin.during.write_request_bytes?) / 1024
-    ))
+fn chunk_option(chunk: u64) -> String {
+    format!(" -c {}k", chunk / 1024)
 }
 
 /// If a busy PV carries both the origin and the COW area, and much of its I/O is copying. The setting includes the option
 /// for smaller chunks, since both change the same line.
-fn other_pv(
-    figures: &Figures,
-    setup: &Setup,
-    options: Option<&str>,
-    prefix: Prefix,
-) -> Option<Advice> {
+fn other_pv(figures: &Figures, setup: &Setup, needs_smaller_chunks: bool) -> Option<Advice> {
     let copying = copying(figures).filter(|_| setup.is_thick())?;
-    let is_full = |pv: &&PvWork| {
-        pv.utilisation
-            .is_some_and(|utilisation| utilisation >= BUSY)
-    };
-    let pv = figures
-        .pvs
-        .iter()
-        .filter(|pv| pv.is_shared())
-        .find(is_full)?;
+    let is_full = |pv: &&PvWork| pv.is_shared() && pv.utilisation >= Some(BUSY);
+    let pv = figures.pvs.iter().find(is_full)?;
     let all = pv.read_bytes_per_s? + pv.written_bytes_per_s?;
-    (copying >= all * PART_OF_PV).then(|| Advice {
+    if copying < all * PART_OF_PV {
+        return None;
+    }
+    let mut option = String::new();
+    if needs_smaller_chunks {
+        option = chunk_option(fitting_chunk(figures.origin.during.write_request_bytes?));
+    }
+    Some(Advice {
         kind: AdviceKind::OtherPv,
         text: "Put the COW area on another PV: name that PV last in the `lvcreate` command.".into(),
         reason: format!(
             "{} carries both the origin and the COW area. It was busy {} of the time. {} of its {} were copying.",
             pv.name,
-            share(pv.utilisation.unwrap_or_default()),
-            speed(copying, prefix),
-            speed(all, prefix),
+            share_text(pv.utilisation?),
+            speed_text(copying),
+            speed_text(all),
         ),
         setting: Some(format!(
-            "[tools]\nlvcreate=/usr/local/sbin/lvcreate-on-other-pv{}\n# which is: #!/bin/sh\n# exec lvcreate \"$@\" \
-             /dev/OTHER-PV",
-            options.unwrap_or_default()
+            "[tools]\nlvcreate=/usr/local/sbin/lvcreate-on-other-pv{option}\n# which is: #!/bin/sh\n# exec lvcreate \
+             \"$@\" /dev/OTHER-PV"
         )),
     })
 }
@@ -188,7 +164,7 @@ fn thin_snapshot(figures: &Figures, setup: &Setup) -> Option<Advice> {
 }
 
 /// If reads were slower when there were more first writes.
-fn write_less(figures: &Figures, prefix: Prefix) -> Option<Advice> {
+fn write_less(figures: &Figures) -> Option<Advice> {
     let found = figures.read_by_first_writes.falling()?;
     let rate = figures.copied.first_writes?;
     Some(Advice {
@@ -199,7 +175,7 @@ fn write_less(figures: &Figures, prefix: Prefix) -> Option<Advice> {
         reason: format!(
             "For each byte first written, {:.1} bytes less were read. First writes ran at {}.",
             found.slope.abs(),
-            speed(rate.mean, prefix),
+            speed_text(rate.mean),
         ),
         setting: None,
     })
@@ -227,14 +203,14 @@ fn compress_later(figures: &Figures, setup: &Setup) -> Option<Advice> {
 mod tests {
     use super::*;
     use crate::job::statistics::{Correlation, Relation, Trend};
-    use crate::job::tests::example::{MB, setup, slowing};
+    use crate::job::tests::example::{MIB, setup, slowing};
 
     fn example() -> Figures {
         Figures::of(&slowing(200), &setup())
     }
 
     fn advised(figures: &Figures, setup: &Setup, kind: AdviceKind) -> Option<Advice> {
-        advice(figures, setup, true, Prefix::Decimal)
+        advice(figures, setup, true)
             .into_iter()
             .find(|advice| advice.kind == kind)
     }
@@ -315,7 +291,7 @@ mod tests {
         );
         assert_eq!(
             found.reason,
-            "sda carries both the origin and the COW area. It was busy 98 % of the time. 3.49 MB/s of its 69.4 MB/s \
+            "sda carries both the origin and the COW area. It was busy 98 % of the time. 3.49 MiB/s of its 69.4 MiB/s \
              were copying."
         );
         let mut figures = example();
@@ -378,7 +354,7 @@ mod tests {
         assert!(
             found
                 .reason
-                .contains("4.0 bytes less were read. First writes ran at 1.59 MB/s."),
+                .contains("4.0 bytes less were read. First writes ran at 1.59 MiB/s."),
             "{}",
             found.reason
         );
@@ -393,7 +369,7 @@ mod tests {
         let mut figures = example();
         figures.host.pressure_io = None;
         (figures.host.user, figures.pvs[0].utilisation) =
-            (Some(0.3), Some(20.0 * MB / (100.0 * MB)));
+            (Some(0.3), Some(20.0 * MIB / (100.0 * MIB)));
         assert!(advised(&figures, &setup(), AdviceKind::CompressLater).is_some());
     }
 
@@ -407,15 +383,12 @@ mod tests {
             took_s: None,
         };
         let figures = Figures::of(&time_series, &Setup::default());
-        assert_eq!(
-            advice(&figures, &Setup::default(), true, Prefix::Binary),
-            []
-        );
+        assert_eq!(advice(&figures, &Setup::default(), true), []);
     }
 
     #[test]
     fn settings_of_mylvmbackup_are_only_for_its_jobs() {
-        let found = advice(&example(), &setup(), false, Prefix::Decimal);
+        let found = advice(&example(), &setup(), false);
         assert!(found.len() > 1, "{found:?}");
         assert!(found.iter().all(|advice| advice.setting.is_none()));
     }

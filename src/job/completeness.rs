@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::words::size;
 use super::{Job, MOST_EARLIER_RUNS};
+use crate::units::size_text;
 
 /// Without an earlier run, a backup that read this share of its file system is complete. A good one of a small database
 /// read 87 %, since space that was preallocated and never written is used but not read.
@@ -56,53 +56,37 @@ impl Completeness {
     /// are unknown, or if there is nothing to compare them with.
     pub fn of<'a>(job: &Job, good: impl Iterator<Item = &'a Job>) -> Option<Self> {
         let read_bytes = job.bytes_read?;
-        let (basis, runs, expected_bytes, coverage) = match used_bytes(job) {
-            Some(used) => {
-                let share = |other: &Job| {
-                    Some((other.bytes_read? as f64 / used_bytes(other)? as f64).min(1.0))
-                };
-                let before = Earlier::of(good, share);
-                let own = read_bytes as f64 / used as f64;
-                (
-                    CompletenessBasis::FileSystem,
-                    before.runs(),
-                    used,
-                    before.coverage_of_share(own),
-                )
-            }
-            None => {
-                let before = Earlier::of(good, |other| Some(other.bytes_read? as f64));
-                let basis = match before.usual() {
-                    Some(_) => CompletenessBasis::EarlierRuns,
-                    None => CompletenessBasis::Origin,
-                };
-                let expected = before
-                    .usual()
-                    .map(|usual| usual as u64)
-                    .or(job.setup.origin_bytes)?;
-                (
-                    basis,
-                    before.runs(),
-                    expected,
-                    before.coverage_of_bytes(read_bytes as f64, expected as f64),
-                )
-            }
+        if let Some(used) = used_bytes(job) {
+            let before = Earlier::of(good, |other| {
+                let share = other.bytes_read? as f64 / used_bytes(other)? as f64;
+                Some(share.min(1.0))
+            });
+            return Some(Self {
+                read_bytes,
+                expected_bytes: used,
+                basis: CompletenessBasis::FileSystem,
+                runs: before.all.len(),
+                coverage: before.coverage_of_share(read_bytes as f64 / used as f64),
+            });
+        }
+        let before = Earlier::of(good, |other| Some(other.bytes_read? as f64));
+        let (basis, expected_bytes) = match before.usual() {
+            Some(usual) => (CompletenessBasis::EarlierRuns, usual as u64),
+            None => (CompletenessBasis::Origin, job.setup.origin_bytes?),
         };
         Some(Self {
             read_bytes,
             expected_bytes,
             basis,
-            runs,
-            coverage,
+            runs: before.all.len(),
+            coverage: before.coverage_of_bytes(read_bytes as f64, expected_bytes as f64),
         })
     }
 
     /// `47 MiB were read, and its file system uses 169 MiB`
     pub fn text(&self) -> String {
-        let (read, expected) = (
-            size(self.read_bytes as f64),
-            size(self.expected_bytes as f64),
-        );
+        let read = size_text(self.read_bytes);
+        let expected = size_text(self.expected_bytes);
         match self.basis {
             CompletenessBasis::FileSystem => {
                 format!("{read} were read, and its file system uses {expected}")
@@ -128,20 +112,19 @@ struct Earlier {
 
 impl Earlier {
     fn of<'a>(good: impl Iterator<Item = &'a Job>, amount: impl Fn(&Job) -> Option<f64>) -> Self {
-        let found = good.filter_map(|job| Some((amount(job)?, job.accepted_at.is_some())));
-        let found: Vec<(f64, bool)> = found.take(MOST_EARLIER_RUNS).collect();
-        let accepted = found
-            .iter()
-            .filter(|(_, accepted)| *accepted)
-            .map(|(amount, _)| *amount)
-            .collect();
-        let mut all: Vec<f64> = found.iter().map(|(amount, _)| *amount).collect();
+        let (mut all, mut accepted) = (Vec::new(), Vec::new());
+        for job in good {
+            let Some(amount) = amount(job) else { continue };
+            all.push(amount);
+            if job.accepted_at.is_some() {
+                accepted.push(amount);
+            }
+            if all.len() == MOST_EARLIER_RUNS {
+                break;
+            }
+        }
         all.sort_by(f64::total_cmp);
         Self { all, accepted }
-    }
-
-    fn runs(&self) -> usize {
-        self.all.len()
     }
 
     /// The median, of two the larger one. A single run that read less does not lower it: most runs have to.

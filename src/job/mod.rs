@@ -13,7 +13,6 @@ pub mod figures;
 mod follow;
 pub mod growth;
 mod judgement;
-pub mod layout;
 mod outcome;
 pub mod pending_runs;
 mod phases;
@@ -22,7 +21,6 @@ pub mod statistics;
 pub mod time_series;
 pub mod tool;
 mod tracker;
-mod words;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

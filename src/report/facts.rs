@@ -4,10 +4,10 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::layout::{Disk, Layout};
+use crate::job::setup::{Disk, Layout};
 use crate::job::setup::{Setup, SnapshotKind};
 use crate::job::{Job, Outcome};
-use crate::units::{Prefix, bytes_text};
+use crate::units::size_text;
 
 /// One property of a job; `None` if unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct ContextDiff {
 
 /// All facts, always in the same order.
 pub fn facts(job: &Job, setup: &Setup) -> Vec<Fact> {
-    let size = |bytes: Option<u64>| bytes.map(|bytes| bytes_text(bytes as f64, Prefix::Binary));
+    let size = |bytes: Option<u64>| bytes.map(size_text);
     let kib = |kib: Option<u64>| size(kib.map(|kib| kib.saturating_mul(1024)));
     let layout = |layout: &Option<Layout>| layout.as_ref().map(Layout::text);
     let names = |names: &Option<Vec<String>>| names.as_ref().map(|names| names.join(", "));

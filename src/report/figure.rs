@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::job::figures::{EndMeans, Figures, OriginWork, PvWork};
 use crate::job::statistics::{Correlation, Spread};
-use crate::units::{Prefix, bytes_text, duration_text, percent_text, three_figures};
+use crate::units::{bytes_text, duration_text, percent_text, speed_text, three_figures};
 
 /// The figure that every ended job has.
 pub const DURATION: &str = "duration";
@@ -20,8 +20,6 @@ pub enum FigureUnit {
     Bytes,
     /// Bytes a second.
     Rate,
-    /// A size of requests, in powers of two.
-    Size,
     KibPerS,
     PerS,
     Percent,
@@ -43,7 +41,7 @@ impl FigureUnit {
     pub fn name(self) -> &'static str {
         match self {
             Self::Seconds => "s",
-            Self::Bytes | Self::Size => "B",
+            Self::Bytes => "B",
             Self::Rate => "B/s",
             Self::KibPerS => "KiB/s",
             Self::PerS => "1/s",
@@ -53,15 +51,14 @@ impl FigureUnit {
         }
     }
 
-    pub fn text(self, value: f64, prefix: Prefix) -> String {
+    pub fn text(self, value: f64) -> String {
         match self {
             Self::Seconds if value.abs() < MOST_WITH_FIGURES_S => {
                 format!("{} s", three_figures(value))
             }
             Self::Seconds => duration_text(value),
-            Self::Bytes => bytes_text(value, prefix),
-            Self::Size => bytes_text(value, Prefix::Binary),
-            Self::Rate => format!("{}/s", bytes_text(value, prefix)),
+            Self::Bytes => bytes_text(value),
+            Self::Rate => speed_text(value),
             Self::Share => format!("{} %", three_figures(value * 100.0)),
             Self::Number => three_figures(value),
             // As lists write it: 99.99 % is not full yet.
@@ -172,7 +169,7 @@ pub const ORIGIN_FIGURES: &[FigureRow<OriginValue>] = &[
     of_origin("read", Rate, |work| work.read_bytes_per_s).shown("Read", ""),
     of_origin("written", Rate, |work| work.written_bytes_per_s).shown("Written", ""),
     of_origin("writes", PerS, |work| work.writes_per_s).shown("Writes", ""),
-    of_origin("write request", Size, |work| work.write_request_bytes).shown("Size of a write", ""),
+    of_origin("write request", Bytes, |work| work.write_request_bytes).shown("Size of a write", ""),
     of_origin("write latency", Ms, |work| work.write_await_ms).shown("Time of a write", ""),
 ];
 
@@ -184,7 +181,7 @@ pub const PV_FIGURES: &[FigureRow<PvValue>] = &[
         .shown("Time of a read, first and last tenth", ""),
     row(
         "read request",
-        Size,
+        Bytes,
         PvValue::Ends(|pv| pv.read_request_bytes),
     )
     .shown("Size of a read, first and last tenth", ""),
@@ -373,14 +370,14 @@ mod tests {
     #[test]
     fn figures_are_shown_in_their_units() {
         for (unit, value, text) in [
-            (FigureUnit::Rate, 120e6, "120 MB/s"),
-            (FigureUnit::Size, 16384.0, "16.0 KiB"),
+            (FigureUnit::Rate, 120e6, "114 MiB/s"),
+            (FigureUnit::Bytes, 16384.0, "16.0 KiB"),
             (FigureUnit::Share, 0.984, "98.4 %"),
             (FigureUnit::Ms, 9.0, "9.00 ms"),
             (FigureUnit::Seconds, 39_600.0, "11 h 00 min"),
             (FigureUnit::Seconds, 1.2345, "1.23 s"),
         ] {
-            assert_eq!(unit.text(value, Prefix::Decimal), text);
+            assert_eq!(unit.text(value), text);
         }
     }
 }

@@ -8,7 +8,6 @@ use crate::job::diagnosis::Explanation;
 use crate::job::figures::Figures;
 use crate::source::Note;
 use crate::table::{Column, Style, Table};
-use crate::units::Prefix;
 
 pub struct JobReport {
     pub name: String,
@@ -19,7 +18,6 @@ pub struct JobReport {
     pub findings: Vec<Explanation>,
     pub advice: Vec<Advice>,
     pub figures: Figures,
-    pub prefix: Prefix,
 }
 
 impl JobReport {
@@ -54,7 +52,7 @@ impl JobReport {
                 text += &format!("\n    {}\n", setting.replace('\n', "\n    "));
             }
         }
-        let phases = tables(&self.figures.phases, self.prefix);
+        let phases = tables(&self.figures.phases);
         for table in &phases {
             text += &format!("\n{}", table.write(style));
         }
@@ -66,7 +64,7 @@ impl JobReport {
 
     fn table(&self) -> Table {
         let known = figures(&self.figures).into_iter().filter_map(|figure| {
-            let value = figure.unit.text(figure.value?, self.prefix);
+            let value = figure.unit.text(figure.value?);
             Some(vec![figure.name.into(), value.into()])
         });
         Table::new("", [Column::name("Figure"), Column::number("Value")], known)
@@ -124,7 +122,6 @@ mod tests {
             findings: Vec::new(),
             advice: Vec::new(),
             figures,
-            prefix: Prefix::Decimal,
         }
     }
 
@@ -136,7 +133,7 @@ mod tests {
         };
         let report = JobReport {
             notes: vec![note],
-            findings: diagnosis(&empty(), &Setup::default(), Prefix::Decimal),
+            findings: diagnosis(&empty(), &Setup::default()),
             ..report("night|ly", empty())
         };
         assert_eq!(
@@ -157,7 +154,7 @@ mod tests {
         let mut figures = empty();
         figures.copied.write_cost = Some(2.9);
         let report = JobReport {
-            advice: advice(&figures, &setup, true, Prefix::Decimal),
+            advice: advice(&figures, &setup, true),
             ..report("nightly", figures)
         };
         let text = report.text(Style::Markdown);

@@ -3,7 +3,6 @@
 use super::figure::{Figure, FigureUnit};
 use crate::job::figures::{PhasePv, PhaseWork};
 use crate::table::{Cell, Column, Table};
-use crate::units::Prefix;
 
 pub const OF_WHOLE_TICKS: &str =
     "Only ticks that lie entirely inside a phase count. A dash means too few of them.";
@@ -69,7 +68,7 @@ fn figures_of(name: &str, phase: &PhaseWork) -> Vec<Figure> {
 }
 
 /// Tables of the phases, and of their PVs if any is known; empty for a job without phases.
-pub fn tables(phases: &[PhaseWork], prefix: Prefix) -> Vec<Table> {
+pub fn tables(phases: &[PhaseWork]) -> Vec<Table> {
     let names = pvs(phases);
     let numbers = [
         "Began",
@@ -81,11 +80,11 @@ pub fn tables(phases: &[PhaseWork], prefix: Prefix) -> Vec<Table> {
     ]
     .map(Column::number);
     let columns = std::iter::once(Column::name("Phase")).chain(numbers);
-    let work = Table::new("", columns, phases.iter().map(|phase| work(phase, prefix)));
+    let work = Table::new("", columns, phases.iter().map(|phase| work(phase)));
     let columns = names.iter().map(|name| Column::number(*name));
     let columns = std::iter::once(Column::name("Phase, busy PVs")).chain(columns);
     let row = |phase: &PhaseWork| {
-        let cells = names.iter().map(|name| pv(phase.pv(name), prefix));
+        let cells = names.iter().map(|name| pv(phase.pv(name)));
         std::iter::once(phase.name.clone().into())
             .chain(cells)
             .collect()
@@ -109,10 +108,9 @@ pub fn pvs(phases: &[PhaseWork]) -> Vec<&str> {
     names
 }
 
-fn work(phase: &PhaseWork, prefix: Prefix) -> Vec<Cell> {
-    let text = |unit: FigureUnit, value: Option<f64>| {
-        Cell::known(value.map(|value| unit.text(value, prefix)))
-    };
+fn work(phase: &PhaseWork) -> Vec<Cell> {
+    let text =
+        |unit: FigureUnit, value: Option<f64>| Cell::known(value.map(|value| unit.text(value)));
     vec![
         phase.name.clone().into(),
         text(FigureUnit::Seconds, Some(phase.began_s)),
@@ -125,13 +123,13 @@ fn work(phase: &PhaseWork, prefix: Prefix) -> Vec<Cell> {
 }
 
 /// `98 %, 5.80 MiB/s`
-fn pv(pv: Option<&PhasePv>, prefix: Prefix) -> Cell {
+fn pv(pv: Option<&PhasePv>) -> Cell {
     let busy = pv
         .and_then(|pv| pv.utilisation)
         .map(|share| format!("{:.0} %", share * 100.0));
     let speed = pv
         .and_then(PhasePv::bytes_per_s)
-        .map(|speed| FigureUnit::Rate.text(speed, prefix));
+        .map(|speed| FigureUnit::Rate.text(speed));
     let known: Vec<String> = busy.into_iter().chain(speed).collect();
     Cell::known((!known.is_empty()).then(|| known.join(", ")))
 }
@@ -141,14 +139,14 @@ mod tests {
     use super::*;
     use crate::table::Style;
 
-    const MB: f64 = 1e6;
+    const MIB: f64 = 1024.0 * 1024.0;
 
     fn phase(name: &str, began_s: f64, busy: Option<f64>) -> PhaseWork {
         let pv = |name: &str, share: f64| PhasePv {
             name: name.into(),
             utilisation: busy.map(|busy| busy * share),
             read_bytes_per_s: busy.map(|_| 0.0),
-            written_bytes_per_s: busy.map(|busy| busy * share * 6.0 * MB),
+            written_bytes_per_s: busy.map(|busy| busy * share * 6.0 * MIB),
         };
         PhaseWork {
             name: name.into(),
@@ -157,8 +155,8 @@ mod tests {
             seen_seconds: busy.map_or(0.0, |_| 8.0),
             read_bytes: busy.map(|_| 0.0),
             read_bytes_per_s: busy.map(|_| 0.0),
-            written_bytes: busy.map(|busy| busy * 48.0 * MB),
-            written_bytes_per_s: busy.map(|busy| busy * 6.0 * MB),
+            written_bytes: busy.map(|busy| busy * 48.0 * MIB),
+            written_bytes_per_s: busy.map(|busy| busy * 6.0 * MIB),
             pvs: vec![pv("sda", 1.0), pv("sdb", 0.0)],
         }
     }
@@ -169,21 +167,21 @@ mod tests {
             phase("writing", 0.5, Some(1.0)),
             phase("se|ek\u{1b}ing", 3_700.0, None),
         ];
-        let written = tables(&phases, Prefix::Decimal)
+        let written = tables(&phases)
             .into_iter()
             .map(|table| table.write(Style::Plain));
         assert_eq!(
             written.collect::<Vec<_>>(),
             [
-                "Phase           Began    Took  Read  Read speed  Written  Write speed\n\
-                 writing        0.50 s  8.00 s   0 B       0 B/s  48.0 MB    6.00 MB/s\n\
-                 se|ek ing  1 h 01 min  8.00 s     -           -        -            -\n",
-                "Phase, busy PVs               sda         sdb\n\
-                 writing          100 %, 6.00 MB/s  0 %, 0 B/s\n\
-                 se|ek ing                       -           -\n",
+                "Phase           Began    Took  Read  Read speed   Written  Write speed\n\
+                 writing        0.50 s  8.00 s   0 B       0 B/s  48.0 MiB   6.00 MiB/s\n\
+                 se|ek ing  1 h 01 min  8.00 s     -           -         -            -\n",
+                "Phase, busy PVs                sda         sdb\n\
+                 writing          100 %, 6.00 MiB/s  0 %, 0 B/s\n\
+                 se|ek ing                        -           -\n",
             ]
         );
-        assert!(tables(&[], Prefix::Decimal).is_empty());
+        assert!(tables(&[]).is_empty());
     }
 
     #[test]
@@ -202,7 +200,7 @@ mod tests {
         let expected = [
             ("writing: duration", Some(8.0)),
             ("writing: read speed mean", Some(0.0)),
-            ("writing: write speed mean", Some(3.0 * MB)),
+            ("writing: write speed mean", Some(3.0 * MIB)),
             ("writing: sda busy", Some(0.5)),
             ("writing: sdb busy", Some(0.0)),
             ("writing (2): duration", Some(8.0)),

@@ -6,7 +6,7 @@ use super::compare::{
 use crate::job::statistics::Bounds;
 use crate::source::variant_name;
 use crate::table::{Cell, Column, Style, Table};
-use crate::units::{Prefix, count_text, three_figures};
+use crate::units::{count_text, three_figures};
 
 /// The columns of CSV rows, one row for each figure of each set.
 const CSV_COLUMNS: [&str; 10] = [
@@ -27,7 +27,7 @@ const LEAST_FACTOR: f64 = 0.001;
 const MOST_FACTOR: f64 = 1000.0;
 
 /// The tables, with remarks between them.
-pub fn text(of: &Comparison, prefix: Prefix, style: Style) -> String {
+pub fn text(of: &Comparison, style: Style) -> String {
     let sentences = of.remarks.iter().map(sentence).chain(basis(of));
     let sentences: String = sentences
         .map(|sentence| format!("\n{}\n", style.line(&sentence)))
@@ -38,10 +38,7 @@ pub fn text(of: &Comparison, prefix: Prefix, style: Style) -> String {
     } else {
         format!("\n{}", other_differences.write(style))
     };
-    format!(
-        "{}{sentences}{other_differences}",
-        figures(of, prefix).write(style)
-    )
+    format!("{}{sentences}{other_differences}", figures(of).write(style))
 }
 
 /// The base and the confidence of the ratios; `None` with one set.
@@ -62,14 +59,14 @@ pub fn basis(of: &Comparison) -> Option<String> {
 }
 
 /// Every figure of every set, with its ratio to the first.
-pub fn figures(of: &Comparison, prefix: Prefix) -> Table {
+pub fn figures(of: &Comparison) -> Table {
     let set = |(place, set): (usize, &SetBody)| {
         let ratio = (place > 0).then(|| Column::number("Ratio"));
         std::iter::once(Column::number(set_text(set))).chain(ratio)
     };
     let columns = of.sets.iter().enumerate().flat_map(set);
     let cell = |row: &ComparedRow, (place, figure): (usize, &ComparedCell)| {
-        let text = |value| row.unit.text(value, prefix);
+        let text = |value| row.unit.text(value);
         let spread = figure
             .moments
             .and_then(|moments| moments.sd)
@@ -221,7 +218,7 @@ mod tests {
             figures: vec![Figure {
                 name: "read speed mean".into(),
                 unit: FigureUnit::Rate,
-                value: Some(mb * 1e6),
+                value: Some(mb * 1024.0 * 1024.0),
             }],
             facts: Vec::new(),
         };
@@ -232,7 +229,7 @@ mod tests {
     }
 
     fn markdown(of: &Comparison) -> String {
-        text(of, Prefix::Decimal, Style::Markdown)
+        text(of, Style::Markdown)
     }
 
     fn csv_text(of: &Comparison) -> String {
@@ -250,7 +247,7 @@ mod tests {
             markdown(&found),
             "| Figure | 64k, 2 runs | 16k, 2 runs | Ratio | 4k, 1 run | Ratio |\n\
              | --- | ---: | ---: | ---: | ---: | ---: |\n\
-             | read speed mean | 100 MB/s ± 0 B/s | 150 MB/s ± 0 B/s | 1.50 (1.50 to 1.50) | 90.0 MB/s | 0.90 (one run) |\n\n\
+             | read speed mean | 100 MiB/s ± 0 B/s | 150 MiB/s ± 0 B/s | 1.50 (1.50 to 1.50) | 90.0 MiB/s | 0.90 (one run) |\n\n\
              Ratios are to 64k, with 95 % bounds.\n"
         );
     }
@@ -265,9 +262,9 @@ mod tests {
             }];
         }
         assert_eq!(
-            text(&compare(&sets), Prefix::Decimal, Style::Plain),
-            "Figure           a , 1 run   b, 1 run      Ratio\n\
-             read speed mean   100 MB/s  50.0 MB/s       0.50\n                                       (one run)\n\n\
+            text(&compare(&sets), Style::Plain),
+            "Figure           a , 1 run    b, 1 run      Ratio\n\
+             read speed mean  100 MiB/s  50.0 MiB/s       0.50\n                                        (one run)\n\n\
              Ratios are to a . A single run has no confidence interval.\n\n\
              What differs besides  a      b\n\
              chunk size            4 KiB  64 KiB\n"
@@ -284,8 +281,8 @@ mod tests {
         assert_eq!(
             csv_text(&found),
             "figure,unit,set,runs,mean,sd,ratio,ratio_low,ratio_high,difference\r\n\
-             read speed mean,B/s,\"a, \"\"b\"\"\",1,100000000,,,,,\r\n\
-             read speed mean,B/s,'=cmd(),1,50000000,,0.5,,,one_run\r\n\
+             read speed mean,B/s,\"a, \"\"b\"\"\",1,104857600,,,,,\r\n\
+             read speed mean,B/s,'=cmd(),1,52428800,,0.5,,,one_run\r\n\
              read speed mean,B/s,none,0,,,,,,\r\n"
         );
     }

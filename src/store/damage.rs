@@ -13,7 +13,7 @@ use super::journal;
 use super::paths::{APPLICATION_ID, beside, free_name, has_log, options};
 use super::segment::Level;
 use super::words::{in_words, of_sqlite};
-use crate::units::{Prefix, bytes_text, count_text};
+use crate::units::{bytes_text, count_text};
 
 /// Positions of these numbers in SQLite's first page. Source: <https://sqlite.org/fileformat2.html>, section 1.3.
 const VERSIONS_AT: usize = 18;
@@ -198,7 +198,7 @@ pub async fn set_aside(path: &Path, damage: &str) -> anyhow::Result<String> {
         "the database {} was damaged ({damage}): {held}; it is now {} ({}), and collecting began anew",
         path.display(),
         aside.display(),
-        bytes_text(size as f64, Prefix::default()),
+        bytes_text(size as f64),
     );
     tracing::error!("{note}");
     Ok(note)

@@ -11,7 +11,7 @@ use super::segment::Level;
 use super::write_op::Gap;
 use super::{StoreReader, database};
 use crate::config;
-use crate::units::{Prefix, bytes_text};
+use crate::units::size_text;
 
 /// A write that takes longer counts as a hanging disk.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -106,13 +106,12 @@ impl StoreReader {
         if stored.saturating_add(bytes) <= most {
             return Ok(());
         }
-        let text = |bytes: u64| bytes_text(bytes as f64, Prefix::default());
         Err(format!(
             "jobs and imported files take {} of the {} that they may, a quarter of `size` in [store], and this one \
              takes {}: delete some, or set a larger `size`",
-            text(stored),
-            text(most),
-            text(bytes)
+            size_text(stored),
+            size_text(most),
+            size_text(bytes)
         ))
     }
 }

@@ -10,6 +10,8 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use cowbell::interval::Interval;
+use cowbell::job::advice::advice;
+use cowbell::job::diagnosis::diagnosis;
 use cowbell::job::figures::Figures;
 use cowbell::pipeline::Observer;
 use cowbell::report::summary::JobSummary;
@@ -23,7 +25,6 @@ use cowbell::source::live::{exits, kernel_log};
 use cowbell::source::recording::Header;
 use cowbell::source::{Part, PartReading, ReadResult, Reading, reader};
 use cowbell::table::Style;
-use cowbell::units::Prefix;
 use cowbell_archive as archive;
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
@@ -147,13 +148,21 @@ fn kernel(bytes: &[u8]) {
 
 fn job_file(bytes: &[u8]) {
     let now = Timestamp::from_second(1_800_000_000).unwrap();
-    let Ok((job, course)) = file::read(bytes, now) else { return };
-    let written = file::write(&job, &course).unwrap();
+    let Ok((job, time_series)) = file::read(bytes, now) else { return };
+    let written = file::write(&job, &time_series).unwrap();
     file::read(written.as_bytes(), now).unwrap_or_else(|error| panic!("{error:#}: {written}"));
-    let figures = Figures::of(&course, &job.setup).with_phases(&course, &job);
-    let report = JobReport::new(&job.name, figures, &job.setup, None, Prefix::default());
-    report.text(&JobSummary::of(&job, true), &job.notes, &[], Style::Plain);
-    Outline::of(&course);
+    let figures = Figures::of(&time_series, &job.setup).with_phases(&time_series, &job);
+    let report = JobReport {
+        name: job.name.clone(),
+        summary: JobSummary::of(&job, true),
+        notes: job.notes.clone(),
+        forecast: Vec::new(),
+        findings: diagnosis(&figures, &job.setup),
+        advice: advice(&figures, &job.setup, true),
+        figures,
+    };
+    report.text(Style::Plain);
+    Outline::of(&time_series);
 }
 
 fn tar(bytes: &[u8]) {

@@ -65,43 +65,37 @@ impl Fill {
     }
 }
 
-/// Powers of 1024 (`KiB`) or of 1000 (`kB`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Prefix {
-    #[default]
-    Binary,
-    Decimal,
-}
-
 /// A number of bytes in binary multiples: `1.50 MiB`.
 pub fn size_text(bytes: u64) -> String {
-    bytes_text(bytes as f64, Prefix::Binary)
+    bytes_text(bytes as f64)
 }
 
 /// Bytes with three significant figures and a unit: `1.50 MiB`.
-pub fn bytes_text(bytes: f64, prefix: Prefix) -> String {
-    scaled(bytes, prefix, "B")
+pub fn bytes_text(bytes: f64) -> String {
+    let mut units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"].into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    let mut scaled = bytes;
+    // 999.5 and above would round to four figures.
+    while scaled.abs() >= 999.5
+        && let Some(next) = units.next()
+    {
+        scaled /= 1024.0;
+        unit = next;
+    }
+    if unit == "B" {
+        return format!("{scaled:.0} B");
+    }
+    format!("{} {unit}", three_figures(scaled))
 }
 
-fn scaled(value: f64, prefix: Prefix, unit: &str) -> String {
-    let (step, names) = match prefix {
-        Prefix::Binary => (1024.0, ["", "Ki", "Mi", "Gi", "Ti", "Pi"]),
-        Prefix::Decimal => (1000.0, ["", "k", "M", "G", "T", "P"]),
-    };
-    let mut scaled = value;
-    let mut power = 0;
-    // 999.5 and above would round to four figures.
-    while scaled.abs() >= 999.5 && power + 1 < names.len() {
-        scaled /= step;
-        power += 1;
-    }
-    let number = if power == 0 {
-        format!("{scaled:.0}")
-    } else {
-        three_figures(scaled)
-    };
-    format!("{number} {}{unit}", names[power])
+/// Bytes a second: `1.50 MiB/s`.
+pub fn speed_text(bytes_per_s: f64) -> String {
+    format!("{}/s", bytes_text(bytes_per_s))
+}
+
+/// A share from 0 to 1 in whole percent: `98 %`.
+pub fn share_text(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
 }
 
 /// A number with at most three significant figures, and no decimals from 100 on.
@@ -250,16 +244,15 @@ mod tests {
 
     #[test]
     fn bytes_are_written_with_three_figures() {
-        for (bytes, binary, decimal) in [
-            (0.0, "0 B", "0 B"),
-            (999.0, "999 B", "999 B"),
-            (1024.0, "1.00 KiB", "1.02 kB"),
-            (1_572_864.0, "1.50 MiB", "1.57 MB"),
-            (1_048_575.0, "1.00 MiB", "1.05 MB"),
-            (123_456_789_000.0, "115 GiB", "123 GB"),
+        for (bytes, expected) in [
+            (0.0, "0 B"),
+            (999.0, "999 B"),
+            (1024.0, "1.00 KiB"),
+            (1_572_864.0, "1.50 MiB"),
+            (1_048_575.0, "1.00 MiB"),
+            (123_456_789_000.0, "115 GiB"),
         ] {
-            assert_eq!(bytes_text(bytes, Prefix::Binary), binary);
-            assert_eq!(bytes_text(bytes, Prefix::Decimal), decimal);
+            assert_eq!(bytes_text(bytes), expected);
         }
     }
 

@@ -1,18 +1,13 @@
-//! Explains a job's figures in sentences, one per rule. A rule finds nothing if a figure is unknown, or if the
-//! difference is too small to matter. A rank correlation is never called a cause.
-
-mod machine;
+//! Explains a job's figures in sentences, one per rule: how fast it read, why, what that cost, what else. A rule finds
+//! nothing if a figure is unknown, or if the difference is too small to matter. A rank correlation is never called a cause.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub use machine::{BUSY, COSTLY, is_limited_by_processors};
-
-use super::figures::{EndMeans, Figures};
+use super::figures::{EndMeans, Figures, OriginWork, PvWork};
 use super::setup::Setup;
 use super::statistics::{Correlation, Relation, Trend};
-use super::words::{share, speed};
-use crate::units::Prefix;
+use crate::units::{bytes_text, share_text, speed_text, three_figures};
 
 /// Ratios up to this are ordinary variation.
 const SAME_SPEED: f64 = 1.2;
@@ -22,6 +17,25 @@ const SLOWED: f64 = 1.5;
 const WELL_KNOWN: f64 = 0.9;
 /// From this rank correlation of fill and time on, either may explain the speed.
 const TOGETHER: f64 = 0.9;
+/// A PV that is busy for this share of the time has no capacity left.
+pub const BUSY: f64 = 0.9;
+/// From this write cost on, copying costs at least half as much as the writes themselves.
+pub const COSTLY: f64 = 1.5;
+/// A PV that is idle for half of the time is not the limit.
+const AT_EASE: f64 = 0.5;
+/// Half the size means twice the requests for the same bytes.
+const SHRUNK: f64 = 0.5;
+/// Users notice when a request takes twice as long, unless the increase is below `FELT_MS`.
+const LONGER: f64 = 2.0;
+const FELT_MS: f64 = 0.5;
+/// A third less.
+const FELL: f64 = 2.0 / 3.0;
+/// Bytes a second. An origin with fewer writes is nearly idle.
+const LEAST_WRITTEN: f64 = 64.0 * 1024.0;
+/// One processor, less what its counters lose.
+const ONE_PROCESSOR: f64 = 0.9;
+/// More than half of the time.
+const OFTEN: f64 = 0.5;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Explanation {
@@ -53,41 +67,292 @@ pub enum Finding {
     WaitedForDisks,
 }
 
-type FindingText = (Finding, String);
-
-/// The input of all rules.
-struct DiagnosisInput<'a> {
-    figures: &'a Figures,
-    setup: &'a Setup,
-    prefix: Prefix,
-}
-
-/// The findings, in this order: how fast, why, what it cost, what else.
-pub fn diagnosis(figures: &Figures, setup: &Setup, prefix: Prefix) -> Vec<Explanation> {
-    let case = &DiagnosisInput {
+pub fn diagnosis(figures: &Figures, setup: &Setup) -> Vec<Explanation> {
+    let mut diagnosis = Diagnosis {
         figures,
         setup,
-        prefix,
+        found: Vec::new(),
     };
-    let mut found: Vec<FindingText> = Vec::new();
-    found.extend(nothing_read(case));
-    found.extend(partly_known(case));
-    found.extend(time_series(case));
-    found.extend(with_fill(case));
-    found.extend(with_first_writes(case));
-    found.extend(machine::requests_shrank(case));
-    found.extend(machine::awaits_grew(case));
-    found.extend(machine::several_snapshots(case));
-    found.extend(machine::write_cost(case));
-    found.extend(machine::busy_pvs(case));
-    found.extend(machine::writes_took_longer(case));
-    found.extend(machine::writes_fell(case));
-    found.extend(machine::processors(case));
-    found.extend(machine::pressure(case));
-    found
-        .into_iter()
-        .map(|(finding, text)| Explanation { finding, text })
-        .collect()
+    diagnosis.reading();
+    diagnosis.reading_by_fill();
+    diagnosis.reading_by_first_writes();
+    diagnosis.read_requests();
+    diagnosis.read_times();
+    diagnosis.copying();
+    diagnosis.busy_pvs();
+    diagnosis.origin_writes();
+    diagnosis.processors();
+    diagnosis.found
+}
+
+struct Diagnosis<'a> {
+    figures: &'a Figures,
+    setup: &'a Setup,
+    found: Vec<Explanation>,
+}
+
+impl Diagnosis<'_> {
+    fn say(&mut self, finding: Finding, text: String) {
+        self.found.push(Explanation { finding, text });
+    }
+
+    fn reading(&mut self) {
+        let Some(read) = self.figures.read else {
+            let from = if self.setup.kind.is_some() {
+                " from the snapshot"
+            } else {
+                ""
+            };
+            if !self.setup.made_no_snapshot() {
+                self.say(
+                    Finding::NothingRead,
+                    format!("No reads{from} were observed."),
+                );
+            }
+            return;
+        };
+        if read.known_share < WELL_KNOWN {
+            let text = format!(
+                "The read speed is known for {} of the time. The figures below cover only that time.",
+                share_text(read.known_share)
+            );
+            self.say(Finding::PartlyKnown, text);
+        }
+        let Some(ends) = read.ends else { return };
+        let Some(grown) = growth(ends) else { return };
+        let [first, last] = [ends.first, ends.last].map(speed_text);
+        // A backup may begin and end with small files, and be much faster in between.
+        let ordinary =
+            ends.first.min(ends.last) / SAME_SPEED..=ends.first.max(ends.last) * SAME_SPEED;
+        let mean = if ordinary.contains(&read.speed.mean) {
+            String::new()
+        } else {
+            format!(", with {} on average", speed_text(read.speed.mean))
+        };
+        if grown <= 1.0 / SLOWED {
+            let as_it_filled = self.as_it_filled();
+            let text = format!("Reads slowed from {first} to {last}{as_it_filled}{mean}.");
+            self.say(Finding::ReadsSlowed, text);
+        } else if grown >= SLOWED {
+            let text = format!("Reads sped up from {first} to {last}{mean}.");
+            self.say(Finding::ReadsQuickened, text);
+        } else if (1.0 / SAME_SPEED..=SAME_SPEED).contains(&grown) {
+            let text = format!(
+                "Read speed stayed the same: {first} at the beginning, {last} at the end{mean}."
+            );
+            self.say(Finding::ReadsKeptTheirSpeed, text);
+        }
+    }
+
+    /// Empty unless the correlation over the whole job shows it.
+    fn as_it_filled(&self) -> String {
+        if self.figures.read_by_fill.falling().is_some()
+            && let Some(fill) = self.figures.fill.and_then(|fill| fill.ends)
+        {
+            let (first, last) = (fill.first, fill.last);
+            return format!(" as the snapshot filled from {first:.0} to {last:.0} %");
+        }
+        String::new()
+    }
+
+    fn reading_by_fill(&mut self) {
+        if self.figures.read.is_none() || self.figures.fill.is_none() {
+            return;
+        }
+        match self.figures.read_by_fill {
+            Relation::TooFew { n } => {
+                let text =
+                    format!("Too few points ({n}) to say whether read speed depended on fill.");
+                self.say(Finding::TooFewPoints, text);
+            }
+            Relation::Unvaried { .. } => {}
+            Relation::Correlation(Correlation {
+                n, trend, slope, ..
+            }) => {
+                let speed = speed_text(slope.abs());
+                let slower = match trend {
+                    Trend::Falling => "slower",
+                    Trend::Rising => "faster",
+                    Trend::Unclear => {
+                        let text = format!("Read speed shows no relation to fill ({n} points).");
+                        return self.say(Finding::ReadsDidNotGoWithFill, text);
+                    }
+                };
+                let by_time = self.figures.fill_by_time.unwrap_or_default();
+                let caution = if by_time.abs() >= TOGETHER {
+                    " Fill grew steadily with time, so anything else that changed over time may be the cause."
+                } else {
+                    ""
+                };
+                let text = format!(
+                    "Reads were {speed} {slower} for each percentage point of fill ({n} points).{caution}"
+                );
+                self.say(Finding::ReadsWentWithFill, text);
+            }
+        }
+    }
+
+    /// First writes rise and fall during a job, so elapsed time alone cannot explain this correlation.
+    fn reading_by_first_writes(&mut self) {
+        if let Some(found) = self.figures.read_by_first_writes.falling() {
+            let text = format!(
+                "Reads were slower when there were more first writes. For each byte first written, {:.1} bytes less were \
+                 read ({} points).",
+                found.slope.abs(),
+                found.n
+            );
+            self.say(Finding::ReadsWentWithFirstWrites, text);
+        }
+    }
+
+    fn read_requests(&mut self) {
+        for pv in touched(self.figures) {
+            if let Some(sizes) = pv.read_request_bytes
+                && growth(sizes).is_some_and(|grown| grown <= SHRUNK)
+            {
+                let [first, last] = [sizes.first, sizes.last].map(bytes_text);
+                let text = format!(
+                    "The mean read request on {} fell from {first} to {last}.",
+                    pv.name
+                );
+                self.say(Finding::RequestsShrank, text);
+            }
+        }
+    }
+
+    fn read_times(&mut self) {
+        for pv in touched(self.figures) {
+            if let Some(awaits) = pv.read_await_ms
+                && is_longer(awaits)
+            {
+                let [first, last] = [awaits.first, awaits.last].map(ms_text);
+                let text = format!(
+                    "A read on {} took {first} at the beginning and {last} at the end.",
+                    pv.name
+                );
+                self.say(Finding::AwaitsGrew, text);
+            }
+        }
+    }
+
+    fn copying(&mut self) {
+        let copied = self.figures.copied;
+        if let Some(count) = self.setup.snapshots
+            && count > 1
+            && self.setup.is_thick()
+            && copied.first_writes.is_none()
+        {
+            let text = format!(
+                "The origin had {count} snapshots. The kernel does not count copies by snapshot, so first writes and \
+                 copied chunks are unknown. COW writes and write cost are of this snapshot alone."
+            );
+            self.say(Finding::SeveralSnapshots, text);
+        }
+        if let Some(cost) = copied.write_cost
+            && cost >= COSTLY
+        {
+            let text = format!(
+                "Each byte written to the origin cost {cost:.1} bytes on disk, because old data was copied."
+            );
+            self.say(Finding::WritesCostMore, text);
+        }
+    }
+
+    /// First those with both origin and COW area.
+    fn busy_pvs(&mut self) {
+        let mut others = Vec::new();
+        for pv in &self.figures.pvs {
+            let Some(busy) = pv.utilisation.filter(|busy| *busy >= BUSY) else {
+                continue;
+            };
+            let (name, busy) = (&pv.name, share_text(busy));
+            if pv.is_shared() {
+                let text = format!(
+                    "The COW area and the origin are both on PV {name}. It was busy {busy} of the time."
+                );
+                self.say(Finding::SharedPvBusy, text);
+            } else {
+                others.push(format!("PV {name} was busy {busy} of the time."));
+            }
+        }
+        for text in others {
+            self.say(Finding::PvBusy, text);
+        }
+    }
+
+    fn origin_writes(&mut self) {
+        if let Some((awaits, text)) = self.before_and_during(|work| work.write_await_ms, ms_text)
+            && is_longer(awaits)
+        {
+            let text = format!("A write to the origin took {text}.");
+            self.say(Finding::WritesTookLonger, text);
+        }
+        // The sentence names no cause: users may have written less.
+        if let Some((rates, text)) =
+            self.before_and_during(|work| work.written_bytes_per_s, speed_text)
+            && rates.first >= LEAST_WRITTEN
+            && rates.last <= rates.first * FELL
+        {
+            let text = format!("Writes to the origin ran at {text}.");
+            self.say(Finding::WritesFell, text);
+        }
+    }
+
+    /// A mean of the origin before and with the snapshot, and as text; the text includes the mean after it, if known.
+    fn before_and_during(
+        &self,
+        of: fn(OriginWork) -> Option<f64>,
+        text: fn(f64) -> String,
+    ) -> Option<(EndMeans, String)> {
+        let origin = &self.figures.origin;
+        let means = EndMeans {
+            first: of(origin.before)?,
+            last: of(origin.during)?,
+        };
+        let [before, during] = [means.first, means.last].map(text);
+        let mut said = format!("{before} before the snapshot, {during} with it");
+        if let Some(after) = of(origin.after) {
+            said += &format!(", and {} after it", text(after));
+        }
+        Some((means, said))
+    }
+
+    fn processors(&mut self) {
+        if let Some((used, busiest)) = limiting_processors(self.figures, self.setup) {
+            let text = format!(
+                "{used:.1} processors were busy, but the busiest PV only {} of the time. The limit was probably \
+                 computation, such as compression, and not a disk.",
+                share_text(busiest)
+            );
+            self.say(Finding::ProcessorsWereTheLimit, text);
+        }
+        if let Some(pressure) = self.figures.host.pressure_io
+            && pressure >= OFTEN
+        {
+            let text = format!(
+                "At least one process waited for I/O {} of the time.",
+                share_text(pressure)
+            );
+            self.say(Finding::WaitedForDisks, text);
+        }
+    }
+}
+
+/// Whether computation was the limit, and not a disk.
+pub fn is_limited_by_processors(figures: &Figures, setup: &Setup) -> bool {
+    limiting_processors(figures, setup).is_some()
+}
+
+/// The number of busy processors and the utilisation of the busiest PV, if processors were probably the limit. `None` if
+/// processes waited for I/O, which may have been on a disk that is no PV.
+fn limiting_processors(figures: &Figures, setup: &Setup) -> Option<(f64, f64)> {
+    let host = figures.host;
+    let used = (host.user? + host.system?) * f64::from(setup.processors?);
+    let utilisations: Option<Vec<f64>> = figures.pvs.iter().map(|pv| pv.utilisation).collect();
+    let busiest = utilisations?.into_iter().reduce(f64::max)?;
+    let waited = host.pressure_io.is_some_and(|share| share >= OFTEN);
+    let is_limit = figures.read.is_some() && used >= ONE_PROCESSOR && busiest <= AT_EASE && !waited;
+    is_limit.then_some((used, busiest))
 }
 
 /// The ratio of the last to the first; `None` if the first is 0.
@@ -95,124 +360,19 @@ fn growth(ends: EndMeans) -> Option<f64> {
     (ends.first > 0.0).then(|| ends.last / ends.first)
 }
 
-fn nothing_read(case: &DiagnosisInput) -> Option<FindingText> {
-    let from = if case.setup.kind.is_some() {
-        " from the snapshot"
-    } else {
-        ""
-    };
-    let is_one = case.figures.read.is_none() && !case.setup.made_no_snapshot();
-    is_one.then(|| {
-        (
-            Finding::NothingRead,
-            format!("No reads{from} were observed."),
-        )
-    })
+/// The PVs that the job may have read from: all but those with neither origin nor COW area.
+fn touched(figures: &Figures) -> impl Iterator<Item = &PvWork> {
+    let is_other = |pv: &&PvWork| pv.carries_origin == Some(false) && pv.carries_cow == Some(false);
+    figures.pvs.iter().filter(move |pv| !is_other(pv))
 }
 
-fn partly_known(case: &DiagnosisInput) -> Option<FindingText> {
-    let known = share(
-        case.figures
-            .read
-            .filter(|read| read.known_share < WELL_KNOWN)?
-            .known_share,
-    );
-    let text = format!(
-        "The read speed is known for {known} of the time. The figures below cover only that time."
-    );
-    Some((Finding::PartlyKnown, text))
+fn is_longer(awaits: EndMeans) -> bool {
+    awaits.last >= awaits.first * LONGER && awaits.last - awaits.first >= FELT_MS
 }
 
-fn time_series(case: &DiagnosisInput) -> Option<FindingText> {
-    let ends = case.figures.read?.ends?;
-    let [first, last] = [ends.first, ends.last].map(|end| speed(end, case.prefix));
-    let (finding, text) = match growth(ends)? {
-        grown if grown <= 1.0 / SLOWED => (
-            Finding::ReadsSlowed,
-            format!("Reads slowed from {first} to {last}{}.", as_it_filled(case)),
-        ),
-        grown if grown >= SLOWED => (
-            Finding::ReadsQuickened,
-            format!("Reads sped up from {first} to {last}."),
-        ),
-        grown if (1.0 / SAME_SPEED..=SAME_SPEED).contains(&grown) => (
-            Finding::ReadsKeptTheirSpeed,
-            format!("Read speed stayed the same: {first} at the beginning, {last} at the end."),
-        ),
-        _ => return None,
-    };
-    Some((finding, text))
-}
-
-/// Empty unless the correlation over the whole job shows it.
-fn as_it_filled(case: &DiagnosisInput) -> String {
-    let fill = case
-        .figures
-        .read_by_fill
-        .falling()
-        .and(case.figures.fill)
-        .and_then(|fill| fill.ends);
-    fill.map_or_else(String::new, |fill| {
-        format!(
-            " as the snapshot filled from {:.0} to {:.0} %",
-            fill.first, fill.last
-        )
-    })
-}
-
-fn with_fill(case: &DiagnosisInput) -> Option<FindingText> {
-    case.figures.read.as_ref().and(case.figures.fill.as_ref())?;
-    let (finding, text) = match case.figures.read_by_fill {
-        Relation::TooFew { n } => (
-            Finding::TooFewPoints,
-            format!("Too few points ({n}) to say whether read speed depended on fill."),
-        ),
-        Relation::Unvaried { .. } => return None,
-        Relation::Correlation(found) if found.trend == Trend::Unclear => (
-            Finding::ReadsDidNotGoWithFill,
-            format!("Read speed shows no relation to fill ({}).", points(found)),
-        ),
-        Relation::Correlation(found) => (Finding::ReadsWentWithFill, went_with_fill(case, found)),
-    };
-    Some((finding, text))
-}
-
-fn went_with_fill(case: &DiagnosisInput, found: Correlation) -> String {
-    let is_together = case
-        .figures
-        .fill_by_time
-        .is_some_and(|rank| rank.abs() >= TOGETHER);
-    let caution = match is_together {
-        true => {
-            " Fill grew steadily with time, so anything else that changed over time may be the cause."
-        }
-        false => "",
-    };
-    format!(
-        "Reads were {} {} for each percentage point of fill ({}).{caution}",
-        speed(found.slope.abs(), case.prefix),
-        if found.trend == Trend::Falling {
-            "slower"
-        } else {
-            "faster"
-        },
-        points(found),
-    )
-}
-
-/// First writes rise and fall during a job, so elapsed time alone cannot explain this correlation.
-fn with_first_writes(case: &DiagnosisInput) -> Option<FindingText> {
-    let found = case.figures.read_by_first_writes.falling()?;
-    let text = format!(
-        "Reads were slower when there were more first writes. For each byte first written, {:.1} bytes less were read ({}).",
-        found.slope.abs(),
-        points(found),
-    );
-    Some((Finding::ReadsWentWithFirstWrites, text))
-}
-
-fn points(found: Correlation) -> String {
-    format!("{} points", found.n)
+/// `9.00 ms`
+fn ms_text(ms: f64) -> String {
+    format!("{} ms", three_figures(ms))
 }
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::job::figures::OriginWork;
-use crate::job::tests::example::{setup, slow_figures, slowing};
+use crate::job::tests::example::{MIB, setup, slow_figures, slowing};
 
 fn example() -> Figures {
     slow_figures().clone()
 }
 
 fn texts(figures: &Figures, finding: Finding) -> Vec<String> {
-    let sentences = diagnosis(figures, &setup(), Prefix::Decimal).into_iter();
+    let sentences = diagnosis(figures, &setup()).into_iter();
     sentences
         .filter(|sentence| sentence.finding == finding)
         .map(|sentence| sentence.text)
@@ -34,13 +34,13 @@ fn relation(slope: f64, rank: f64, trend: Trend) -> Relation {
 
 #[test]
 fn a_slow_backup_is_explained() {
-    let texts: Vec<String> = diagnosis(&example(), &setup(), Prefix::Decimal)
+    let texts: Vec<String> = diagnosis(&example(), &setup())
         .into_iter()
         .map(|sentence| sentence.text)
         .collect();
     assert_eq!(
         texts[0],
-        "Reads slowed from 114 MB/s to 19.7 MB/s as the snapshot filled from 3 to 57 %."
+        "Reads slowed from 114 MiB/s to 19.7 MiB/s as the snapshot filled from 3 to 57 %."
     );
     assert!(texts[1].starts_with("Reads were 1.7"));
     assert!(
@@ -73,7 +73,6 @@ fn without_figures_only_missing_reads_are_reported() {
     let found = diagnosis(
         &Figures::of(&time_series, &Setup::default()),
         &Setup::default(),
-        Prefix::Decimal,
     );
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].text, "No reads were observed.");
@@ -86,7 +85,7 @@ fn the_fill_is_omitted_without_a_correlation() {
     check(
         &figures,
         Finding::ReadsSlowed,
-        "Reads slowed from 114 MB/s to 19.7 MB/s.",
+        "Reads slowed from 114 MiB/s to 19.7 MiB/s.",
     );
     check(
         &figures,
@@ -115,7 +114,7 @@ fn several_snapshots_explain_unknown_first_writes() {
             snapshots: Some(snapshots),
             ..setup()
         };
-        diagnosis(&figures, &setup, Prefix::Decimal)
+        diagnosis(&figures, &setup)
             .into_iter()
             .map(|sentence| sentence.text)
             .collect::<Vec<_>>()
@@ -131,17 +130,24 @@ fn steady_reads_are_reported() {
     let mut figures = example();
     let read = figures.read.as_mut().unwrap();
     read.ends = Some(EndMeans {
-        first: 118e6,
-        last: 112e6,
+        first: 118.0 * MIB,
+        last: 112.0 * MIB,
     });
+    read.speed.mean = 115.0 * MIB;
     check(
         &figures,
         Finding::ReadsKeptTheirSpeed,
-        "Read speed stayed the same: 118 MB/s at the beginning, 112 MB/s at the end.",
+        "Read speed stayed the same: 118 MiB/s at the beginning, 112 MiB/s at the end.",
+    );
+    figures.read.as_mut().unwrap().speed.mean = 300.0 * MIB;
+    check(
+        &figures,
+        Finding::ReadsKeptTheirSpeed,
+        "Read speed stayed the same: 118 MiB/s at the beginning, 112 MiB/s at the end, with 300 MiB/s on average.",
     );
     figures.read.as_mut().unwrap().ends = Some(EndMeans {
-        first: 118e6,
-        last: 90e6,
+        first: 118.0 * MIB,
+        last: 90.0 * MIB,
     });
     let kept = [
         Finding::ReadsKeptTheirSpeed,
@@ -217,13 +223,13 @@ fn without_a_time_before_production_is_not_compared() {
 #[test]
 fn fewer_production_writes_are_reported_with_rates() {
     let mut figures = example();
-    figures.origin.during.written_bytes_per_s = Some(0.4e6);
+    figures.origin.during.written_bytes_per_s = Some(0.4 * MIB);
     check(
         &figures,
         Finding::WritesFell,
-        "Writes to the origin ran at 1.00 MB/s before the snapshot, 400 kB/s with it, and 1.00 MB/s after it.",
+        "Writes to the origin ran at 1.00 MiB/s before the snapshot, 410 KiB/s with it, and 1.00 MiB/s after it.",
     );
-    figures.origin.during.written_bytes_per_s = Some(0.8e6);
+    figures.origin.during.written_bytes_per_s = Some(0.8 * MIB);
     assert!(texts(&figures, Finding::WritesFell).is_empty());
 }
 
@@ -231,7 +237,7 @@ fn fewer_production_writes_are_reported_with_rates() {
 fn gaps_are_reported_first() {
     let mut figures = example();
     figures.read.as_mut().unwrap().known_share = 0.62;
-    let first = diagnosis(&figures, &setup(), Prefix::Decimal).remove(0);
+    let first = diagnosis(&figures, &setup()).remove(0);
     assert_eq!(
         first.text,
         "The read speed is known for 62 % of the time. The figures below cover only that time."

@@ -1,4 +1,4 @@
-//! Figures of constructed courses, and of courses of which little is known.
+//! Figures of constructed time series, and of such of which little is known.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::job::setup::Setup;
 use crate::job::statistics::{Relation, Trend};
 use crate::job::tests::example::{
-    KIB, MB, MEASURES, PV_MEASURES, setup, slope, slow_figures, slowing, steady, ticks,
+    KIB, MEASURES, MIB, PV_MEASURES, setup, slope, slow_figures, slowing, steady, ticks,
 };
 use crate::job::time_series::{JobMeasure, JobTimeSeries, PvMeasure, TickColumns};
 
@@ -38,12 +38,12 @@ fn reading(speeds: Vec<Option<f64>>) -> Figures {
 fn a_backup_slows_while_its_snapshot_fills() {
     let figures = slow_figures();
     let read = figures.read.unwrap();
-    close(read.speed.mean, 67.0 * MB);
+    close(read.speed.mean, 67.0 * MIB);
     let ends = read.ends.unwrap();
-    close(ends.first, 115.0 * MB);
-    close(ends.last, 19.8 * MB);
+    close(ends.first, 115.0 * MIB);
+    close(ends.last, 19.8 * MIB);
     let by_fill = figures.read_by_fill.correlation().unwrap();
-    close(by_fill.slope, -106.0 / 60.0 * MB);
+    close(by_fill.slope, -106.0 / 60.0 * MIB);
     assert_eq!(by_fill.trend, Trend::Falling, "{by_fill:?}");
     assert!(by_fill.n <= 480 && figures.curve.len() == by_fill.n);
     close(figures.fill_by_time.unwrap(), 1.0);
@@ -63,10 +63,10 @@ fn the_write_cost_includes_copies() {
         (60.0, Some(600 << 20))
     );
     close(figures.copied.write_cost.unwrap(), 2.9);
-    close(figures.copied.cow_bytes.unwrap(), 2000.0 * 1.9 * MB);
+    close(figures.copied.cow_bytes.unwrap(), 2000.0 * 1.9 * MIB);
     close(
         figures.copied.chunks_per_s.unwrap(),
-        1.6 * MB / (64.0 * KIB),
+        1.6 * MIB / (64.0 * KIB),
     );
 }
 
@@ -125,10 +125,10 @@ fn means_are_per_request() {
 #[test]
 fn waiting_before_and_after_reading_does_not_slow_it() {
     let mut speeds = vec![Some(0.0); 300];
-    speeds.extend(slope(100, 50.0 * MB, 50.0 * MB));
+    speeds.extend(slope(100, 50.0 * MIB, 50.0 * MIB));
     speeds.extend(vec![Some(0.0); 600]);
     let read = reading(speeds).read.unwrap();
-    close(read.speed.mean, 50.0 * MB);
+    close(read.speed.mean, 50.0 * MIB);
     assert!(read.seconds >= 98.0 && read.seconds <= 100.0, "{read:?}");
 }
 
@@ -172,19 +172,19 @@ fn one_tick_has_a_speed_but_no_ends() {
 
 #[test]
 fn gaps_are_reported_and_not_filled() {
-    let mut speeds = steady(100, MB);
+    let mut speeds = steady(100, MIB);
     speeds[20..60].fill(None);
     let read = reading(speeds).read.unwrap();
     assert_eq!(read.known_share, 0.6);
-    close(read.speed.mean, MB);
-    close(read.bytes, 60.0 * MB);
+    close(read.speed.mean, MIB);
+    close(read.bytes, 60.0 * MIB);
 }
 
 #[test]
 fn a_constant_fill_has_no_correlation() {
     let n = 500;
     let span = TickColumns::new(ticks(n, 0.0))
-        .and_then(|span| span.with(JobMeasure::SnapshotRead, slope(n, MB, MB)))
+        .and_then(|span| span.with(JobMeasure::SnapshotRead, slope(n, MIB, MIB)))
         .and_then(|span| span.with(JobMeasure::FillPercent, steady(n, 3.0)))
         .unwrap();
     let figures = Figures::of(&only(span), &Setup::default());
@@ -232,7 +232,7 @@ fn any_column(n: usize) -> impl Strategy<Value = Vec<Option<f64>>> {
     prop::collection::vec(value, n)
 }
 
-fn any_course() -> impl Strategy<Value = JobTimeSeries> {
+fn any_time_series() -> impl Strategy<Value = JobTimeSeries> {
     let columns =
         |n: usize| prop::collection::vec(any_column(n), MEASURES.len() + PV_MEASURES.len());
     let span = |columns: Vec<Vec<Option<f64>>>| {
@@ -259,7 +259,7 @@ proptest! {
 
     /// JSON has no word for what is not a number: a figure that were one would not be read back.
     #[test]
-    fn figures_are_always_finite(time_series in any_course()) {
+    fn figures_are_always_finite(time_series in any_time_series()) {
         let text = serde_json::to_string(&Figures::of(&time_series, &setup())).unwrap();
         prop_assert!(serde_json::from_str::<Figures>(&text).is_ok(), "{}", text);
     }

@@ -1,4 +1,4 @@
-//! A constructed backup for tests: it slows from 120 to 14 MB/s while its snapshot fills from 0 to 60 %.
+//! A constructed backup for tests: it slows from 120 to 14 MiB/s while its snapshot fills from 0 to 60 %.
 
 use std::sync::LazyLock;
 
@@ -7,9 +7,9 @@ use crate::job::setup::{Setup, SnapshotKind};
 use crate::job::statistics::Random;
 use crate::job::time_series::{JobMeasure, JobTick, JobTimeSeries, PvMeasure, TickColumns};
 
-pub const MB: f64 = 1e6;
+pub const MIB: f64 = 1024.0 * 1024.0;
 pub const KIB: f64 = 1024.0;
-const MIB: u64 = 1024 * 1024;
+const MIB_BYTES: u64 = 1024 * 1024;
 
 pub const MEASURES: [JobMeasure; 15] = [
     JobMeasure::SnapshotRead,
@@ -61,12 +61,12 @@ pub fn steady(n: usize, value: f64) -> Vec<Option<f64>> {
 /// One of the two PVs, `sda`, carries both the origin and the COW area and is busy all the time.
 pub fn slowing(n: usize) -> JobTimeSeries {
     let during = span(n, 0.0, 9.0)
-        .with(JobMeasure::SnapshotRead, slope(n, 120.0 * MB, 14.0 * MB))
+        .with(JobMeasure::SnapshotRead, slope(n, 120.0 * MIB, 14.0 * MIB))
         .and_then(|span| span.with(JobMeasure::FillPercent, straight(n, 0.0, 60.0)))
-        .and_then(|span| span.with(JobMeasure::CowWritten, steady(n, 1.9 * MB)))
-        .and_then(|span| span.with(JobMeasure::Copied, slope(n, 1.6 * MB, 1.6 * MB)))
-        .and_then(|span| span.with_pv("sda", PvMeasure::Read, slope(n, 120.0 * MB, 14.0 * MB)))
-        .and_then(|span| span.with_pv("sda", PvMeasure::Written, steady(n, 2.9 * MB)))
+        .and_then(|span| span.with(JobMeasure::CowWritten, steady(n, 1.9 * MIB)))
+        .and_then(|span| span.with(JobMeasure::Copied, slope(n, 1.6 * MIB, 1.6 * MIB)))
+        .and_then(|span| span.with_pv("sda", PvMeasure::Read, slope(n, 120.0 * MIB, 14.0 * MIB)))
+        .and_then(|span| span.with_pv("sda", PvMeasure::Written, steady(n, 2.9 * MIB)))
         .and_then(|span| span.with_pv("sda", PvMeasure::Utilisation, steady(n, 0.98)))
         .and_then(|span| span.with_pv("sda", PvMeasure::ReadAwaitMs, straight(n, 2.0, 12.0)))
         .and_then(|span| {
@@ -95,9 +95,9 @@ pub fn setup() -> Setup {
     Setup {
         kind: Some(SnapshotKind::Thick),
         chunk_bytes: Some(64 * 1024),
-        cow_bytes: Some(1024 * MIB),
-        peak_bytes: Some(600 * MIB),
-        origin_bytes: Some(100 * 1024 * MIB),
+        cow_bytes: Some(1024 * MIB_BYTES),
+        peak_bytes: Some(600 * MIB_BYTES),
+        origin_bytes: Some(100 * 1024 * MIB_BYTES),
         snapshots: Some(1),
         origin_pvs: Some(vec!["sda".into()]),
         cow_pvs: Some(vec!["sda".into()]),
@@ -109,8 +109,8 @@ pub fn setup() -> Setup {
 /// A span in which the origin is written to in requests of 16 KiB that take so many milliseconds each.
 fn span(n: usize, from_s: f64, await_ms: f64) -> TickColumns {
     TickColumns::new(ticks(n, from_s))
-        .and_then(|span| span.with(JobMeasure::OriginWritten, steady(n, MB)))
-        .and_then(|span| span.with(JobMeasure::OriginWrites, steady(n, MB / (16.0 * KIB))))
+        .and_then(|span| span.with(JobMeasure::OriginWritten, steady(n, MIB)))
+        .and_then(|span| span.with(JobMeasure::OriginWrites, steady(n, MIB / (16.0 * KIB))))
         .and_then(|span| span.with(JobMeasure::OriginWriteAwaitMs, steady(n, await_ms)))
         .and_then(|span| span.with(JobMeasure::User, steady(n, 0.1)))
         .and_then(|span| span.with(JobMeasure::System, steady(n, 0.05)))

@@ -18,7 +18,6 @@ use crate::report::outline::Outline;
 use crate::report::time_series::{JobTimes, MOST_PVS, Sources};
 use crate::store::{Subject, on_a_thread};
 use crate::topology::{Device, DeviceKind, Topology};
-use crate::units::Prefix;
 use crate::web::Site;
 use crate::web::answer::Problem;
 
@@ -26,13 +25,13 @@ use crate::web::answer::Problem;
 pub async fn cost(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Cost, Problem> {
     let setup = setup(job, present);
     let time_series = time_series(site, job, &setup, present).await?;
-    let (id, job, prefix) = (job.id, job.clone(), Prefix::default());
+    let (id, job) = (job.id, job.clone());
     let cost = on_a_thread(move || {
         let time_series = time_series()?;
         let figures = Figures::of(&time_series, &setup).with_phases(&time_series, &job);
         anyhow::Ok(Cost {
-            findings: diagnosis(&figures, &setup, prefix),
-            advice: advice(&figures, &setup, is_by_mylvmbackup(&job), prefix),
+            findings: diagnosis(&figures, &setup),
+            advice: advice(&figures, &setup, is_by_mylvmbackup(&job)),
             outline: Outline::of(&time_series),
             figures,
             setup,

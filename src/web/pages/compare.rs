@@ -19,7 +19,6 @@ use crate::report::text::{basis, figures as figure_table, other_differences, sen
 use crate::series::{Point, Range, Series};
 use crate::store::JobQuery;
 use crate::table::{Cell, Column as Head, Table};
-use crate::units::Prefix;
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Problem};
 use crate::web::compare::{Choice, Column, ComparisonData, EVER, MOST_COMPARED};
@@ -152,10 +151,7 @@ pub fn section(
             .cloned()
             .chain(comparison.remarks.iter().map(sentence))
             .collect(),
-        tables: [
-            other_differences(comparison),
-            figure_table(&telling, Prefix::default()),
-        ],
+        tables: [other_differences(comparison), figure_table(&telling)],
         basis: basis(comparison),
         command: format!("cowbell job compare {}", choice.arguments()),
     })

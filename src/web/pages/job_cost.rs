@@ -15,7 +15,6 @@ use crate::report::figure::{
     FigureUnit, HOST_FIGURES, JOB_FIGURES, JobValue, ORIGIN_FIGURES, PV_FIGURES, PvValue,
 };
 use crate::table::{Cell, Column, Table};
-use crate::units::Prefix;
 use crate::web::Site;
 use crate::web::answer::Problem;
 
@@ -92,7 +91,7 @@ fn row(name: impl Into<Cell>, values: Vec<Option<String>>) -> Option<Vec<Cell>> 
 
 fn text(unit: FigureUnit, value: Option<f64>) -> Option<String> {
     let value = value.filter(|value| value.is_finite())?;
-    Some(unit.text(value, Prefix::default()))
+    Some(unit.text(value))
 }
 
 fn speeds(figures: &Figures) -> Table {

@@ -9,7 +9,6 @@ use crate::report::figure::FigureUnit;
 use crate::report::phases::{OF_WHOLE_TICKS, pvs};
 use crate::series::Range;
 use crate::table::{Bar, Cell, Column, Table};
-use crate::units::Prefix;
 
 pub struct Phases {
     pub table: Table,
@@ -93,7 +92,7 @@ fn times(job: &Job, span: &PhaseSpan, now: Timestamp) -> [Cell; 4] {
 
 /// Speed and amount.
 fn moved(speed: Option<f64>, amount: Option<f64>) -> Cell {
-    let amount = amount.map(|bytes| FigureUnit::Bytes.text(bytes, Prefix::default()));
+    let amount = amount.map(|bytes| FigureUnit::Bytes.text(bytes));
     text(FigureUnit::Rate, speed).small(amount.unwrap_or_default())
 }
 
@@ -101,7 +100,7 @@ fn pv(pv: Option<&PhasePv>) -> Cell {
     let busy = pv.and_then(|pv| pv.utilisation).map(|share| share * 100.0);
     let speed = pv
         .and_then(PhasePv::bytes_per_s)
-        .map(|speed| FigureUnit::Rate.text(speed, Prefix::default()));
+        .map(|speed| FigureUnit::Rate.text(speed));
     let cell = Cell::known(busy.map(|percent| format!("{percent:.0} %")));
     let bar = busy.map(|percent| Bar {
         width: percent.clamp(0.0, 100.0),
@@ -113,5 +112,5 @@ fn pv(pv: Option<&PhasePv>) -> Cell {
 }
 
 fn text(unit: FigureUnit, value: Option<f64>) -> Cell {
-    Cell::known(value.map(|value| unit.text(value, Prefix::default())))
+    Cell::known(value.map(|value| unit.text(value)))
 }

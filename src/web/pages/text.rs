@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::sentence::{Sentence, SentencePart};
-use crate::units::{Prefix, bytes_text, number_text, percent_text, size_text};
+use crate::units::{bytes_text, number_text, percent_text, size_text};
 use crate::web::zone;
 
 pub const DASH: &str = "–";
@@ -24,7 +24,7 @@ pub fn size(bytes: Option<u64>) -> String {
 }
 
 pub fn amount(bytes: Option<f64>) -> String {
-    or_dash(bytes.map(|bytes| bytes_text(bytes, Prefix::default())))
+    or_dash(bytes.map(|bytes| bytes_text(bytes)))
 }
 
 /// Bytes per second.
