@@ -119,7 +119,7 @@ impl Watcher {
             _ => Some(WriteOp::Job(Box::new(change.job.clone()))),
         };
         if matches!(command, JobCommand::Mark(_)) {
-            self.log_job(&change.job);
+            self.log.job(&change.job);
         }
         let is_judged = matches!(
             command,

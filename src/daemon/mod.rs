@@ -3,40 +3,78 @@
 //! Rules are evaluated before anything is stored. The loop never waits for disk, network or database.
 
 mod commands;
+mod log;
 mod publish;
 mod supervisor;
-mod terms;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::alert::{Alert, OwnState, Rules, Severity, Situation};
+use crate::alert::{Alert, OwnState, Rules, Situation};
 use crate::averages::Averages;
 use crate::commands::{AlertRequest, Request};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::forecast::Outlook;
 use crate::interval::Interval;
 use crate::job::curves::{Curves, overflows};
-use crate::job::{Job, JobTracker, Outcome};
+use crate::job::{Job, JobTracker};
 use crate::notify::{Notifier, Silence};
 use crate::pipeline::Observer;
 use crate::present::{Present, forecast};
 use crate::remote_write::RemoteWrite;
 use crate::sizing::{MeasuredVolumes, Tracker};
 use crate::source::clock::micros;
+use crate::source::recording::Header;
 use crate::source::{Reading, Source};
 use crate::store::{Progress, StartState, StoreWriter, WriteOp};
 use crate::topology::Volume;
+use log::JobLog;
+use publish::TickStatistics;
 use supervisor::Supervisor;
-pub use terms::Terms;
 
-/// Ended jobs whose logged outcome is remembered.
-const MOST_LOGGED: usize = 200;
+/// The settings of the loop: machine, rules, retention.
+pub struct Terms {
+    pub host: String,
+    /// As in `uname -r`; in a recording, at that time.
+    pub kernel: Option<String>,
+    pub interval_length: Duration,
+    pub alerts: config::Alerts,
+    pub keep: config::Store,
+    /// Sentences for the administrator about the setup.
+    pub notes: Vec<String>,
+}
+
+impl Terms {
+    /// For this machine, or that of a recording.
+    pub fn of(header: Header) -> Self {
+        Self {
+            host: header.host,
+            kernel: Some(header.kernel),
+            interval_length: Duration::from_millis(header.interval_ms),
+            alerts: config::Alerts::default(),
+            keep: config::Store::default(),
+            notes: Vec::new(),
+        }
+    }
+
+    pub fn with_config(self, config: &Config) -> Self {
+        Self {
+            alerts: config.alerts.clone(),
+            keep: config.store,
+            ..self
+        }
+    }
+
+    pub fn with_note(mut self, note: Option<String>) -> Self {
+        self.notes.extend(note);
+        self
+    }
+}
 
 /// A new configuration, or the sentence why it was refused.
 pub struct Reload {
@@ -75,20 +113,32 @@ pub async fn run(
         let reading = tokio::select! {
             biased;
             () = shutdown.cancelled() => break,
-            reading = watcher.next(&mut source, &mut inlets, outlets) => reading,
+            reading = watcher.next(source.next(), &mut inlets, outlets) => reading,
         };
-        match reading {
-            Some(reading) => {
-                watcher.take(&reading, outlets).await;
-                source.watch(&watcher.jobs.backup_processes()).await;
+        let Some(reading) = reading else {
+            watcher.publish_end(&source, outlets);
+            // Alerts are still silenced and delivered.
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                _ = watcher.next(std::future::pending(), &mut inlets, outlets) => {}
             }
-            None => {
-                watcher.publish_end(&source, outlets);
-                break watcher.idle(&mut inlets, shutdown, outlets).await;
-            }
-        }
+            break;
+        };
+        watcher.take(&reading, outlets).await;
+        source.watch(&watcher.jobs.backup_processes()).await;
     }
     watcher.hand_over(outlets).await;
+}
+
+/// What happens between two readings.
+enum LoopEvent {
+    Command(Request),
+    AlertCommand(AlertRequest),
+    Reload(Reload),
+    /// A notification or a request of remote write has ended.
+    ToStore(WriteOp),
+    /// systemd has to hear that the loop runs.
+    WatchdogDue,
 }
 
 /// The state of the loop between two readings.
@@ -106,15 +156,10 @@ struct Watcher {
     silences: Vec<Silence>,
     averages: Arc<Averages>,
     started_at: Option<Timestamp>,
-    taken: u64,
-    missed: u64,
-    durations: Vec<u64>,
+    ticks: TickStatistics,
     ticked: Instant,
     supervisor: Supervisor,
-    /// The IDs of running jobs in the log.
-    logged_jobs: HashSet<i64>,
-    /// The outcomes that were logged of the last ended jobs: one may change when a command reports its result.
-    logged_outcomes: VecDeque<(i64, Outcome)>,
+    log: JobLog,
 }
 
 impl Watcher {
@@ -123,8 +168,8 @@ impl Watcher {
             .after(known.last_tick_at);
         let jobs = JobTracker::resume(known.jobs, known.last_job_id, known.last_tick_at)
             .on(&terms.host, terms.kernel.clone());
-        let logged_jobs = jobs.running().iter().map(|job| job.id).collect();
         Self {
+            log: JobLog::new(jobs.running()),
             terms,
             observer: Observer::default(),
             last: None,
@@ -137,60 +182,33 @@ impl Watcher {
             silences: known.silences,
             averages: Arc::default(),
             started_at: None,
-            taken: 0,
-            missed: 0,
-            durations: Vec::new(),
+            ticks: TickStatistics::default(),
             ticked: Instant::now(),
             supervisor: Supervisor::default(),
-            logged_jobs,
-            logged_outcomes: VecDeque::new(),
         }
     }
 
-    /// Waits for the next reading, and executes commands meanwhile. systemd hears that the loop runs.
+    /// Waits for the next reading, and handles other events meanwhile.
     async fn next(
         &mut self,
-        source: &mut Source,
+        reading: impl Future<Output = Option<Reading>>,
         inlets: &mut Inlets,
         outlets: &mut Outlets,
     ) -> Option<Reading> {
-        let mut next = std::pin::pin!(source.next());
+        let mut reading = std::pin::pin!(reading);
         loop {
-            tokio::select! {
+            // A reading that arrives while an event is handled waits for it: no event is handled by half.
+            let event = tokio::select! {
                 biased;
-                reading = &mut next => return reading,
-                Some(request) = inlets.commands.recv() => self.answer(request, outlets).await,
-                Some(request) = inlets.alert_commands.recv() => self.answer_on_alerts(request, outlets).await,
-                Some(reload) = inlets.reloads.recv() => self.reload(reload, outlets),
-                delivery = outlets.notifier.next_record() => {
-                    outlets.store.append(WriteOp::Delivery(Box::new(delivery))).await;
-                }
-                progress = next_progress(&mut outlets.remote_write) => {
-                    outlets.store.append(WriteOp::Sent(progress)).await;
-                }
-                () = self.supervisor.due() => self.supervisor.feed(),
-            }
-        }
-    }
-
-    /// After the end of a recording.
-    async fn idle(
-        &mut self,
-        inlets: &mut Inlets,
-        shutdown: &CancellationToken,
-        outlets: &mut Outlets,
-    ) {
-        loop {
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                Some(request) = inlets.alert_commands.recv() => self.answer_on_alerts(request, outlets).await,
-                delivery = outlets.notifier.next_record() => {
-                    outlets.store.append(WriteOp::Delivery(Box::new(delivery))).await;
-                }
-                progress = next_progress(&mut outlets.remote_write) => {
-                    outlets.store.append(WriteOp::Sent(progress)).await;
-                }
-                () = self.supervisor.due() => self.supervisor.feed(),
+                reading = &mut reading => return reading,
+                event = next_event(inlets, outlets, &self.supervisor) => event,
+            };
+            match event {
+                LoopEvent::Command(request) => self.answer(request, outlets).await,
+                LoopEvent::AlertCommand(request) => self.answer_on_alerts(request, outlets).await,
+                LoopEvent::Reload(reload) => self.reload(reload, outlets),
+                LoopEvent::ToStore(op) => outlets.store.append(op).await,
+                LoopEvent::WatchdogDue => self.supervisor.feed(),
             }
         }
     }
@@ -284,49 +302,10 @@ impl Watcher {
         outlets: &mut Outlets,
     ) {
         for job in jobs {
-            self.log_job(&job);
+            self.log.job(&job);
             let alerts = self.rules.judge_job(&job, at);
             self.tell(alerts, outlets).await;
             outlets.store.append(WriteOp::Job(Box::new(job))).await;
-        }
-    }
-
-    /// Logs that a job began or ended.
-    fn log_job(&mut self, job: &Job) {
-        let (vg, lv) = (
-            job.vg.as_deref().unwrap_or_default(),
-            job.lv.as_deref().unwrap_or_default(),
-        );
-        let Some(outcome) = job.ended_at.and(job.outcome) else {
-            if self.logged_jobs.insert(job.id) {
-                tracing::info!(
-                    vg,
-                    lv,
-                    job = job.name,
-                    "job {} `{}` began",
-                    job.id,
-                    job.name
-                );
-            }
-            return;
-        };
-        let before = self
-            .logged_outcomes
-            .iter()
-            .position(|(id, _)| *id == job.id);
-        let before = before.and_then(|place| self.logged_outcomes.remove(place));
-        let has_ended_now = self.logged_jobs.remove(&job.id);
-        if !has_ended_now && before.is_none() {
-            return;
-        }
-        if before.is_none_or(|(_, before)| before != outcome) {
-            let (id, name, outcome) = (job.id, &job.name, outcome.text());
-            let verb = if has_ended_now { "ended" } else { "is now" };
-            tracing::info!(vg, lv, job = name, "job {id} `{name}` {verb}: {outcome}");
-        }
-        self.logged_outcomes.push_back((job.id, outcome));
-        if self.logged_outcomes.len() > MOST_LOGGED {
-            self.logged_outcomes.pop_front();
         }
     }
 
@@ -335,7 +314,7 @@ impl Watcher {
         outlets.notifier.publish(self.rules.open(), &self.silences);
         for alert in alerts {
             outlets.notifier.tell(alert);
-            log(alert);
+            log::alert(alert);
         }
     }
 
@@ -368,34 +347,45 @@ impl Watcher {
 
     /// When the program ends, stores the data that is only in memory.
     async fn hand_over(&mut self, outlets: &mut Outlets) {
+        let mut ops = Vec::new();
         for delivery in outlets.notifier.close().await {
-            outlets
-                .store
-                .append(WriteOp::Delivery(Box::new(delivery)))
-                .await;
+            ops.push(WriteOp::Delivery(Box::new(delivery)));
         }
         for job in self.jobs.running() {
-            outlets
-                .store
-                .append(WriteOp::Job(Box::new(job.clone())))
-                .await;
+            ops.push(WriteOp::Job(Box::new(job.clone())));
         }
-        if let Some(progress) = outlets
-            .remote_write
-            .take()
-            .and_then(|mut sending| sending.unstored())
-        {
-            outlets.store.append(WriteOp::Sent(progress)).await;
+        if let Some(sending) = &mut outlets.remote_write {
+            ops.extend(sending.unstored().map(WriteOp::Sent));
+        }
+        for op in ops {
+            outlets.store.append(op).await;
         }
     }
 }
 
-/// What the receiver of remote write has, when it is to be stored.
-async fn next_progress(remote_write: &mut Option<RemoteWrite>) -> Progress {
-    match remote_write {
-        Some(sending) => sending.next_progress().await,
-        None => std::future::pending().await,
+async fn next_event(
+    inlets: &mut Inlets,
+    outlets: &mut Outlets,
+    supervisor: &Supervisor,
+) -> LoopEvent {
+    tokio::select! {
+        biased;
+        Some(request) = inlets.commands.recv() => LoopEvent::Command(request),
+        Some(request) = inlets.alert_commands.recv() => LoopEvent::AlertCommand(request),
+        Some(reload) = inlets.reloads.recv() => LoopEvent::Reload(reload),
+        delivery = outlets.notifier.next_record() => {
+            LoopEvent::ToStore(WriteOp::Delivery(Box::new(delivery)))
+        }
+        Some(progress) = next_progress(&mut outlets.remote_write) => {
+            LoopEvent::ToStore(WriteOp::Sent(progress))
+        }
+        () = supervisor.due() => LoopEvent::WatchdogDue,
     }
+}
+
+/// What the receiver of remote write has, when it is to be stored; `None` without one.
+async fn next_progress(remote_write: &mut Option<RemoteWrite>) -> Option<Progress> {
+    Some(remote_write.as_mut()?.next_progress().await)
 }
 
 /// The running jobs by the UUID of the volume that they fill.
@@ -421,17 +411,4 @@ fn worst_outlook<'a>(
     let outlooks =
         users.filter_map(|job| Some((job.id, forecast(job, interval, curves, ended())?)));
     outlooks.max_by_key(|(_, outlook)| outlook.growth.and_then(|growth| growth.add_bytes))
-}
-
-fn log(alert: &Alert) {
-    let Alert { vg, lv, .. } = alert;
-    let sentence = alert.sentence();
-    let rule = alert.rule.name();
-    match alert.cleared_at {
-        Some(_) => tracing::info!(vg, lv, alert = rule, "over: {sentence}"),
-        None if alert.severity == Severity::Critical => {
-            tracing::error!(vg, lv, alert = rule, "{sentence}")
-        }
-        None => tracing::warn!(vg, lv, alert = rule, "{sentence}"),
-    }
 }

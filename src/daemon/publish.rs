@@ -1,5 +1,6 @@
 //! Publishes the state after a tick, with the loop's own statistics.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -14,23 +15,52 @@ use cowbell_device_mapper::ROOT_NEEDED;
 /// The number of durations in the percentiles.
 const DURATIONS: usize = 600;
 
+/// How many ticks were taken and missed, and how long the last ones took.
+#[derive(Default)]
+pub struct TickStatistics {
+    taken: u64,
+    missed: u64,
+    durations_us: VecDeque<u64>,
+}
+
+impl TickStatistics {
+    /// Counts a tick, `intervals` after the one before.
+    fn add(&mut self, intervals: u64, took_us: u64) {
+        self.taken += 1;
+        self.missed += intervals.saturating_sub(1);
+        if self.durations_us.len() == DURATIONS {
+            self.durations_us.pop_front();
+        }
+        self.durations_us.push_back(took_us);
+    }
+
+    fn ticks(&self) -> Ticks {
+        let mut sorted: Vec<u64> = self.durations_us.iter().copied().collect();
+        sorted.sort_unstable();
+        let percentile = |percent: usize| {
+            let last = sorted.len().checked_sub(1)?;
+            sorted.get((sorted.len() * percent / 100).min(last))
+        };
+        Ticks {
+            taken: self.taken,
+            missed: self.missed,
+            took_us: Percentiles {
+                p50: percentile(50).copied().unwrap_or_default(),
+                p99: percentile(99).copied().unwrap_or_default(),
+            },
+        }
+    }
+}
+
 impl Watcher {
     pub(super) fn count(&mut self, reading: &Reading, began: Instant) {
         self.started_at.get_or_insert(reading.at);
-        if !reading.is_tick() {
-            return;
+        if reading.is_tick() {
+            let length_us = micros(self.terms.interval_length).max(1);
+            let elapsed_us = self.last.as_ref().map_or(0, |interval| interval.elapsed_us);
+            let took_us = reading.took_us + micros(began.elapsed());
+            self.ticks.add(elapsed_us / length_us, took_us);
         }
-        let length_us = micros(self.terms.interval_length).max(1);
-        let elapsed_us = self.last.as_ref().map_or(0, |interval| interval.elapsed_us);
-        self.missed += (elapsed_us / length_us).saturating_sub(1);
-        let took_us = reading.took_us + micros(began.elapsed());
-        if self.durations.len() < DURATIONS {
-            self.durations.push(took_us);
-        } else {
-            let oldest = usize::try_from(self.taken).unwrap_or_default() % DURATIONS;
-            self.durations[oldest] = took_us;
-        }
-        self.taken += 1;
     }
 
     pub(super) fn publish(&self, ended: Option<String>, outlets: &Outlets) {
@@ -61,11 +91,7 @@ impl Watcher {
             deliveries: Arc::clone(outlets.notifier.deliveries()),
             silences: self.silences.clone(),
             receivers: Arc::clone(outlets.notifier.receivers()),
-            ticks: Ticks {
-                taken: self.taken,
-                missed: self.missed,
-                took_us: percentiles(&self.durations),
-            },
+            ticks: self.ticks.ticks(),
             parts: self.observer.parts().clone(),
             store,
             remote_write: outlets.remote_write.as_ref().map(RemoteWrite::state),
@@ -106,16 +132,5 @@ impl Watcher {
             .chain(root_needed)
             .chain(note)
             .collect()
-    }
-}
-
-fn percentiles(durations: &[u64]) -> Percentiles {
-    let mut sorted = durations.to_vec();
-    sorted.sort_unstable();
-    let at =
-        |share: usize| sorted.get((sorted.len() * share / 100).min(sorted.len().saturating_sub(1)));
-    Percentiles {
-        p50: at(50).copied().unwrap_or_default(),
-        p99: at(99).copied().unwrap_or_default(),
     }
 }
