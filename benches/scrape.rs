@@ -11,7 +11,7 @@ use cowbell::alert::{Pace, Race};
 use cowbell::config;
 use cowbell::forecast::{Eta, EtaBasis, OutlookVerdict, Risk};
 use cowbell::interval::{DeviceInterval, Host, Interval, Work};
-use cowbell::present::{Present, Ticks};
+use cowbell::present::{Present, RecordingEnd, Ticks};
 use cowbell::prometheus::{ExpositionFormat, metrics};
 use cowbell::sample::diskstats::{Counters, Number};
 use cowbell::store::Health;
@@ -105,7 +105,7 @@ fn present() -> Present {
         lost: 0,
         published: Instant::now(),
         // Otherwise it would soon be too old to show.
-        ended: Some("it is the only tick".into()),
+        ended: Some(RecordingEnd::Complete),
     }
 }
 

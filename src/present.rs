@@ -32,9 +32,6 @@ const PART_GRACE: SignedDuration = SignedDuration::from_secs(150);
 /// The parts that alerts rest on.
 const NEEDED: [Part; 3] = [Part::Diskstats, Part::Dm, Part::Lvm];
 
-/// How a recording ends that is whole.
-pub const AT_ITS_END: &str = "the recording is at its end";
-
 /// The current state.
 #[derive(Clone, Debug)]
 pub struct Present {
@@ -77,7 +74,15 @@ pub struct Present {
     /// Monotonic time of publication.
     pub published: Instant,
     /// Set at the end of a recording; no more ticks follow.
-    pub ended: Option<String>,
+    pub ended: Option<RecordingEnd>,
+}
+
+/// How a recording ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordingEnd {
+    Complete,
+    /// It is cut off or damaged, as this says.
+    Early(String),
 }
 
 /// Statistics of sampling.

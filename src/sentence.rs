@@ -17,6 +17,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::units::capital;
+
 /// One or more sentences. As JSON it is plain text, for API and clients; see [`parts`] for what is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sentence(Vec<SentencePart>);
@@ -93,6 +95,14 @@ impl Sentence {
             self.push(" ");
         }
         self.push(next);
+        self
+    }
+
+    /// With a capital, if it begins with text.
+    pub fn capitalized(mut self) -> Self {
+        if let Some(SentencePart::Text(first)) = self.0.first_mut() {
+            *first = capital(first);
+        }
         self
     }
 

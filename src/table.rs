@@ -7,6 +7,8 @@ use std::io::Write;
 
 use askama::Template;
 
+use crate::sentence::{Sentence, SentencePart};
+
 /// Special characters of Markdown, except `<`, `>` and `&`.
 const MARKUP: &str = "\\`*_[]|~#$";
 
@@ -140,22 +142,13 @@ impl Cell {
         Self(vec![(CellPart::Choice(field, value.into()), text.into())])
     }
 
-    /// A sentence with commands in backticks.
-    pub fn sentence(sentence: &str) -> Self {
-        let look = |place: usize| {
-            if place % 2 == 1 {
-                CellPart::Code
-            } else {
-                CellPart::Plain
-            }
+    /// With its commands as code.
+    pub fn sentence(sentence: &Sentence) -> Self {
+        let part = |part: &SentencePart| match part {
+            SentencePart::Command(command) => (CellPart::Code, command.clone()),
+            other => (CellPart::Plain, other.to_string()),
         };
-        Self(
-            sentence
-                .split('`')
-                .enumerate()
-                .map(|(place, part)| (look(place), part.into()))
-                .collect(),
-        )
+        Self(sentence.parts().iter().map(part).collect())
     }
 
     /// Appends small text.
@@ -200,7 +193,48 @@ impl Cell {
     }
 }
 
+/// A table in the making. A column is one line: its heading, and what it says of a row.
+///
+/// ```ignore
+/// Table::of("Gaps", gaps)
+///     .column(Column::number("Ticks"), |gap| gap.ticks.to_string())
+///     .column(Column::text("Reason"), |gap| gap.reason.clone())
+///     .done()
+/// ```
+pub struct ColumnByColumn<Subject> {
+    table: Table,
+    /// What the rows are about.
+    subjects: Vec<Subject>,
+}
+
+impl<Subject> ColumnByColumn<Subject> {
+    pub fn column<C: Into<Cell>>(mut self, column: Column, cell: impl Fn(&Subject) -> C) -> Self {
+        for (row, subject) in self.table.rows.iter_mut().zip(&self.subjects) {
+            row.push(cell(subject).into());
+        }
+        self.table.columns.push(column);
+        self
+    }
+
+    pub fn done(self) -> Table {
+        self.table
+    }
+}
+
 impl Table {
+    /// A table with a row for each of these.
+    pub fn of<Subject>(
+        caption: &'static str,
+        subjects: impl IntoIterator<Item = Subject>,
+    ) -> ColumnByColumn<Subject> {
+        let subjects: Vec<Subject> = subjects.into_iter().collect();
+        let rows = subjects.iter().map(|_| Vec::new());
+        ColumnByColumn {
+            table: Self::new(caption, [], rows),
+            subjects,
+        }
+    }
+
     pub fn new(
         caption: &'static str,
         columns: impl IntoIterator<Item = Column>,
@@ -230,6 +264,19 @@ impl Table {
 
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// Leaves out rows of which only the name is known.
+    pub fn without_unknown_rows(mut self) -> Self {
+        self.rows
+            .retain(|row| row.iter().skip(1).any(|cell| !cell.0.is_empty()));
+        self
+    }
+
+    /// Appends a row, whose last cells are blank.
+    pub fn push(&mut self, mut row: Vec<Cell>) {
+        row.resize_with(self.columns.len(), || " ".into());
+        self.rows.push(row);
     }
 
     /// Without the columns that narrow screens hide, until the text has at most `width` columns; 0 is any width.
@@ -425,7 +472,7 @@ mod tests {
                 "".into(),
             ],
             vec![
-                Cell::sentence("=run `x`, \"y\""),
+                Cell::sentence(&Sentence::with_commands("=run `x`, \"y\"")),
                 "12 min".into(),
                 Cell::default(),
             ],

@@ -15,6 +15,8 @@ pub use crate::job::Grade;
 use crate::job::curves::overflows;
 use crate::job::{Job, Judgement};
 use crate::present::Present;
+use crate::sentence;
+use crate::sentence::Sentence;
 use crate::source::{Part, variant_name};
 use crate::topology::{State, Volume, VolumeState};
 use crate::units::{capital, duration_text, percent_text};
@@ -31,12 +33,12 @@ impl From<Severity> for Grade {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Verdict {
     pub grade: Grade,
-    /// With commands in backticks.
-    pub sentence: String,
+    /// In JSON with commands in backticks.
+    pub sentence: Sentence,
 }
 
 impl Verdict {
-    fn new(grade: Grade, sentence: impl Into<String>) -> Self {
+    fn new(grade: Grade, sentence: impl Into<Sentence>) -> Self {
         Self {
             grade,
             sentence: sentence.into(),
@@ -44,7 +46,7 @@ impl Verdict {
     }
 
     fn of_alert(alert: &Alert) -> Self {
-        Self::new(alert.severity.into(), alert.sentence().to_string())
+        Self::new(alert.severity.into(), alert.sentence())
     }
 
     /// Old data say nothing of now; else the worst of all decides.
@@ -68,7 +70,7 @@ impl Verdict {
         let unwritten = || {
             Some(Self::new(
                 Grade::Warning,
-                format!("The database is not written: {}.", store()?),
+                Sentence::with_commands(&format!("The database is not written: {}.", store()?)),
             ))
         };
         let unseen = || {
@@ -116,7 +118,7 @@ impl Verdict {
             },
             _ => format!("{kind} {name} is {}.", state.state.text()),
         };
-        Self { grade, sentence }
+        Self::new(grade, Sentence::with_commands(&sentence))
     }
 
     /// An open alert about the job comes first, as on the overview. Then comes what is known of the job itself, if its
@@ -269,10 +271,14 @@ fn blind(present: &Present) -> Option<Verdict> {
         .get(&Part::Dm)
         .and_then(|part| part.error.as_deref());
     if let Some(error) = dm.filter(|_| has_volumes) {
-        return Some(Verdict::new(Grade::Unknown, usage_unknown(error)));
+        let unknown = Sentence::with_commands(&usage_unknown(error));
+        return Some(Verdict::new(Grade::Unknown, unknown));
     }
     let (part, error) = present.failing_part()?;
-    Some(Verdict::new(Grade::Unknown, unread(part, error)))
+    Some(Verdict::new(
+        Grade::Unknown,
+        Sentence::with_commands(&unread(part, error)),
+    ))
 }
 
 fn unread(part: Part, error: &str) -> String {
@@ -303,15 +309,15 @@ fn all_well(present: &Present) -> String {
     }
 }
 
-fn sentence_of_job(present: &Present, job: &Job, judgement: Judgement) -> String {
-    if let Some(warning) = &judgement.warning {
-        return warning.to_string();
+fn sentence_of_job(present: &Present, job: &Job, judgement: Judgement) -> Sentence {
+    if let Some(warning) = judgement.warning {
+        return warning;
     }
     if job.is_running() {
         let seconds = job.seconds(present.interval.at);
-        return format!("Running for {}.", duration_text(seconds));
+        return format!("Running for {}.", duration_text(seconds)).into();
     }
-    format!("{}.", capital(&judgement.text().to_string()))
+    sentence![judgement.text().capitalized(), "."]
 }
 
 #[cfg(test)]

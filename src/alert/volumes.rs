@@ -198,11 +198,7 @@ impl Rules {
             self.trends.end(&volume.uuid);
         }
         let fill = state.fill.filter(|fill| fill.unit > 0)?;
-        let percent_rule = match volume.kind {
-            VolumeKind::Snapshot => Rule::SnapshotFill,
-            VolumeKind::ThinPool => Rule::PoolData,
-            _ => return None,
-        };
+        let percent_rule = volume.kind.fill_rule()?;
         let settings = special.unwrap_or(self.settings.general());
         let thresholds = settings.of(percent_rule);
         let is_open = self

@@ -43,7 +43,7 @@ pub async fn show(daemon: &Daemon, id: i64, form: Form) -> anyhow::Result<String
     let body: FiguresBody = parsed(&answer)?;
     let mut forecast = Vec::new();
     if let Some(outlook) = body.outlook {
-        forecast.extend([body.verdict.sentence, outlook.left.text]);
+        forecast.extend([body.verdict.sentence.to_string(), outlook.left.text]);
     }
     let report = JobReport {
         name: body.name,
@@ -180,7 +180,7 @@ mod tests {
             certificate: None,
             verdict: Verdict {
                 grade: Grade::Ok,
-                sentence: String::new(),
+                sentence: "".into(),
             },
         }
     }

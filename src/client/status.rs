@@ -89,6 +89,7 @@ fn text(answers: &Answers) -> String {
         .filter(|volume| is_watched(volume))
         .collect();
     let Verdict { grade, sentence } = &answers.status.verdict;
+    let sentence = sentence.to_string();
     // The bar begins performance data.
     let mut text = format!(
         "COWBELL {} - {}",
@@ -110,7 +111,7 @@ fn text(answers: &Answers) -> String {
     let alerts = alike(open.iter().copied())
         .into_iter()
         .map(|alerts| alerts[0]);
-    for alert in alerts.filter(|alert| alert.sentence().to_string() != *sentence) {
+    for alert in alerts.filter(|alert| alert.sentence().to_string() != sentence) {
         let _ = writeln!(text, "{}: {}", alert.severity.text(), alert.sentence());
     }
     if let Some(state) = &answers.status.remote_write {
@@ -197,10 +198,10 @@ fn job_line(job: &JobBody, answers: &Answers) -> String {
         "job {} ({kind}): {so_far}running for {duration}{since}{read}",
         job.name
     );
-    let own = Some(&job.verdict.sentence)
-        .filter(|sentence| **sentence != answers.status.verdict.sentence);
+    let is_said = job.verdict.sentence == answers.status.verdict.sentence;
+    let own = (!is_said).then(|| job.verdict.sentence.to_string());
     if let Some(outlook) = answers.outlooks.get(&job.id) {
-        for sentence in own.into_iter().chain([&outlook.left.text]) {
+        for sentence in own.into_iter().chain([outlook.left.text.clone()]) {
             let _ = write!(line, "\n  {sentence}");
         }
     }

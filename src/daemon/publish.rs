@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use super::{Outlets, Watcher};
-use crate::present::{AT_ITS_END, Percentiles, Present, Ticks};
+use crate::present::{Percentiles, Present, RecordingEnd, Ticks};
 use crate::remote_write::RemoteWrite;
 use crate::source::clock::micros;
 use crate::source::{Part, Reading, Source};
@@ -63,7 +63,7 @@ impl Watcher {
         }
     }
 
-    pub(super) fn publish(&self, ended: Option<String>, outlets: &Outlets) {
+    pub(super) fn publish(&self, ended: Option<RecordingEnd>, outlets: &Outlets) {
         let (Some(interval), Some(started_at)) = (&self.last, self.started_at) else {
             return;
         };
@@ -109,9 +109,12 @@ impl Watcher {
             Source::Recorded(player) => player.error(),
             Source::Live(_) | Source::Remote(_) => None,
         };
-        let how = error.unwrap_or(AT_ITS_END);
-        tracing::info!("{how}");
-        self.publish(Some(how.to_string()), outlets);
+        tracing::info!("{}", error.unwrap_or("the recording is at its end"));
+        let end = match error {
+            Some(error) => RecordingEnd::Early(error.into()),
+            None => RecordingEnd::Complete,
+        };
+        self.publish(Some(end), outlets);
     }
 
     /// Notes for the administrator about the setup and about input.

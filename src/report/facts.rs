@@ -26,6 +26,17 @@ pub struct ContextDiff {
 
 /// All facts, always in the same order.
 pub fn facts(job: &Job, setup: &Setup) -> Vec<Fact> {
+    let ended = job.outcome.map_or("it runs", Outcome::text).to_string();
+    let mut facts = vec![Fact {
+        name: "how it ended",
+        value: Some(ended),
+    }];
+    facts.extend(surroundings(job, setup));
+    facts
+}
+
+/// The facts that were so before it ended: host, disks and snapshot.
+pub fn surroundings(job: &Job, setup: &Setup) -> Vec<Fact> {
     let size = |bytes: Option<u64>| bytes.map(size_text);
     let kib = |kib: Option<u64>| size(kib.map(|kib| kib.saturating_mul(1024)));
     let layout = |layout: &Option<Layout>| layout.as_ref().map(Layout::text);
@@ -34,10 +45,6 @@ pub fn facts(job: &Job, setup: &Setup) -> Vec<Fact> {
         of_disks(setup.disks.as_deref().unwrap_or_default(), value)
     };
     let list = [
-        (
-            "how it ended",
-            Some(job.outcome.map_or("it runs", Outcome::text).to_string()),
-        ),
         ("host", setup.host.clone()),
         ("kernel", setup.kernel.clone()),
         ("snapshot of", job.origin_name()),

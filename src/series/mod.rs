@@ -38,6 +38,10 @@ pub struct Range {
 }
 
 impl Range {
+    pub fn new(from: Timestamp, to: Timestamp) -> Self {
+        Self { from, to }
+    }
+
     pub fn seconds(self) -> f64 {
         (self.to.as_millisecond() - self.from.as_millisecond()) as f64 / 1000.0
     }
@@ -45,6 +49,18 @@ impl Range {
     pub fn contains(self, at: Timestamp) -> bool {
         self.from <= at && at <= self.to
     }
+}
+
+/// So many seconds later, or earlier. It saturates, since some forecasts are years ahead.
+pub fn saturating_add_seconds(at: Timestamp, seconds: f64) -> Timestamp {
+    let ms = (seconds * 1000.0) as i64;
+    let later = Timestamp::from_millisecond(at.as_millisecond().saturating_add(ms));
+    let end = if ms < 0 {
+        Timestamp::MIN
+    } else {
+        Timestamp::MAX
+    };
+    later.unwrap_or(end)
 }
 
 /// Reduces ticks to at most `points` points of equal width.

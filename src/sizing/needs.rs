@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 
 use super::request::{SizingRequest, last};
 use super::{Curve, Measured, never_overflows};
+use crate::job::Grade;
 use crate::job::growth::{AGES_MIN, FinishedSnapshot, Growth};
 use crate::job::statistics::Sorted;
 use crate::units::{duration_text, size_text};
@@ -67,6 +68,15 @@ pub enum SizeRisk {
     Possible,
     /// Half of the windows needed more.
     Likely,
+}
+
+impl From<SizeRisk> for Grade {
+    fn from(risk: SizeRisk) -> Self {
+        match risk {
+            SizeRisk::Low => Self::Ok,
+            SizeRisk::Possible | SizeRisk::Likely => Self::Warning,
+        }
+    }
 }
 
 struct MeasuredWindow {

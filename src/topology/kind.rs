@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::State;
-use crate::sample::lvm;
+use crate::config::Rule;
+use crate::sample::lvm::{self, Autoextend, Policies};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -53,6 +54,24 @@ impl VolumeKind {
     /// Whether data is lost when it is full: a thick snapshot becomes invalid, a thin pool refuses writes.
     pub fn can_overflow(self) -> bool {
         matches!(self, Self::Snapshot | Self::ThinPool)
+    }
+
+    /// The rule about its usage in percent; `None` if it cannot overflow.
+    pub fn fill_rule(self) -> Option<Rule> {
+        match self {
+            Self::Snapshot => Some(Rule::SnapshotFill),
+            Self::ThinPool => Some(Rule::PoolData),
+            _ => None,
+        }
+    }
+
+    /// When LVM extends it by itself; `None` if it never does.
+    pub fn autoextend(self, policies: Policies) -> Option<Autoextend> {
+        match self {
+            Self::Snapshot => Some(policies.snapshot),
+            Self::ThinPool => Some(policies.pool),
+            _ => None,
+        }
     }
 
     /// Whether it is production data, of which snapshots and backups are made.

@@ -88,6 +88,20 @@ pub enum DeviceKind {
     Other,
 }
 
+impl DeviceKind {
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::Partition => "partition",
+            Self::Loop => "loop device",
+            Self::Md => "md array",
+            Self::Dm => "device-mapper device",
+            Self::Zram => "compressed memory",
+            Self::Other => "device",
+        }
+    }
+}
+
 /// A volume group. Sizes are in bytes, and `None` without LVM's report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {

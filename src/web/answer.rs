@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::job::CommandError;
 use crate::series::when::InvalidTime;
-use crate::store::{ReadError, in_words};
+use crate::store::{JobPlace, ReadError, in_words};
 
 /// The header of an incomplete list: what is missing, and why.
 const MISSING: HeaderName = HeaderName::from_static("cowbell-missing");
@@ -170,4 +170,12 @@ impl<Q: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for ParsedQuery<Q>
             })?;
         Ok(Self(query))
     }
+}
+
+/// A query with repeated keys.
+pub type QueryPairs = Vec<(String, String)>;
+
+/// The place after which a page of a list starts, from the link to it.
+pub fn parsed_place(before: Option<&str>) -> Result<Option<JobPlace>, Problem> {
+    before.map(str::parse).transpose().map_err(Problem::Bad)
 }

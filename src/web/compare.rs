@@ -41,13 +41,13 @@ pub struct Choice {
 
 /// The jobs by columns, with their comparison.
 pub struct ComparisonData {
-    pub columns: Vec<Column>,
+    pub columns: Vec<JobColumn>,
     pub comparison: Comparison,
     /// Sentences on the whole comparison.
     pub of_all: Vec<String>,
 }
 
-pub struct Column {
+pub struct JobColumn {
     pub name: String,
     pub runs: Vec<(Job, Arc<Cost>)>,
 }
@@ -198,7 +198,7 @@ impl Site {
                 let cost = self.cost(&job).await?;
                 runs.push((job, cost));
             }
-            columns.push(Column { name, runs });
+            columns.push(JobColumn { name, runs });
         }
         let comparing = on_a_thread(move || {
             let runs = columns.iter().flat_map(|column| &column.runs);
@@ -272,7 +272,7 @@ impl Site {
     }
 }
 
-impl Column {
+impl JobColumn {
     /// The runs with their figures in these phases.
     fn set(&self, phases: &[String]) -> ComparedSet {
         let run = |(place, (job, cost)): (usize, &(Job, Arc<Cost>))| {

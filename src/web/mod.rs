@@ -175,7 +175,7 @@ fn pages(site: &Site) -> Router<Site> {
             "/groups/{vg}",
             "/groups/{vg}/now",
             early,
-            get(pages::group::page),
+            get(pages::volumes::group_page),
         ),
         (
             "/volumes/{vg}/{lv}",

@@ -126,11 +126,6 @@ pub fn local(at: Timestamp) -> Zoned {
     at.to_zoned(current())
 }
 
-/// As beside a time: `UTC`, `CET`, or `+03` where a zone has no letters.
-pub fn abbreviation(zone: &TimeZone, at: Timestamp) -> String {
-    zone.to_offset_info(at).abbreviation().to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::diskstats::Number;
 use crate::units::Fill;
-pub use policies::{Policies, parse_policies};
+pub use policies::{Autoextend, Policies, parse_policies};
 pub use report::parse;
 
 /// The parts of LVM's report that cowbell uses.

@@ -27,12 +27,9 @@ use crate::source::{ArchiveSummary, Label, Note};
 use crate::store::{JobPage, JobQuery};
 use crate::verdict::Verdict;
 use crate::web::Site;
-use crate::web::answer::{ParsedQuery, Partial, Problem, ProblemBody};
+use crate::web::answer::{ParsedQuery, Partial, Problem, ProblemBody, QueryPairs, parsed_place};
 use crate::web::compare::{Choice, ComparisonData};
 use crate::web::costs::Cost;
-
-/// A query with repeated keys.
-type Pairs = Vec<(String, String)>;
 
 /// The query of a list of jobs.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -57,12 +54,7 @@ pub async fn jobs(
     ParsedQuery(asked): ParsedQuery<JobsQuery>,
 ) -> List<JobBody> {
     let limit = checked("limit", asked.limit, MOST_LISTED, MOST_LISTED)?;
-    let before = asked
-        .before
-        .as_deref()
-        .map(str::parse)
-        .transpose()
-        .map_err(Problem::Bad)?;
+    let before = parsed_place(asked.before.as_deref())?;
     let span = TimeQuery {
         from: asked.from,
         to: asked.to,
@@ -144,7 +136,7 @@ pub async fn outlook(
     responses((status = 200, body = CompareBody), (status = 404, body = ProblemBody), (status = 409, description = "They have no figure in common", body = ProblemBody)))]
 pub async fn compare(
     State(site): State<Site>,
-    ParsedQuery(query): ParsedQuery<Pairs>,
+    ParsedQuery(query): ParsedQuery<QueryPairs>,
 ) -> Result<Json<CompareBody>, Problem> {
     let compared = site.compared(&Choice::of(&query)?).await?;
     Ok(Json(CompareBody::new(&compared, &*site.present()?)))

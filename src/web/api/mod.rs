@@ -28,7 +28,7 @@ pub use commands::JobReply;
 pub use file::ImportedJob;
 pub use job_commands::{NoteJob, PhaseJob, PutJob};
 pub use jobs::{CompareBody, FiguresBody, JobBody};
-pub use now::{PartBody, StatusBody, VmBody, parts};
+pub use now::{StatusBody, VmBody, parts};
 pub use volumes::{DeviceBody, VolumeBody};
 
 /// Maximum jobs or alerts per page.

@@ -1,5 +1,6 @@
 //! `/alerts`: open and cleared alerts, their deliveries, and silences.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use askama::Template;
@@ -7,9 +8,11 @@ use axum::extract::State;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Answer, Content, Refresh, fragment_url, moment, shown, zone_name, zoned_moment};
+use super::text::{moment, told, zone_name, zoned_moment};
+use super::{Content, PageResult, Refresh, fragment_url};
 use crate::alert::{Alert, Severity, alike};
 use crate::notify::{Delivery, Silence};
+use crate::sentence::Sentence;
 use crate::series::Range;
 use crate::table::{Cell, Column, Table};
 use crate::units::{count_text, duration_text};
@@ -21,8 +24,8 @@ const MOST_ALERTS: usize = 200;
 
 #[derive(Template)]
 #[template(path = "alerts.html")]
-struct Alerts {
-    open: Vec<OpenAlerts>,
+struct AlertsPage {
+    open: Vec<AlikeAlerts>,
     cleared: Table,
     silences: Vec<SilenceLine>,
     missing: Option<String>,
@@ -33,15 +36,15 @@ struct Alerts {
 /// The button that sends test messages.
 #[derive(Template)]
 #[template(path = "alerts_tools.html")]
-struct Tools {
+struct AlertTools {
     receivers: usize,
 }
 
-/// Alerts that say the same of one volume.
-struct OpenAlerts {
+/// Open alerts that say the same of one volume.
+struct AlikeAlerts {
     grade: &'static str,
     volume: String,
-    sentence: String,
+    sentence: Sentence,
     alerts: Vec<OpenAlert>,
 }
 
@@ -66,90 +69,57 @@ pub struct AlertsView {
     before: Option<i64>,
 }
 
-pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<AlertsView>) -> Answer {
+type Deliveries = BTreeMap<i64, Vec<Delivery>>;
+
+pub async fn page(
+    State(site): State<Site>,
+    ParsedQuery(view): ParsedQuery<AlertsView>,
+) -> PageResult {
     let present = site.present()?;
     let now = present.interval.at;
-    let (
-        Partial {
-            found: alerts,
-            missing,
-        },
-        next,
-    ) = site.alert_page(view.before, MOST_ALERTS).await?;
-    let deliveries = site.deliveries(&alerts).await?;
-    let life = |alert: &Alert| life(alert, &deliveries, now);
-    let (open, cleared): (Vec<&Alert>, Vec<&Alert>) =
-        alerts.iter().partition(|alert| alert.cleared_at.is_none());
-    let mut open: Vec<&Alert> = open;
-    open.sort_by_key(|alert| std::cmp::Reverse(alert.severity));
-    let columns = [
-        Column::text("State"),
-        Column::text("Rule").class("less"),
-        Column::text("Volume").class("less"),
-        Column::text("Message").class("says"),
-        Column::text(format!("Raised ({})", zone_name(now))),
-        Column::number("Duration").class("less"),
-    ];
-    let rows = cleared.iter().map(|alert| row(alert, life(alert), now));
-    let query = view
-        .before
-        .map_or_else(String::new, |before| format!("before={before}"));
-    let refresh = Refresh::each_second(fragment_url("/alerts/list", &query));
-    let alerts = Alerts {
-        cleared: Table::new("Cleared", columns, rows),
+    let (listed, next) = site.alert_page(view.before, MOST_ALERTS).await?;
+    let Partial { found, missing } = listed;
+    let deliveries = site.deliveries(&found).await?;
+    let is_open = |alert: &&Alert| alert.cleared_at.is_none();
+    let (mut open, cleared): (Vec<&Alert>, Vec<&Alert>) = found.iter().partition(is_open);
+    open.sort_by_key(|alert| Reverse(alert.severity));
+    let silences = present.silences.iter();
+    let page = AlertsPage {
         open: alike(open)
             .iter()
-            .map(|group| open_alerts(group, life, now))
+            .map(|alerts| alike_alerts(alerts, &deliveries, now))
             .collect(),
-        silences: present
-            .silences
-            .iter()
-            .map(|silence| silence_line(silence, now))
-            .collect(),
+        cleared: cleared_table(&cleared, &deliveries, now),
+        silences: silences.map(|silence| silence_line(silence, now)).collect(),
         missing,
         older: next.map(|next| format!("/alerts?before={next}")),
     };
-    let tools = shown(&Tools {
-        receivers: present.receivers.len(),
-    })?;
-    Ok(Content {
-        tools,
-        ..Content::new("Alerts", "/alerts", Some(refresh), &alerts)?
-    })
+    let query = view.before.map(|before| format!("before={before}"));
+    let address = fragment_url("/alerts/list", &query.unwrap_or_default());
+    let receivers = present.receivers.len();
+    Content::new("Alerts", "/alerts", Refresh::each_second(address), &page)?
+        .with_tools(&AlertTools { receivers })
 }
 
-fn open_alerts(
-    group: &[&Alert],
-    life: impl Fn(&Alert) -> Vec<String>,
-    now: Timestamp,
-) -> OpenAlerts {
-    OpenAlerts {
-        grade: group[0].severity.text(),
-        volume: name(group[0]),
-        sentence: group[0].sentence().to_string(),
-        alerts: group
-            .iter()
-            .map(|alert| open_alert(alert, life(alert), now))
-            .collect(),
-    }
-}
-
-fn open_alert(alert: &Alert, life: Vec<String>, now: Timestamp) -> OpenAlert {
-    let open = Range {
-        from: alert.raised_at,
-        to: now,
+fn alike_alerts(alerts: &[&Alert], deliveries: &Deliveries, now: Timestamp) -> AlikeAlerts {
+    let open = |alert: &&Alert| {
+        let seconds = Range::new(alert.raised_at, now).seconds();
+        let (at, ago) = (zoned_moment(alert.raised_at, now), duration_text(seconds));
+        let mut life = life(alert, deliveries, now);
+        life.insert(0, format!("raised {at}, {ago} ago"));
+        OpenAlert {
+            grade: alert.severity.text(),
+            rule: alert.rule.text(),
+            life,
+            acknowledgement: format!("/api/v1/alerts/{}/acknowledgement", alert.id),
+            is_acknowledged: alert.is_acknowledged(now),
+        }
     };
-    let since = format!(
-        "raised {}, {} ago",
-        zoned_moment(alert.raised_at, now),
-        duration_text(open.seconds())
-    );
-    OpenAlert {
-        grade: alert.severity.text(),
-        rule: alert.rule.text(),
-        life: std::iter::once(since).chain(life).collect(),
-        acknowledgement: format!("/api/v1/alerts/{}/acknowledgement", alert.id),
-        is_acknowledged: alert.is_acknowledged(now),
+    AlikeAlerts {
+        grade: alerts[0].severity.text(),
+        volume: name(alerts[0]),
+        sentence: alerts[0].sentence(),
+        alerts: alerts.iter().map(open).collect(),
     }
 }
 
@@ -157,51 +127,65 @@ fn name(alert: &Alert) -> String {
     alert.volume().unwrap_or_else(|| "cowbell".into())
 }
 
-fn row(alert: &Alert, life: Vec<String>, now: Timestamp) -> Vec<Cell> {
-    let before = match alert.severity {
-        Severity::Critical => "critical",
-        Severity::Warning => "a warning",
+fn cleared_table(cleared: &[&Alert], deliveries: &Deliveries, now: Timestamp) -> Table {
+    let state = |alert: &Alert| {
+        let before = match alert.severity {
+            Severity::Critical => "critical",
+            Severity::Warning => "a warning",
+        };
+        let grade = if alert.recovered { "ok" } else { "unknown" };
+        Cell::state(&format!("{}, was {before}", alert.end_text()), grade)
     };
-    let state = format!("{}, was {before}", alert.end_text());
-    let grade = if alert.recovered { "ok" } else { "unknown" };
-    let open = Range {
-        from: alert.raised_at,
-        to: alert.cleared_at.unwrap_or(now),
+    let message = |alert: &Alert| {
+        let sentence = Cell::sentence(&told(&alert.sentence(), now));
+        life(alert, deliveries, now)
+            .into_iter()
+            .fold(sentence, Cell::small)
     };
-    vec![
-        Cell::state(&state, grade),
-        alert.rule.text().into(),
-        name(alert).into(),
-        life.into_iter()
-            .fold(Cell::sentence(&alert.sentence().to_string()), Cell::small),
-        moment(alert.raised_at, now).into(),
-        duration_text(open.seconds()).into(),
-    ]
+    Table::of("Cleared", cleared)
+        .column(Column::text("State"), |alert| state(alert))
+        .column(Column::text("Rule").class("less"), |alert| {
+            alert.rule.text()
+        })
+        .column(Column::text("Volume").class("less"), |alert| name(alert))
+        .column(Column::text("Message").class("says"), |alert| {
+            message(alert)
+        })
+        .column(
+            Column::text(format!("Raised ({})", zone_name(now))),
+            |alert| moment(alert.raised_at, now),
+        )
+        .column(Column::number("Duration").class("less"), |alert| {
+            let end = alert.cleared_at.unwrap_or(now);
+            duration_text(Range::new(alert.raised_at, end).seconds())
+        })
+        .done()
 }
 
 /// What happened to an alert after it was raised.
-fn life(alert: &Alert, deliveries: &BTreeMap<i64, Vec<Delivery>>, now: Timestamp) -> Vec<String> {
-    let worse = alert
-        .worse_at
-        .map(|at| format!("critical since {}", moment(at, now)));
-    let acknowledged = alert.acknowledged.as_ref().map(|acknowledged| {
-        let until = acknowledged.until.map_or_else(String::new, |until| {
-            format!(" until {}", moment(until, now))
-        });
-        let note = if acknowledged.note.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", acknowledged.note)
-        };
-        format!("acknowledged {}{until}{note}", moment(acknowledged.at, now))
-    });
+fn life(alert: &Alert, deliveries: &Deliveries, now: Timestamp) -> Vec<String> {
+    let mut life = Vec::new();
+    if let Some(at) = alert.worse_at {
+        life.push(format!("critical since {}", moment(at, now)));
+    }
+    if let Some(acknowledged) = &alert.acknowledged {
+        let mut line = format!("acknowledged {}", moment(acknowledged.at, now));
+        if let Some(until) = acknowledged.until {
+            line += &format!(" until {}", moment(until, now));
+        }
+        life.push(line + &with_note(&acknowledged.note));
+    }
     let deliveries = deliveries.get(&alert.id).into_iter().flatten();
-    let deliveries = deliveries.map(|delivery| delivery_text(delivery, now));
-    worse
-        .into_iter()
-        .chain(acknowledged)
-        .chain(deliveries)
-        .collect()
+    life.extend(deliveries.map(|delivery| delivery_text(delivery, now)));
+    life
+}
+
+fn with_note(note: &str) -> String {
+    if note.is_empty() {
+        String::new()
+    } else {
+        format!(": {note}")
+    }
 }
 
 fn delivery_text(delivery: &Delivery, now: Timestamp) -> String {
@@ -212,31 +196,24 @@ fn delivery_text(delivery: &Delivery, now: Timestamp) -> String {
         ..
     } = delivery;
     let at = moment(delivery.tried_at, now);
-    if delivery.is_delivered {
-        let status = delivery.known.map_or("", |known| known.status.text());
-        let tries = if *tries > 1 {
-            format!(", try {tries}")
-        } else {
-            String::new()
-        };
-        return format!("{receiver} got \u{201c}{status}\u{201d} {at}{tries} ({answer})");
+    if !delivery.is_delivered {
+        let tries = count_text(u64::from(*tries), "try", "tries");
+        return format!("{receiver}: not delivered after {tries}, the last {at}: {answer}");
     }
-    let tries = count_text(u64::from(*tries), "try", "tries");
-    format!("{receiver}: not delivered after {tries}, the last {at}: {answer}")
+    let status = delivery.known.map_or("", |known| known.status.text());
+    let tries = match tries {
+        0 | 1 => String::new(),
+        tries => format!(", try {tries}"),
+    };
+    format!("{receiver} got \u{201c}{status}\u{201d} {at}{tries} ({answer})")
 }
 
 fn silence_line(silence: &Silence, now: Timestamp) -> SilenceLine {
-    let note = if silence.note.is_empty() {
-        String::new()
-    } else {
-        format!(": {}", silence.note)
-    };
+    let volumes = silence.volumes.as_str();
+    let (until, note) = (zoned_moment(silence.until, now), with_note(&silence.note));
     SilenceLine {
-        volumes: silence.volumes.as_str().into(),
-        text: format!("until {}{note}", zoned_moment(silence.until, now)),
-        url: format!(
-            "/api/v1/silences?volumes={}",
-            escaped(silence.volumes.as_str())
-        ),
+        volumes: volumes.into(),
+        text: format!("until {until}{note}"),
+        url: format!("/api/v1/silences?volumes={}", escaped(volumes)),
     }
 }

@@ -8,34 +8,35 @@ use askama::Template;
 use axum::extract::State;
 use jiff::Timestamp;
 
-use super::charts::{BYTES, Charts, Figure};
-use super::rows::{self, JobTable};
-use super::{Answer, Content, Refresh, moment, shown};
+use super::charts::{self, ChartFigure, Charts};
+use super::jobs::{JobTable, job_class};
+use super::text::moment;
+use super::{Content, PageResult, Refresh, fragment_url, shown};
 use crate::chart::{self, Axis, Chart, LegendEntry, Line, Look, Side, Size, TimeLabels, Unit};
 use crate::job::{Job, JobKind};
 use crate::present::Present;
 use crate::report::outline::OutlinePoint;
 use crate::report::text::{basis, figures as figure_table, other_differences, sentence};
-use crate::series::{Point, Range, Series};
+use crate::series::{Point, Range, Series, saturating_add_seconds};
 use crate::store::JobQuery;
-use crate::table::{Cell, Column as Head, Table};
-use crate::web::Site;
-use crate::web::answer::{ParsedQuery, Problem};
-use crate::web::compare::{Choice, Column, ComparisonData, EVER, MOST_COMPARED};
+use crate::table::{Cell, Column, Table};
+use crate::web::answer::{ParsedQuery, Problem, QueryPairs};
+use crate::web::compare::{Choice, ComparisonData, EVER, JobColumn, MOST_COMPARED};
 use crate::web::costs::Cost;
+use crate::web::{Site, escaped};
 
 const TITLE: &str = "Jobs compared";
 /// The default width of a chart.
-pub const WIDTH: u32 = 1_000;
+const WIDTH: u32 = 1_000;
 const HEIGHT: u32 = 190;
 /// Jobs that the page offers for selection.
 const MOST_OFFERED: usize = 200;
 
 #[derive(Template)]
 #[template(path = "compare.html")]
-struct SideBySide {
+struct ComparisonSection {
     title: String,
-    columns: Vec<ColumnRow>,
+    columns: Vec<ColumnLegend>,
     has_repeats: bool,
     charts: Charts,
     remarks: Vec<String>,
@@ -46,7 +47,7 @@ struct SideBySide {
 }
 
 /// A compared column, with the look of its lines.
-struct ColumnRow {
+struct ColumnLegend {
     name: String,
     class: &'static str,
     runs: Vec<RunLink>,
@@ -61,75 +62,60 @@ struct RunLink {
 
 #[derive(Template)]
 #[template(path = "choose.html")]
-struct Chooser {
+struct JobChooser {
     sets: Table,
     jobs: JobTable,
     most: usize,
 }
 
-type Pairs = Vec<(String, String)>;
-
-pub async fn page(State(site): State<Site>, ParsedQuery(query): ParsedQuery<Pairs>) -> Answer {
+pub async fn page(
+    State(site): State<Site>,
+    ParsedQuery(query): ParsedQuery<QueryPairs>,
+) -> PageResult {
     let choice = Choice::or_nothing(&query)?;
     if choice.is_empty() {
-        let now = chooser(&site).await?;
-        return Ok(Content {
-            title: "Compare jobs".into(),
-            place: "/jobs",
-            now,
-            ..Content::default()
-        });
+        let chooser = chooser(&site).await?;
+        return Content::new("Compare jobs", "/jobs", None, &chooser);
     }
-    let width = query
-        .iter()
-        .find(|(key, _)| key == "width")
-        .and_then(|(_, width)| width.parse().ok());
+    let width = query.iter().find(|(key, _)| key == "width");
+    let width = width.and_then(|(_, width)| width.parse().ok());
     let compared = site.compared(&choice).await?;
-    let now = section(
-        &compared,
-        &choice,
-        &*site.present()?,
-        width.unwrap_or(WIDTH),
-    )?;
-    let refresh = Some(Refresh::once(super::fragment_url(
-        "/jobs/compare/now",
-        &choice.query(),
-    )));
-    Ok(Content {
-        title: TITLE.into(),
-        place: "/jobs",
-        refresh,
-        now,
-        ..Content::default()
-    })
+    let present = site.present()?;
+    let section = section(&compared, &choice, &present, width.unwrap_or(WIDTH));
+    let refresh = Refresh::once(fragment_url("/jobs/compare/now", &choice.query()));
+    Content::new(TITLE, "/jobs", refresh, &section)
 }
 
-async fn chooser(site: &Site) -> Result<String, Problem> {
+async fn chooser(site: &Site) -> Result<JobChooser, Problem> {
     let jobs = site.job_list(&JobQuery::of(EVER), MOST_OFFERED).await?;
-    let link = |(name, runs): (String, usize)| {
-        let href = format!("/jobs/compare?set={}", crate::web::escaped(&name));
-        vec![Cell::link(name, href), runs.to_string().into()]
-    };
-    let columns = [Head::name("Set"), Head::number("Runs")];
-    shown(&Chooser {
-        sets: Table::new(
-            "Sets of runs",
-            columns,
-            site.sets().await?.into_iter().map(link),
-        )
-        .class("sets"),
+    let sets = Table::of("Sets of runs", site.sets().await?)
+        .column(Column::name("Set"), |(name, _)| {
+            Cell::link(name, format!("/jobs/compare?set={}", escaped(name)))
+        })
+        .column(Column::number("Runs"), |(_, runs)| runs.to_string())
+        .done();
+    Ok(JobChooser {
+        sets: sets.class("sets"),
         jobs: JobTable::of_choices(&jobs, &*site.present()?),
         most: MOST_COMPARED,
     })
 }
 
 /// The comparison as HTML.
-pub fn section(
+pub fn html(
+    compared: &ComparisonData,
+    choice: &Choice,
+    present: &Present,
+) -> Result<String, Problem> {
+    shown(&section(compared, choice, present, WIDTH))
+}
+
+fn section(
     compared: &ComparisonData,
     choice: &Choice,
     present: &Present,
     width: u32,
-) -> Result<String, Problem> {
+) -> ComparisonSection {
     let ComparisonData {
         columns,
         comparison,
@@ -137,41 +123,39 @@ pub fn section(
     } = compared;
     let mut telling = comparison.clone();
     telling.drop_zeros();
-    shown(&SideBySide {
+    let mut remarks = of_all.clone();
+    remarks.extend(comparison.remarks.iter().map(sentence));
+    let mut legend = Vec::new();
+    for (place, column) in columns.iter().enumerate() {
+        legend.push(ColumnLegend {
+            name: column.name.clone(),
+            class: look(place).class(),
+            runs: column
+                .runs
+                .iter()
+                .map(|(job, _)| run_link(job, present))
+                .collect(),
+        });
+    }
+    ComparisonSection {
         title: choice.set().unwrap_or(TITLE).into(),
-        columns: columns
-            .iter()
-            .enumerate()
-            .map(|(place, column)| column_row(place, column, present))
-            .collect(),
+        columns: legend,
         has_repeats: columns.iter().any(|column| column.runs.len() > 1),
         charts: figures(columns, width).into(),
-        remarks: of_all
-            .iter()
-            .cloned()
-            .chain(comparison.remarks.iter().map(sentence))
-            .collect(),
+        remarks,
         tables: [other_differences(comparison), figure_table(&telling)],
         basis: basis(comparison),
         command: format!("cowbell job compare {}", choice.arguments()),
-    })
+    }
 }
 
-fn column_row(place: usize, column: &Column, present: &Present) -> ColumnRow {
-    let run = |(job, _): &(Job, _)| RunLink {
+fn run_link(job: &Job, present: &Present) -> RunLink {
+    let began = moment(job.started_at, present.interval.at);
+    RunLink {
         href: format!("/jobs/{}", job.id),
-        text: format!(
-            "job {}, {}",
-            job.id,
-            moment(job.started_at, present.interval.at)
-        ),
+        text: format!("job {}, {began}", job.id),
         outcome: job.judgement().word(),
-        grade: rows::job_class(present, job),
-    };
-    ColumnRow {
-        name: column.name.clone(),
-        class: look(place).class(),
-        runs: column.runs.iter().map(run).collect(),
+        grade: job_class(present, job),
     }
 }
 
@@ -185,85 +169,76 @@ fn look(place: usize) -> Look {
 }
 
 /// A single job over elapsed time.
-pub fn alone(job: &Job, cost: Arc<Cost>, width: u32) -> Vec<Figure> {
-    figures(
-        &[Column {
-            name: job.name.clone(),
-            runs: vec![(job.clone(), cost)],
-        }],
-        width,
-    )
+pub fn alone(job: &Job, cost: Arc<Cost>, width: u32) -> Vec<ChartFigure> {
+    let column = JobColumn {
+        name: job.name.clone(),
+        runs: vec![(job.clone(), cost)],
+    };
+    figures(&[column], width)
 }
 
-/// The jobs over elapsed time.
-fn figures(columns: &[Column], width: u32) -> Vec<Figure> {
+type OfPoint = fn(&OutlinePoint) -> Option<f64>;
+
+/// The jobs over elapsed time. Charts without a known value are left out.
+fn figures(columns: &[JobColumn], width: u32) -> Vec<ChartFigure> {
     let runs = || columns.iter().flat_map(|column| &column.runs);
-    let is_snapshot = |kind: JobKind| kind == JobKind::Snapshot;
-    let read = match (
-        runs().any(|(job, _)| is_snapshot(job.kind)),
-        runs().any(|(job, _)| !is_snapshot(job.kind)),
-    ) {
-        (true, false) => "Read from the snapshot",
+    let is_snapshot = |(job, _): &(Job, Arc<Cost>)| job.kind == JobKind::Snapshot;
+    let read = match (runs().any(is_snapshot), runs().all(is_snapshot)) {
+        (true, true) => "Read from the snapshot",
+        (true, false) => "Read from the snapshot, or from all disks",
         (false, _) => "Read from all disks",
-        (true, true) => "Read from the snapshot, or from all disks",
     };
-    let percent = Axis {
-        unit: Unit::Percent,
-        max: None,
-    };
-    let sketches: [(&str, Axis, Value); 3] = [
-        (read, BYTES, |point| point.read),
-        ("Fill", percent, |point| point.fill_percent),
-        ("Written to all disks", BYTES, |point| point.written),
+    let charts: [(&str, Axis, OfPoint); 3] = [
+        (read, charts::BYTES, |point| point.read),
+        ("Fill", charts::axis(Unit::Percent), |point| {
+            point.fill_percent
+        }),
+        ("Written to all disks", charts::BYTES, |point| point.written),
     ];
-    let is_known = |value: Value| runs().any(|(_, cost)| cost.outline.has(value));
-    let known = sketches
-        .into_iter()
-        .filter(|(_, _, value)| is_known(*value));
-    known
-        .map(|(title, axis, value)| figure(title, axis, value, columns, width))
-        .collect()
+    let mut figures = Vec::new();
+    for (title, axis, value) in charts {
+        if runs().any(|(_, cost)| cost.outline.has(value)) {
+            figures.push(figure(title, axis, value, columns, width));
+        }
+    }
+    figures
 }
 
-type Value = fn(&OutlinePoint) -> Option<f64>;
-
-fn figure(title: &str, axis: Axis, value: Value, columns: &[Column], width: u32) -> Figure {
+fn figure(
+    title: &str,
+    axis: Axis,
+    value: OfPoint,
+    columns: &[JobColumn],
+    width: u32,
+) -> ChartFigure {
     let mut lines = Vec::new();
     let mut legend = Vec::new();
-    let mut longest: f64 = 1.0;
+    let mut longest_s: f64 = 1.0;
     for (place, column) in columns.iter().enumerate() {
+        let (label, look) = (&column.name, look(place));
         let mut most: Option<f64> = None;
         for (_, cost) in &column.runs {
+            longest_s = longest_s.max(cost.outline.seconds);
             let series = series(&cost.outline.points, value);
-            longest = longest.max(cost.outline.seconds);
-            most = series
-                .points
-                .iter()
-                .filter_map(|point| point.avg)
-                .chain(most)
-                .reduce(f64::max);
-            let label = column.name.clone();
+            let known = series.points.iter().filter_map(|point| point.avg);
+            most = known.chain(most).reduce(f64::max);
             lines.push(Line {
-                label,
+                label: label.clone(),
                 series,
                 side: Side::Left,
-                look: look(place),
+                look,
                 area: false,
             });
         }
-        let last = most.map(|most| format!("max. {}", axis.unit.value_text(most)));
         legend.push(LegendEntry {
-            label: column.name.clone(),
-            class: look(place).class(),
-            last,
+            label: label.clone(),
+            class: look.class(),
+            last: most.map(|most| format!("max. {}", axis.unit.value_text(most))),
         });
     }
     let chart = Chart {
         title: format!("{title}, by elapsed time"),
-        range: Range {
-            from: Timestamp::UNIX_EPOCH,
-            to: elapsed(longest),
-        },
+        range: Range::new(elapsed(0.0), elapsed(longest_s)),
         time_labels: TimeLabels::Elapsed,
         size: Size {
             width,
@@ -278,7 +253,7 @@ fn figure(title: &str, axis: Axis, value: Value, columns: &[Column], width: u32)
         thresholds: Vec::new(),
         forecasts: Vec::new(),
     };
-    Figure {
+    ChartFigure {
         legend,
         svg: chart::draw(&chart).svg,
         title: title.into(),
@@ -287,21 +262,20 @@ fn figure(title: &str, axis: Axis, value: Value, columns: &[Column], width: u32)
     }
 }
 
-fn series(points: &[OutlinePoint], value: Value) -> Series {
-    let point = |point: &OutlinePoint| {
+fn series(points: &[OutlinePoint], value: OfPoint) -> Series {
+    let mut series = Series::default();
+    for point in points {
         let avg = value(point);
-        Point {
+        series.points.push(Point {
             t: elapsed(point.end_s),
             min: avg,
             avg,
             max: avg,
-        }
-    };
-    Series {
-        points: points.iter().map(point).collect(),
+        });
     }
+    series
 }
 
 fn elapsed(seconds: f64) -> Timestamp {
-    Timestamp::from_millisecond((seconds * 1000.0) as i64).unwrap_or_default()
+    saturating_add_seconds(Timestamp::UNIX_EPOCH, seconds)
 }

@@ -4,74 +4,41 @@ use askama::Template;
 use axum::extract::{Path, State};
 
 use super::charts::{self, Charts, RangeTools, View};
-use super::phases::Phases;
-use super::rows::JobTable;
-use super::size::SizeView;
-use super::text::{self, rate, size};
-use super::{Answer, Content};
+use super::devices::device_href;
+use super::jobs::JobTable;
+use super::text::{self, rate};
+use super::{Content, GonePage, KeyFigure, Links, PageResult};
 use crate::interval::Interval;
 use crate::present::Present;
-use crate::quantity::Quantity;
-use crate::quantity::per_second;
+use crate::quantity::{Quantity, per_second};
 use crate::store::Subject;
-use crate::table::Table;
-use crate::topology::{Device, DeviceKind};
-use crate::verdict::Verdict;
-use crate::web::Site;
+use crate::topology::Device;
+use crate::units::size_text;
 use crate::web::answer::{ParsedQuery, Problem};
+use crate::web::{Site, escaped};
 
 const MOST_JOBS: usize = 10;
 
-/// The page of a device, a volume or a job.
-#[derive(Default, Template)]
-#[template(path = "subject.html")]
-pub struct Subjects {
-    pub name: String,
-    pub description: String,
-    /// Of a volume or job.
-    pub verdict: Option<Verdict>,
-    /// Sentences with commands, a line each.
-    pub hints: Vec<String>,
-    /// Further facts, a line each.
-    pub remarks: Vec<String>,
-    /// A warning above the figures.
-    pub notice: Option<String>,
-    /// Where to accept the result of a backup, beside the warning.
-    pub accept: Option<String>,
-    pub key_figures: Vec<KeyFigure>,
-    pub ranges: RangeTools,
-    pub charts: Charts,
-    /// Of an origin.
-    pub size: Option<SizeView>,
-    pub phases: Option<Phases>,
-    /// Notes on a job, the layout of a volume, or the volumes of a group or pool.
-    pub tables: Vec<Table>,
-    pub links: Vec<(String, String)>,
-    pub jobs: Option<JobTable>,
-}
-
-/// A prominent number with its explanation.
-pub struct KeyFigure {
-    pub name: &'static str,
-    pub value: String,
-    pub detail: String,
-}
-
-impl KeyFigure {
-    pub fn new(name: &'static str, value: String, detail: impl Into<String>) -> Self {
-        Self {
-            name,
-            value,
-            detail: detail.into(),
-        }
-    }
+/// A device that exists.
+#[derive(Template)]
+#[template(path = "device.html")]
+struct DevicePage {
+    label: String,
+    description: String,
+    /// The kind of disk, its I/O scheduler and read-ahead.
+    remark: Option<String>,
+    key_figures: Vec<KeyFigure>,
+    links: Links,
+    ranges: RangeTools,
+    charts: Charts,
+    jobs: JobTable,
 }
 
 pub async fn page(
     State(site): State<Site>,
     Path(name): Path<String>,
     ParsedQuery(view): ParsedQuery<View>,
-) -> Answer {
+) -> PageResult {
     let present = site.present()?;
     let device = present.interval.topology.device(&name);
     let (identity, label) = match (device, site.store.device(&name)) {
@@ -93,53 +60,47 @@ pub async fn page(
         charts::latency(&subject),
         charts::utilisation(&subject),
     ];
-    let page = Subjects {
-        name: label,
-        description: device.map_or_else(String::new, describe),
-        remarks: device.and_then(disk_remark).into_iter().collect(),
-        notice: device
-            .is_none()
-            .then(|| "This device does not exist now. Its history remains.".into()),
-        key_figures: device
-            .map(|device| key_figures(&present, device))
-            .unwrap_or_default(),
-        ranges: view.ranges(range, &jobs.found),
-        charts: charts::draw(&site, &present, &view, range, &jobs.found, sketches).await?,
-        links: device
-            .map(|device| links(&present.interval, device))
-            .unwrap_or_default(),
-        jobs: Some(JobTable::of(&jobs, &present)),
-        ..Subjects::default()
+    let ranges = view.ranges(range, &jobs.found);
+    let charts = charts::draw(&site, &present, &view, range, &jobs.found, sketches).await?;
+    let jobs = JobTable::of(&jobs, &present);
+    let refresh = view.refresh(&format!("/devices/{}/now", escaped(&name)), range);
+    let Some(device) = device else {
+        let page = GonePage {
+            name: label,
+            description: "",
+            verdict: None,
+            notice: "This device does not exist now. Its history remains.".into(),
+            links: Links::new(),
+            ranges,
+            charts,
+            jobs,
+        };
+        return Content::new(&page.name, "/devices", refresh, &page);
     };
-    let refresh = view.refresh(
-        &format!("/devices/{}/now", crate::web::escaped(&name)),
-        range,
-    );
-    Content::new(&page.name, "/devices", refresh, &page)
+    let page = DevicePage {
+        label,
+        description: describe(device),
+        remark: disk_remark(device),
+        key_figures: key_figures(&present, device),
+        links: links(&present.interval, device),
+        ranges,
+        charts,
+        jobs,
+    };
+    Content::new(&page.label, "/devices", refresh, &page)
 }
 
 fn describe(device: &Device) -> String {
-    let kind = match device.kind {
-        DeviceKind::Disk => "disk",
-        DeviceKind::Partition => "partition",
-        DeviceKind::Loop => "loop device",
-        DeviceKind::Md => "md array",
-        DeviceKind::Dm => "device-mapper device",
-        DeviceKind::Zram => "compressed memory",
-        DeviceKind::Other => "device",
-    };
-    let size = device.size.map(|sectors| size(Some(sectors.bytes())));
-    let name = format!(
-        "{} ({}:{})",
-        device.name, device.number.major, device.number.minor
-    );
-    let identity = device.identity.to_string();
+    let number = device.number;
     text::joined([
-        Some(name),
-        Some(kind.into()),
-        size,
+        Some(format!(
+            "{} ({}:{})",
+            device.name, number.major, number.minor
+        )),
+        Some(device.kind.text().into()),
+        device.size.map(|sectors| size_text(sectors.bytes())),
         device.model.clone(),
-        Some(identity),
+        Some(device.identity.to_string()),
     ])
 }
 
@@ -152,92 +113,77 @@ fn disk_remark(device: &Device) -> Option<String> {
             "non-rotating disk"
         }
     });
-    let scheduler = device
-        .scheduler
-        .as_ref()
-        .map(|scheduler| format!("I/O scheduler {scheduler}"));
-    let read_ahead = device
-        .read_ahead_kib
-        .map(|kib| format!("read-ahead {}", size(Some(kib * 1024))));
-    Some(text::joined([
+    let scheduler = device.scheduler.as_ref();
+    let remark = text::joined([
         kind.map(String::from),
-        scheduler,
-        read_ahead,
-    ]))
-    .filter(|text| !text.is_empty())
+        scheduler.map(|scheduler| format!("I/O scheduler {scheduler}")),
+        device
+            .read_ahead_kib
+            .map(|kib| format!("read-ahead {}", size_text(kib * 1024))),
+    ]);
+    (!remark.is_empty()).then_some(remark)
 }
 
 fn key_figures(present: &Present, device: &Device) -> Vec<KeyFigure> {
     let interval = &present.interval;
     let work = interval.work_of(device);
-    let value = |quantity: Quantity| quantity.of_work(&work, interval.elapsed_us);
-    let rate = |quantity| rate(value(quantity));
-    let count = |quantity| text::count(value(quantity));
-    let (busy, queue) = (value(Quantity::Utilisation), count(Quantity::QueueDepth));
-    let mut figures = vec![
-        KeyFigure::new("Read", rate(Quantity::ReadBytes), "in the last tick"),
-        KeyFigure::new("Written", rate(Quantity::WrittenBytes), "in the last tick"),
-        KeyFigure::new(
+    let value = |quantity: Quantity| {
+        let value = quantity.of_work(&work, interval.elapsed_us);
+        text::value(quantity.unit(), value)
+    };
+    let queue = value(Quantity::QueueDepth);
+    let mut figures = Vec::new();
+    for (name, quantity, detail) in [
+        ("Read", Quantity::ReadBytes, "in the last tick"),
+        ("Written", Quantity::WrittenBytes, "in the last tick"),
+        (
             "Read latency",
-            count(Quantity::ReadAwaitMs),
+            Quantity::ReadAwaitMs,
             "ms, mean of the last tick",
         ),
-        KeyFigure::new(
+        (
             "Write latency",
-            count(Quantity::WriteAwaitMs),
+            Quantity::WriteAwaitMs,
             "ms, mean of the last tick",
         ),
-        KeyFigure::new(
+        (
             "Busy",
-            text::share(busy),
-            format!("% of the last tick, queue depth {queue}"),
+            Quantity::Utilisation,
+            &format!("% of the last tick, queue depth {queue}"),
         ),
-    ];
-    figures.extend(copying_figure(interval, device));
+    ] {
+        figures.push(KeyFigure::new(name, value(quantity), detail));
+    }
+    if device.is_pv && interval.may_copy(device) {
+        figures.push(copying_figure(interval, device));
+    }
     figures
 }
 
-/// The part of a PV's work that is COW copying, while there are thick snapshots.
-fn copying_figure(interval: &Interval, device: &Device) -> Option<KeyFigure> {
-    if !device.is_pv || !interval.may_copy(device) {
-        return None;
-    }
+/// The part of a PV's work that is COW copying.
+fn copying_figure(interval: &Interval, device: &Device) -> KeyFigure {
+    let name = "COW copying";
     let rate = |bytes: u64| rate(per_second(bytes, interval.elapsed_us));
-    Some(match interval.share(device) {
-        Some(share) => KeyFigure::new(
-            "COW copying",
-            rate(share.read + share.written),
-            format!(
-                "of the above: read {}, written {}",
-                rate(share.read),
-                rate(share.written)
-            ),
-        ),
-        None => KeyFigure::new(
-            "COW copying",
-            text::DASH.into(),
+    let Some(share) = interval.share(device) else {
+        return KeyFigure::new(
+            name,
+            text::DASH,
             "unknown: the copied volumes span several PVs",
-        ),
-    })
+        );
+    };
+    let (read, written) = (rate(share.read), rate(share.written));
+    let detail = format!("of the above: read {read}, written {written}");
+    KeyFigure::new(name, rate(share.read + share.written), detail)
 }
 
 /// The devices below and above.
-fn links(interval: &Interval, device: &Device) -> Vec<(String, String)> {
-    let link = |word: &str, other: &Device| {
-        (
-            format!("{word} {}", other.label),
-            super::devices::device_href(other),
-        )
-    };
+fn links(interval: &Interval, device: &Device) -> Links {
     let devices = &interval.topology.devices;
-    let below = devices
-        .iter()
-        .filter(|other| device.slaves.iter().any(|slave| **slave == *other.name));
-    let above = devices
-        .iter()
-        .filter(|other| other.slaves.iter().any(|slave| **slave == *device.name));
-    below
-        .map(|other| link("lies on", other))
-        .chain(above.map(|other| link("carries", other)))
-        .collect()
+    let lies_on =
+        |upper: &Device, lower: &Device| upper.slaves.iter().any(|slave| **slave == *lower.name);
+    let below = devices.iter().filter(|other| lies_on(device, other));
+    let above = devices.iter().filter(|other| lies_on(other, device));
+    let below = below.map(|other| (format!("lies on {}", other.label), device_href(other)));
+    let above = above.map(|other| (format!("carries {}", other.label), device_href(other)));
+    below.chain(above).collect()
 }

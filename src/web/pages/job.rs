@@ -1,27 +1,30 @@
 //! `/jobs/ID`: one job, with fill and read speed in one chart.
 
+use std::slice;
+
+use askama::Template;
 use axum::extract::{Path, State};
 
-use super::charts::{self, RangeTools, Sketch, View};
-use super::device::{KeyFigure, Subjects};
-use super::phases;
-use super::rows;
-use super::text;
-use super::{Answer, Content, Refresh, moment, shown, zone_name, zoned_moment};
+use super::charts::{self, Charts, RangeTools, Sketch, View};
+use super::jobs::took;
+use super::text::{self, moment, zone_name, zoned_moment};
+use super::volumes::volume_href;
+use super::{Content, KeyFigure, Links, PageResult, Refresh, job_cost, shown};
 use crate::config::{Rule, Thresholds};
 use crate::forecast::{Eta, Outlook};
 use crate::job::figures::PhaseWork;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
+use crate::report::phases::OF_WHOLE_TICKS;
 use crate::report::summary::JobSummary;
 use crate::sentence::Sentence;
-use crate::series::Range;
+use crate::series::{Range, saturating_add_seconds};
 use crate::store::{Level, Subject};
 use crate::table::{Column, Table};
 use crate::units::duration_text;
 use crate::verdict::{Grade, Verdict};
-use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Partial, Problem};
+use crate::web::{Site, escaped};
 
 /// How much longer the axis of a running job becomes at once.
 const GROWTH: f64 = 1.05;
@@ -29,25 +32,49 @@ const GROWTH: f64 = 1.05;
 const MARGIN: f64 = 0.03;
 const LEAST_MARGIN: f64 = 5.0;
 
+#[derive(Template)]
+#[template(path = "job.html")]
+struct JobPage {
+    name: String,
+    description: Sentence,
+    verdict: Verdict,
+    /// Where to accept the result of a backup.
+    accept: Option<String>,
+    /// Sentences with commands, a line each.
+    hints: Vec<Sentence>,
+    /// Further facts, a line each.
+    remarks: Vec<Sentence>,
+    key_figures: Vec<KeyFigure>,
+    links: Links,
+    /// `None` of an imported job: its measurements are in its file, not in the store.
+    ranges: Option<RangeTools>,
+    charts: Charts,
+    phases: Table,
+    phases_note: Option<&'static str>,
+    notes: Table,
+}
+
 pub async fn page(
     State(site): State<Site>,
     Path(id): Path<String>,
     ParsedQuery(view): ParsedQuery<View>,
-) -> Answer {
+) -> PageResult {
     let missing = |_| Problem::NotFound(format!("there is no job {id}"));
     let job = site.job(id.parse().map_err(missing)?).await?;
     let now = whole(&site, &job, &view).await?;
     let url = format!("/jobs/{}/now", job.id);
     let present = site.present()?;
-    let refresh = match (&view.from, &view.to, job.ended_at) {
-        (None, None, None) => Some(Refresh::of_range(url, around(&job, &present))),
-        (None, None, Some(_)) => Some(Refresh::once(url)),
-        _ => view.refresh(&url, view.range(&present)?),
+    let refresh = if !view.is_default() {
+        view.refresh(&url, view.range(&present)?)
+    } else if job.is_running() {
+        Refresh::of_range(url, around(&job, &present))
+    } else {
+        Refresh::once(url)
     };
     Ok(Content {
         title: job.name,
         place: "/jobs",
-        refresh,
+        refresh: Some(refresh),
         now,
         ..Content::default()
     })
@@ -56,72 +83,62 @@ pub async fn page(
 /// The whole page as HTML.
 pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Problem> {
     let present = site.present()?;
-    let range = match (&view.from, &view.to) {
-        (None, None) => around(job, &present),
-        _ => view.range(&present)?,
+    let now = present.interval.at;
+    let range = if view.is_default() {
+        around(job, &present)
+    } else {
+        view.range(&present)?
     };
-    let charts = match job.is_imported() {
-        // Its measurements are in its file, not in the store.
-        true => super::compare::alone(job, site.cost(job).await?, view.width()).into(),
-        false => {
-            charts::draw(
-                site,
-                &present,
-                view,
-                range,
-                std::slice::from_ref(job),
-                sketches(job, &present),
-            )
-            .await?
-        }
+    let charts = if job.is_imported() {
+        super::compare::alone(job, site.cost(job).await?, view.width()).into()
+    } else {
+        let sketches = sketches(job, &present);
+        charts::draw(site, &present, view, range, slice::from_ref(job), sketches).await?
     };
     let outlook = present.outlook(job);
     let work = work(site, job).await?;
     let summary = JobSummary::of(job, present.is_monitored());
-    let told = |sentence: &Sentence| text::told(sentence, present.interval.at);
     let verdict = Verdict::of_job(&present, job);
-    let page = shown(&Subjects {
-        name: job.name.clone(),
-        key_figures: key_figures(job, &summary, &present, outlook.as_ref()),
-        description: told(&summary.heading),
-        hints: expected(outlook.as_ref(), &verdict)
-            .chain(
-                summary
-                    .warning
-                    .iter()
-                    .filter(|warning| warning.to_string() != verdict.sentence)
-                    .map(told),
-            )
-            .collect(),
-        remarks: summary
-            .remarks
+    let told = |sentence: &Sentence| text::told(sentence, now);
+    let mut hints = expected(outlook.as_ref(), &verdict);
+    let is_said = |warning: &&Sentence| warning.to_string() == verdict.sentence.to_string();
+    hints.extend(
+        summary
+            .warning
             .iter()
-            .map(told)
-            .chain(rolled_up(site, job, &present).await?)
-            .collect(),
-        verdict: Some(verdict),
+            .filter(|warning| !is_said(warning))
+            .map(told),
+    );
+    let mut remarks: Vec<Sentence> = summary.remarks.iter().map(told).collect();
+    remarks.extend(rolled_up(site, job, &present).await?.map(Sentence::from));
+    let mut links = Links::new();
+    if !job.is_imported() {
+        links = self::links(job);
+    }
+    links.extend(comparisons(site, job, &present).await?);
+    let page = shown(&JobPage {
+        name: job.name.clone(),
+        description: told(&summary.heading),
+        verdict,
         accept: job
             .can_be_accepted()
             .then(|| format!("/api/v1/jobs/{}/accept", job.id)),
-        ranges: if job.is_imported() {
-            RangeTools::default()
-        } else {
-            view.ranges_of(job, range)
-        },
+        hints,
+        remarks,
+        key_figures: key_figures(job, &summary, &present, outlook.as_ref()),
+        links,
+        ranges: (!job.is_imported()).then(|| view.ranges_of(job, range)),
         charts,
-        phases: phases::phases(job, &work, present.interval.at),
-        tables: Some(notes(job, present.interval.at))
-            .filter(|table| !table.is_empty())
-            .into_iter()
-            .collect(),
-        links: links(job)
-            .into_iter()
-            .filter(|_| !job.is_imported())
-            .chain(others(site, job, &present).await?)
-            .collect(),
-        ..Subjects::default()
+        phases: job_cost::phases(job, &work, now),
+        phases_note: (!work.is_empty()).then_some(OF_WHOLE_TICKS),
+        notes: Table::of("Notes", &job.notes)
+            .column(Column::text(format!("At ({})", zone_name(now))), |note| {
+                moment(note.at, now)
+            })
+            .column(Column::text("Note").class("says"), |note| note.text.clone())
+            .done(),
     })?;
-    Ok(page + &super::job_cost::sections(site, job).await?)
+    Ok(page + &job_cost::sections(site, job).await?)
 }
 
 /// The work of each phase; empty if the store does not answer: then the charts say why.
@@ -135,27 +152,16 @@ async fn work(site: &Site, job: &Job) -> Result<Vec<PhaseWork>, Problem> {
     }
 }
 
-fn notes(job: &Job, now: jiff::Timestamp) -> Table {
-    let rows = job
-        .notes
-        .iter()
-        .map(|note| vec![moment(note.at, now).into(), note.text.clone().into()]);
-    Table::new(
-        "Notes",
-        [
-            Column::text(format!("At ({})", zone_name(now))),
-            Column::text("Note").class("says"),
-        ],
-        rows,
-    )
-}
-
 /// When the job will end, unless the verdict looks ahead, and the basis of this forecast.
-fn expected(outlook: Option<&Outlook>, verdict: &Verdict) -> impl Iterator<Item = String> {
-    let text = outlook.map(|outlook| outlook.text.clone());
-    text.filter(|text| verdict.grade == Grade::Ok && !verdict.sentence.contains(text))
-        .into_iter()
-        .chain(outlook.map(|outlook| outlook.left.text.clone()))
+fn expected(outlook: Option<&Outlook>, verdict: &Verdict) -> Vec<Sentence> {
+    let Some(Outlook { text, left, .. }) = outlook else {
+        return Vec::new();
+    };
+    let mut said = vec![Sentence::with_commands(&left.text)];
+    if verdict.grade == Grade::Ok && !verdict.sentence.to_string().contains(text) {
+        said.insert(0, Sentence::with_commands(text));
+    }
+    said
 }
 
 /// A sentence if some ticks of the job were rolled up.
@@ -163,10 +169,7 @@ async fn rolled_up(site: &Site, job: &Job, present: &Present) -> Result<Option<S
     if job.is_imported() {
         return Ok(None);
     }
-    let ran = Range {
-        from: job.started_at,
-        to: job.ended_at.unwrap_or(present.interval.at),
-    };
+    let ran = Range::new(job.started_at, job.ended_at.unwrap_or(present.interval.at));
     // If the database does not answer, the charts say so.
     let finest = Partial::or_from_memory(site.store.finest(ran).await, || None, "")?;
     let length = match finest.found {
@@ -186,46 +189,30 @@ pub fn around(job: &Job, present: &Present) -> Range {
         seconds = LEAST_MARGIN * GROWTH.powf((seconds / LEAST_MARGIN).log(GROWTH).ceil());
     }
     let margin = (seconds * MARGIN).max(LEAST_MARGIN);
-    let moved = |by: f64| {
-        let at_ms = job
-            .started_at
-            .as_millisecond()
-            .saturating_add((by * 1000.0) as i64);
-        jiff::Timestamp::from_millisecond(at_ms).unwrap_or(job.started_at)
-    };
-    Range {
-        from: moved(-margin),
-        to: moved(seconds + margin),
-    }
+    let start = job.started_at;
+    Range::new(
+        saturating_add_seconds(start, -margin),
+        saturating_add_seconds(start, seconds + margin),
+    )
 }
 
 /// Of the fill of a job's snapshot.
 fn thresholds(job: &Job, present: &Present) -> Option<Thresholds> {
-    let (vg, lv) = (
-        job.vg.as_deref().unwrap_or_default(),
-        job.lv.as_deref().unwrap_or_default(),
-    );
+    let [vg, lv] = [&job.vg, &job.lv].map(|name| name.as_deref().unwrap_or_default());
     present.thresholds.of(Rule::SnapshotFill, vg, lv)
 }
 
 fn sketches(job: &Job, present: &Present) -> Vec<Sketch> {
-    match job.kind {
-        JobKind::Snapshot => {
-            let subject = Subject::Volume(job.key.clone());
-            vec![
-                charts::fill_and_read_speed(&subject, thresholds(job, present)),
-                super::overview::disks(present),
-                super::overview::copying(present, std::slice::from_ref(job)),
-                charts::paging(),
-            ]
-        }
-        JobKind::Command | JobKind::Mark => {
-            vec![
-                charts::throughput("Throughput of all disks, each byte once", &Subject::Total),
-                charts::paging(),
-            ]
-        }
+    if job.kind != JobKind::Snapshot {
+        return vec![charts::throughput_of_all(), charts::paging()];
     }
+    let subject = Subject::Volume(job.key.clone());
+    vec![
+        charts::fill_and_read_speed(&subject, thresholds(job, present)),
+        super::overview::disks(present),
+        super::overview::copying(present, slice::from_ref(job)),
+        charts::paging(),
+    ]
 }
 
 fn key_figures(
@@ -236,77 +223,59 @@ fn key_figures(
 ) -> Vec<KeyFigure> {
     let now = present.interval.at;
     let seconds = job.seconds(now);
+    let is_snapshot = job.kind == JobKind::Snapshot;
     let bytes = job.bytes_read.filter(|_| seconds > 0.0 && !job.partly_seen);
-    let mean = bytes.map(|bytes| bytes as f64 / seconds);
-    let of = if job.kind == JobKind::Snapshot {
+    let speed = text::rate(bytes.map(|bytes| bytes as f64 / seconds));
+    let took_name = if job.is_running() { "So far" } else { "Took" };
+    let read_from = if is_snapshot {
         "from the snapshot"
     } else {
         "from all disks, in whole ticks"
     };
+    let basis = text::told(&summary.basis, now).to_string();
     let mut figures = vec![
-        KeyFigure::new(
-            "Outcome",
-            summary.outcome.clone(),
-            text::told(&summary.basis, now),
-        ),
-        KeyFigure::new(
-            if job.is_running() { "So far" } else { "Took" },
-            rows::took(job, now),
-            "",
-        ),
-        KeyFigure::new("Read", text::size(job.bytes_read), of),
-        KeyFigure::new("Mean read speed", text::rate(mean), "over the whole job"),
+        KeyFigure::new("Outcome", &*summary.outcome, basis),
+        KeyFigure::new(took_name, took(job, now), ""),
+        KeyFigure::new("Read", text::size(job.bytes_read), read_from),
+        KeyFigure::new("Mean read speed", speed, "over the whole job"),
     ];
-    if job.kind == JobKind::Snapshot {
-        figures.push(KeyFigure::new(
-            "Peak fill",
-            text::percent(job.peak_fill_percent),
-            "",
-        ));
+    if is_snapshot {
+        let peak = text::percent(job.peak_fill_percent);
+        figures.push(KeyFigure::new("Peak fill", peak, ""));
     }
     let in_time = |name, eta: Eta| {
         let likely = eta.likely_s.map_or("not expected".into(), duration_text);
         KeyFigure::new(name, likely, eta.bounds_text())
     };
-    figures.extend(
-        outlook
-            .and_then(|outlook| outlook.done)
-            .map(|done| in_time("Done in", done)),
-    );
-    figures.extend(
-        outlook
-            .and_then(|outlook| outlook.full)
-            .map(|full| in_time("Full in", full)),
-    );
+    if let Some(outlook) = outlook {
+        figures.extend(outlook.done.map(|done| in_time("Done in", done)));
+        figures.extend(outlook.full.map(|full| in_time("Full in", full)));
+    }
     figures
 }
 
 /// Links to comparisons with the previous run and with the set.
-async fn others(
-    site: &Site,
-    job: &Job,
-    present: &Present,
-) -> Result<Vec<(String, String)>, Problem> {
-    let before = site.previous_run(job).await?.map(|before| {
+async fn comparisons(site: &Site, job: &Job, present: &Present) -> Result<Links, Problem> {
+    let mut links = Links::new();
+    if let Some(before) = site.previous_run(job).await? {
         let began = zoned_moment(before.started_at, present.interval.at);
         let href = format!("/jobs/compare?ids={},{}", before.id, job.id);
-        (format!("compare with the previous run, {began}"), href)
-    });
-    let set = job.label.as_ref().map(|label| {
-        let href = format!("/jobs/compare?set={}", crate::web::escaped(&label.set));
-        (format!("compare the runs of {}", label.set), href)
-    });
-    Ok(before.into_iter().chain(set).collect())
+        links.push((format!("compare with the previous run, {began}"), href));
+    }
+    if let Some(label) = &job.label {
+        let href = format!("/jobs/compare?set={}", escaped(&label.set));
+        links.push((format!("compare the runs of {}", label.set), href));
+    }
+    Ok(links)
 }
 
 /// The volumes of a job.
-pub fn links(job: &Job) -> Vec<(String, String)> {
-    let named = |word: &str, lv: &Option<String>| {
-        let (vg, lv) = (job.vg.as_ref()?, lv.as_ref()?);
-        Some((format!("{word} {vg}/{lv}"), rows::volume_href(vg, lv)))
-    };
-    named("snapshot", &job.lv)
-        .into_iter()
-        .chain(named("origin", &job.origin))
-        .collect()
+pub fn links(job: &Job) -> Links {
+    let mut links = Links::new();
+    for (word, lv) in [("snapshot", &job.lv), ("origin", &job.origin)] {
+        if let (Some(vg), Some(lv)) = (&job.vg, lv) {
+            links.push((format!("{word} {vg}/{lv}"), volume_href(vg, lv)));
+        }
+    }
+    links
 }

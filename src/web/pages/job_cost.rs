@@ -1,37 +1,49 @@
-//! The end of a job's page: diagnosis, advice, figures, and facts about host, disks and snapshot.
+//! The end of a job's page: its phases, diagnosis, advice, figures, and facts about host, disks and snapshot.
 //!
 //! Unknown values are left out.
 
 use askama::Template;
+use jiff::Timestamp;
 
-use super::device::KeyFigure;
-use super::shown;
-use crate::job::Job;
-use crate::job::advice::Advice;
-use crate::job::figures::{Figures, OriginPhases, PvWork};
+use super::text::moment;
+use super::{KeyFigure, shown};
+use crate::job::figures::{EndMeans, Figures, PhasePv, PhaseWork, PvWork};
 use crate::job::setup::Setup;
-use crate::report::facts::facts;
+use crate::job::{Job, PhaseSpan};
+use crate::report::facts::surroundings;
 use crate::report::figure::{
     FigureUnit, HOST_FIGURES, JOB_FIGURES, JobValue, ORIGIN_FIGURES, PV_FIGURES, PvValue,
 };
-use crate::table::{Cell, Column, Table};
+use crate::report::phases::pvs as names_of_pvs;
+use crate::sentence::Sentence;
+use crate::series::Range;
+use crate::sizing::SizeAdvice;
+use crate::table::{Bar, Cell, Column, Table};
 use crate::web::Site;
 use crate::web::answer::Problem;
+use crate::web::costs::Cost;
 
 #[derive(Template)]
 #[template(path = "job_cost.html")]
-struct JobCost {
+struct CostSection {
     sentences: Vec<String>,
-    advice: Vec<Advice>,
-    tables: Vec<Table>,
+    advice: Vec<AdviceLine>,
     key_figures: Vec<KeyFigure>,
+    tables: Vec<Table>,
 }
 
-/// The facts of a job, folded.
+/// Facts of a job, folded.
 #[derive(Template)]
 #[template(path = "facts.html")]
 struct FactsSection {
     table: Table,
+}
+
+/// Advice with its reason.
+struct AdviceLine {
+    text: Sentence,
+    reason: Sentence,
+    setting: Option<String>,
 }
 
 /// The sections as HTML. If the store does not answer, the charts say why.
@@ -41,127 +53,132 @@ pub async fn sections(site: &Site, job: &Job) -> Result<String, Problem> {
         cost => cost?,
     };
     let figures = &cost.figures;
+    let mut tables = vec![speeds(figures), origin(figures), pvs(&figures.pvs)];
+    tables.retain(|table| !table.is_empty());
+    let key_figures = single_figures(figures);
+    let facts = facts_section(job, &cost.setup)?;
+    if tables.is_empty() && key_figures.is_empty() {
+        return Ok(facts);
+    }
     let size = site.present()?.size_advice_for(job);
-    let tables = [speeds(figures), origin(&figures.origin), pvs(&figures.pvs)];
-    let section = JobCost {
-        sentences: cost
-            .findings
-            .iter()
-            .map(|sentence| sentence.text.clone())
-            .collect(),
-        advice: cost.advice_with(size.as_ref()),
-        tables: tables
-            .into_iter()
-            .filter(|table| !table.is_empty())
-            .collect(),
-        key_figures: key_figures(figures),
-    };
-    let is_empty = section.tables.is_empty() && section.key_figures.is_empty();
-    let costs = if is_empty {
-        String::new()
-    } else {
-        shown(&section)?
-    };
-    Ok(costs + &facts_section(job, &cost.setup)?)
+    let costs = shown(&CostSection {
+        sentences: cost.findings.iter().map(|it| it.text.clone()).collect(),
+        advice: advice(&cost, size.as_ref()),
+        key_figures,
+        tables,
+    })?;
+    Ok(costs + &facts)
 }
 
 fn facts_section(job: &Job, setup: &Setup) -> Result<String, Problem> {
-    let known = facts(job, setup)
+    let known = surroundings(job, setup)
         .into_iter()
-        .filter(|fact| fact.name != "how it ended");
-    let rows = known.filter_map(|fact| Some(vec![fact.name.into(), fact.value?.into()]));
-    let columns = [Column::name(""), Column::text("").class("says")];
-    let table = Table::new("", columns, rows);
+        .filter_map(|fact| Some((fact.name, fact.value?)));
+    let table = Table::of("", known)
+        .column(Column::name(""), |(name, _)| *name)
+        .column(Column::text("").class("says"), |(_, value)| value.clone())
+        .done();
     if table.is_empty() {
-        Ok(String::new())
-    } else {
-        shown(&FactsSection { table })
+        return Ok(String::new());
     }
+    shown(&FactsSection { table })
 }
 
-/// `None` if all values are unknown.
-fn row(name: impl Into<Cell>, values: Vec<Option<String>>) -> Option<Vec<Cell>> {
-    if values.iter().all(Option::is_none) {
-        return None;
+fn advice(cost: &Cost, size: Option<&SizeAdvice>) -> Vec<AdviceLine> {
+    let mut lines = Vec::new();
+    for advice in cost.advice_with(size) {
+        lines.push(AdviceLine {
+            text: Sentence::with_commands(&advice.text),
+            reason: Sentence::with_commands(&advice.reason),
+            setting: advice.setting,
+        });
     }
-    let mut cells = vec![name.into()];
-    cells.extend(values.into_iter().map(Cell::known));
-    Some(cells)
+    lines
 }
 
-fn text(unit: FigureUnit, value: Option<f64>) -> Option<String> {
-    let value = value.filter(|value| value.is_finite())?;
-    Some(unit.text(value))
+fn known(unit: FigureUnit, value: Option<f64>) -> Cell {
+    let finite = value.filter(|value| value.is_finite());
+    Cell::known(finite.map(|value| unit.text(value)))
 }
 
+/// The first and the last tenth.
+fn both_ends(unit: FigureUnit, ends: Option<EndMeans>) -> Cell {
+    let text = |value| unit.text(value);
+    Cell::known(ends.map(|ends| format!("{}, {}", text(ends.first), text(ends.last))))
+}
+
+/// Speeds while it ran, over its time.
 fn speeds(figures: &Figures) -> Table {
-    let rows = JOB_FIGURES.iter().filter_map(|figure| {
-        let JobValue::Spread(spread, ends) = figure.value else {
-            return None;
-        };
-        let spread = spread(figures);
-        let ends = ends.and_then(|ends| ends(figures));
-        let values = [
-            spread.map(|spread| spread.mean),
-            ends.map(|ends| ends.first),
-            ends.map(|ends| ends.last),
-            spread.map(|spread| spread.median),
-            spread.map(|spread| spread.p5),
-            spread.map(|spread| spread.p95),
-        ];
-        row(figure.title, values.map(|it| text(figure.unit, it)).into())
-    });
-    let columns = [
-        Column::name("Speed"),
-        Column::number("Mean"),
-        Column::number("First tenth"),
-        Column::number("Last tenth"),
-        Column::number("Median").class("least"),
-        Column::number("5th percentile").class("less"),
-        Column::number("95th percentile").class("less"),
-    ];
     let caption = if figures.written.is_some() {
         "While it ran"
     } else {
         "While it was read"
     };
-    Table::new(caption, columns, rows)
+    let mut rows = Vec::new();
+    for figure in JOB_FIGURES {
+        if let JobValue::Spread(spread, ends) = figure.value {
+            let ends = ends.and_then(|ends| ends(figures));
+            rows.push((figure, spread(figures), ends));
+        }
+    }
+    Table::of(caption, rows)
+        .column(Column::name("Speed"), |(figure, ..)| figure.title)
+        .column(Column::number("Mean"), |(figure, of, _)| {
+            known(figure.unit, of.map(|it| it.mean))
+        })
+        .column(Column::number("First tenth"), |(figure, _, ends)| {
+            known(figure.unit, ends.map(|it| it.first))
+        })
+        .column(Column::number("Last tenth"), |(figure, _, ends)| {
+            known(figure.unit, ends.map(|it| it.last))
+        })
+        .column(
+            Column::number("Median").class("least"),
+            |(figure, of, _)| known(figure.unit, of.map(|it| it.median)),
+        )
+        .column(
+            Column::number("5th percentile").class("less"),
+            |(figure, of, _)| known(figure.unit, of.map(|it| it.p5)),
+        )
+        .column(
+            Column::number("95th percentile").class("less"),
+            |(figure, of, _)| known(figure.unit, of.map(|it| it.p95)),
+        )
+        .done()
+        .without_unknown_rows()
 }
 
-fn origin(phases: &OriginPhases) -> Table {
-    let rows = ORIGIN_FIGURES.iter().filter_map(|figure| {
-        let works = [phases.before, phases.during, phases.after];
-        let values = works.map(|work| text(figure.unit, (figure.value)(work)));
-        row(figure.title, values.into())
-    });
-    let columns = [
-        Column::name("Work"),
-        Column::number("Before"),
-        Column::number("During"),
-        Column::number("After"),
-    ];
-    Table::new("The origin", columns, rows)
+fn origin(figures: &Figures) -> Table {
+    let phases = &figures.origin;
+    Table::of("The origin", ORIGIN_FIGURES)
+        .column(Column::name("Work"), |figure| figure.title)
+        .column(Column::number("Before"), |figure| {
+            known(figure.unit, (figure.value)(phases.before))
+        })
+        .column(Column::number("During"), |figure| {
+            known(figure.unit, (figure.value)(phases.during))
+        })
+        .column(Column::number("After"), |figure| {
+            known(figure.unit, (figure.value)(phases.after))
+        })
+        .done()
+        .without_unknown_rows()
 }
 
 fn pvs(pvs: &[PvWork]) -> Table {
+    let mut table = Table::of("PVs", pvs).column(Column::name("PV"), |pv| {
+        format!("{}{}", pv.name, carries(pv))
+    });
     // On narrow screens, how busy it was and how long reads took are enough.
     let classes = ["", "least", "least", "", "less"];
-    let mut columns = vec![Column::name("PV")];
     for (figure, class) in PV_FIGURES.iter().zip(classes) {
-        columns.push(Column::number(figure.title).class(class));
-    }
-    let rows = pvs.iter().filter_map(|pv| {
-        let values = PV_FIGURES.iter().map(|figure| match figure.value {
-            PvValue::One(value) => text(figure.unit, value(pv)),
-            PvValue::Ends(ends) => {
-                let ends = ends(pv)?;
-                let first = text(figure.unit, Some(ends.first))?;
-                Some(format!("{first}, {}", text(figure.unit, Some(ends.last))?))
-            }
+        let column = Column::number(figure.title).class(class);
+        table = table.column(column, |pv| match figure.value {
+            PvValue::One(value) => known(figure.unit, value(pv)),
+            PvValue::Ends(ends) => both_ends(figure.unit, ends(pv)),
         });
-        row(format!("{}{}", pv.name, carries(pv)), values.collect())
-    });
-    Table::new("PVs", columns, rows)
+    }
+    table.done().without_unknown_rows()
 }
 
 fn carries(pv: &PvWork) -> &'static str {
@@ -174,15 +191,88 @@ fn carries(pv: &PvWork) -> &'static str {
 }
 
 /// The single figures that the page shows.
-fn key_figures(figures: &Figures) -> Vec<KeyFigure> {
+fn single_figures(figures: &Figures) -> Vec<KeyFigure> {
     let mut found = Vec::new();
     for figure in JOB_FIGURES.iter().chain(HOST_FIGURES) {
         if let JobValue::One(value) = figure.value
             && !figure.title.is_empty()
-            && let Some(text) = text(figure.unit, value(figures))
+            && let Some(value) = value(figures).filter(|value| value.is_finite())
         {
+            let text = figure.unit.text(value);
             found.push(KeyFigure::new(figure.title, text, figure.remark));
         }
     }
     found
+}
+
+/// The phases of a job, with a column for each PV. `work` is empty until it is computed, and may be older than the last
+/// phase; columns without values are left out.
+pub fn phases(job: &Job, work: &[PhaseWork], now: Timestamp) -> Table {
+    let whole_s = job.seconds(now).max(f64::MIN_POSITIVE);
+    let percent = |seconds: f64| (seconds / whole_s * 100.0).clamp(0.0, 100.0);
+    let began_s = |span: &PhaseSpan| Range::new(job.started_at, span.began_at).seconds();
+    let seconds = |span: &PhaseSpan| {
+        let took = Range::new(span.began_at, span.ended_at.unwrap_or(now));
+        took.seconds().max(0.0)
+    };
+    let mut rows = Vec::new();
+    for (place, span) in job.phases().into_iter().enumerate() {
+        let work = work.get(place).filter(|work| work.name == span.name);
+        rows.push((span, work));
+    }
+    let mut table = Table::of("Phases", rows)
+        .column(Column::name("Phase"), |(span, _)| span.name)
+        .column(Column::number("Started"), |(span, _)| {
+            known(FigureUnit::Seconds, Some(began_s(span))).small(moment(span.began_at, now))
+        })
+        .column(Column::number("Took"), |(span, _)| {
+            known(FigureUnit::Seconds, Some(seconds(span)))
+        })
+        .column(Column::text("Share").class("less"), |(span, _)| {
+            Cell::default().bar(Bar {
+                from: percent(began_s(span)),
+                width: percent(seconds(span)),
+                class: "used",
+                mark: None,
+            })
+        });
+    if work.iter().any(|work| work.read_bytes.is_some()) {
+        table = table.column(Column::number("Read"), |(_, work)| {
+            let speed = work.and_then(|work| work.read_bytes_per_s);
+            with_amount(speed, work.and_then(|work| work.read_bytes))
+        });
+    }
+    if work.iter().any(|work| work.written_bytes.is_some()) {
+        table = table.column(Column::number("Written"), |(_, work)| {
+            let speed = work.and_then(|work| work.written_bytes_per_s);
+            with_amount(speed, work.and_then(|work| work.written_bytes))
+        });
+    }
+    for name in names_of_pvs(work) {
+        table = table.column(Column::number(format!("{name} busy")), |(_, work)| {
+            busy(work.and_then(|work| work.pv(name)))
+        });
+    }
+    table.done().class("phases")
+}
+
+fn with_amount(speed: Option<f64>, amount: Option<f64>) -> Cell {
+    let amount = amount.map(|bytes| FigureUnit::Bytes.text(bytes));
+    known(FigureUnit::Rate, speed).small(amount.unwrap_or_default())
+}
+
+/// How busy a PV was, and how fast.
+fn busy(pv: Option<&PhasePv>) -> Cell {
+    let percent = pv.and_then(|pv| pv.utilisation).map(|share| share * 100.0);
+    let mut cell = Cell::known(percent.map(|percent| format!("{percent:.0} %")));
+    if let Some(percent) = percent {
+        cell = cell.bar(Bar {
+            width: percent.clamp(0.0, 100.0),
+            class: "used",
+            ..Bar::default()
+        });
+    }
+    let speed = pv.and_then(PhasePv::bytes_per_s);
+    let speed = speed.map(|speed| FigureUnit::Rate.text(speed));
+    cell.small(speed.unwrap_or_default())
 }

@@ -1,15 +1,21 @@
-//! `/jobs`: all jobs of a range.
+//! `/jobs`: all jobs of a range; and the table of jobs that other pages show too.
 
 use askama::Template;
 use axum::extract::State;
+use jiff::Timestamp;
 
 use super::charts::{RangeTools, View};
-use super::rows::JobTable;
-use super::{Answer, Content, Refresh, fragment_url, is_moving};
+use super::text::{moment, zone_name};
+use super::{Content, PageResult, Refresh, fragment_url};
+use crate::job::{Job, tool};
+use crate::present::Present;
 use crate::series::when::including_latest;
 use crate::store::{JobPage, JobQuery};
+use crate::table::{Cell, Column, Table};
+use crate::units::{duration_text, percent_text, size_text, took_text};
+use crate::verdict::{Grade, grade_of_job};
 use crate::web::Site;
-use crate::web::answer::{ParsedQuery, Partial, Problem};
+use crate::web::answer::{ParsedQuery, Partial, parsed_place};
 
 /// Jobs per page.
 const MOST_JOBS: usize = 200;
@@ -18,50 +24,135 @@ const DEFAULT_SPAN: &str = "-7d";
 
 #[derive(Template)]
 #[template(path = "jobs.html")]
-struct Jobs {
+struct JobsPage {
     ranges: RangeTools,
     jobs: JobTable,
     /// The address of the next page.
     older: Option<String>,
 }
 
-pub async fn page(State(site): State<Site>, ParsedQuery(asked): ParsedQuery<View>) -> Answer {
+/// Jobs, with a sentence if the list is incomplete.
+pub struct JobTable {
+    pub table: Table,
+    pub missing: Option<String>,
+}
+
+pub async fn page(State(site): State<Site>, ParsedQuery(asked): ParsedQuery<View>) -> PageResult {
     let present = site.present()?;
     let view = asked.or_from(DEFAULT_SPAN);
     let range = view.range(&present)?;
-    let before = view
-        .before
-        .as_deref()
-        .map(str::parse)
-        .transpose()
-        .map_err(Problem::Bad)?;
     let query = JobQuery {
-        before,
+        before: parsed_place(view.before.as_deref())?,
         ..JobQuery::of(including_latest(&view.span(), range))
     };
-    let Partial {
-        found: JobPage { jobs, next },
-        missing,
-    } = site.job_page(&query, MOST_JOBS).await?;
-    let older = next.map(|next| {
-        View {
-            before: Some(next.to_string()),
-            ..view.clone()
-        }
-        .query()
+    let Partial { found, missing } = site.job_page(&query, MOST_JOBS).await?;
+    let JobPage { jobs, next } = found;
+    let older = next.map(|next| View {
+        before: Some(next.to_string()),
+        ..view.clone()
     });
-    let url = fragment_url("/jobs/list", &asked.query());
-    let refresh = is_moving(&asked.span()).then(|| Refresh::each_second(url));
-    let page = Jobs {
-        ranges: view.ranges(range, &[]),
-        jobs: JobTable::of(
-            &Partial {
-                found: jobs,
-                missing,
-            },
-            &present,
-        ),
-        older: older.map(|query| format!("/jobs?{query}")),
+    let jobs = Partial {
+        found: jobs,
+        missing,
     };
+    let page = JobsPage {
+        ranges: view.ranges(range, &[]),
+        jobs: JobTable::of(&jobs, &present),
+        older: older.map(|view| format!("/jobs?{}", view.query())),
+    };
+    let url = fragment_url("/jobs/list", &asked.query());
+    let refresh = asked.is_moving().then(|| Refresh::each_second(url));
     Content::new("Jobs", "/jobs", refresh, &page)?.with_filter("name, origin or outcome")
+}
+
+impl JobTable {
+    pub fn of(jobs: &Partial<Vec<Job>>, present: &Present) -> Self {
+        Self::named(jobs, present, "Jobs", |job| {
+            Cell::link(&job.name, format!("/jobs/{}", job.id))
+        })
+    }
+
+    /// Jobs with checkboxes.
+    pub fn of_choices(jobs: &Partial<Vec<Job>>, present: &Present) -> Self {
+        let mut choices = Self::named(jobs, present, "Single jobs, the latest first", |job| {
+            let id = job.id.to_string();
+            Cell::choice(&job.name, "id", id.clone()).small(id)
+        });
+        choices.table = choices.table.class("choose");
+        choices
+    }
+
+    /// Whether there are certainly no jobs.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty() && self.missing.is_none()
+    }
+
+    fn named(
+        jobs: &Partial<Vec<Job>>,
+        present: &Present,
+        caption: &'static str,
+        name: impl Fn(&Job) -> Cell,
+    ) -> Self {
+        let now = present.interval.at;
+        let started = format!("Started ({})", zone_name(now));
+        let table = Table::of(caption, &jobs.found)
+            .column(Column::name("Job").class("named"), |job| {
+                let label = job.label.as_ref();
+                let label = label.map_or_else(String::new, |label| label.short_text(&job.name));
+                name(job).small(label)
+            })
+            .column(Column::text("Outcome"), |job| {
+                Cell::state(job.judgement().word(), job_class(present, job))
+            })
+            .column(Column::text(started).class("least"), |job| {
+                moment(job.started_at, now)
+            })
+            .column(Column::number("Took"), |job| took(job, now))
+            .column(Column::number("Read").class("least"), |job| {
+                Cell::known(job.bytes_read.map(size_text))
+            })
+            .column(Column::number("Peak fill").class("least"), |job| {
+                Cell::known(job.peak_fill_percent.map(percent_text))
+            })
+            .column(Column::text("Of").class("less"), |job| subject(job))
+            .done()
+            .class("jobs");
+        Self {
+            table,
+            missing: jobs.missing.clone(),
+        }
+    }
+}
+
+/// `mylvmbackup of vg0/data on db2`
+fn subject(job: &Job) -> String {
+    let mut subject = match job.origin_name() {
+        Some(origin) => format!(
+            "{} of {origin}",
+            tool::above_lvcreate(job).unwrap_or("snapshot")
+        ),
+        None => job.kind.text().into(),
+    };
+    if let Some(host) = job.imported_from() {
+        subject += &format!(" on {host}");
+    }
+    subject
+}
+
+/// The duration so far, or in total.
+pub fn took(job: &Job, now: Timestamp) -> String {
+    let seconds = job.seconds(now);
+    if job.is_running() {
+        duration_text(seconds)
+    } else {
+        took_text(seconds)
+    }
+}
+
+/// The CSS class of a job's grade.
+pub fn job_class(present: &Present, job: &Job) -> &'static str {
+    match grade_of_job(present, job) {
+        Grade::Ok if job.is_running() => "running",
+        grade => grade.text(),
+    }
 }

@@ -7,16 +7,12 @@ mod charts;
 pub mod compare;
 pub mod device;
 pub mod devices;
-pub mod group;
 pub mod job;
 mod job_cost;
 pub mod jobs;
 pub mod overview;
-mod phases;
-mod relation;
 pub mod report;
-mod rows;
-mod size;
+mod scatter;
 pub mod status;
 mod text;
 pub mod volume;
@@ -34,14 +30,14 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use futures_util::StreamExt;
 use futures_util::stream::once;
-use jiff::Timestamp;
 use tokio::time::timeout;
 
 use super::answer::{Problem, ProblemBody};
 use super::{Demo, Site, drawing, zone};
 use crate::series::Range;
-use crate::series::when::TimeQuery;
 use crate::verdict::{Grade, Verdict};
+use charts::{Charts, RangeTools};
+use jobs::JobTable;
 
 /// Slightly shorter than a tick, so that no tick is skipped.
 const SHORTEST_REFRESH_MS: u64 = 900;
@@ -93,41 +89,76 @@ pub struct Content {
     now: String,
 }
 
-type Answer = Result<Content, Problem>;
+type PageResult = Result<Content, Problem>;
 
 impl Content {
     fn new(
         title: &str,
         place: &'static str,
-        refresh: Option<Refresh>,
+        refresh: impl Into<Option<Refresh>>,
         now: &impl Template,
-    ) -> Answer {
+    ) -> PageResult {
         Ok(Self {
             title: title.into(),
             place,
-            refresh,
+            refresh: refresh.into(),
             now: shown(now)?,
             tools: String::new(),
         })
     }
+
+    fn with_tools(self, tools: &impl Template) -> PageResult {
+        let tools = shown(tools)?;
+        Ok(Self { tools, ..self })
+    }
+
+    /// With the heading of a page whose tables are filtered as one types.
+    fn with_filter(self, placeholder: &'static str) -> PageResult {
+        let title = self.title.clone();
+        self.with_tools(&FilterTools { title, placeholder })
+    }
 }
 
-/// The heading of a page whose tables are filtered as one types.
 #[derive(Template)]
 #[template(path = "filter.html")]
-struct Filter<'a> {
-    title: &'a str,
+struct FilterTools {
+    title: String,
     placeholder: &'static str,
 }
 
-impl Content {
-    fn with_filter(self, placeholder: &'static str) -> Answer {
-        let tools = shown(&Filter {
-            title: &self.title,
-            placeholder,
-        })?;
-        Ok(Self { tools, ..self })
+/// A prominent number with its explanation.
+struct KeyFigure {
+    name: &'static str,
+    value: String,
+    detail: String,
+}
+
+impl KeyFigure {
+    fn new(name: &'static str, value: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self {
+            name,
+            value: value.into(),
+            detail: detail.into(),
+        }
     }
+}
+
+/// Texts with their addresses.
+type Links = Vec<(String, String)>;
+
+/// The page of a device, a volume or a group that does not exist now: its history.
+#[derive(Template)]
+#[template(path = "gone.html")]
+struct GonePage {
+    name: String,
+    description: &'static str,
+    /// Of the last job of a snapshot.
+    verdict: Option<Verdict>,
+    notice: String,
+    links: Links,
+    ranges: RangeTools,
+    charts: Charts,
+    jobs: JobTable,
 }
 
 impl IntoResponse for Content {
@@ -155,10 +186,8 @@ impl Refresh {
     }
 
     fn once(url: String) -> Self {
-        Self {
-            url,
-            every_ms: None,
-        }
+        let every_ms = None;
+        Self { url, every_ms }
     }
 
     /// Whenever a chart of this range has a new visible point.
@@ -225,11 +254,8 @@ fn dressed(site: &Site, response: Response) -> Response {
         StatusCode::SERVICE_UNAVAILABLE => "Not available now",
         _ => "This did not work",
     };
-    let problem = ProblemPage {
-        title,
-        sentence: error,
-    };
-    let page = Content::new(title, "", None, &problem);
+    let sentence = error;
+    let page = Content::new(title, "", None, &ProblemPage { title, sentence });
     match page.and_then(|page| framed(site, &page)) {
         Ok(page) => (status, page).into_response(),
         Err(_) => response,
@@ -237,30 +263,22 @@ fn dressed(site: &Site, response: Response) -> Response {
 }
 
 fn framed(site: &Site, content: &Content) -> Result<Html<String>, Problem> {
-    let present = site.present();
-    let host = present
-        .as_ref()
-        .map(|present| present.host.clone())
-        .unwrap_or_default();
-    let grade = present.map_or(Grade::Unknown, |present| Verdict::of_host(&present).grade);
-    let demo = site.demo.as_deref();
+    let (host, grade) = match site.present() {
+        Ok(present) => (present.host.clone(), Verdict::of_host(&present).grade),
+        Err(_) => (String::new(), Grade::Unknown),
+    };
     let has_charts = content.now.contains("<figure>");
-    let trigger = content
-        .refresh
-        .as_ref()
-        .map(|refresh| refresh.trigger(has_charts))
-        .unwrap_or_default();
-    let zone = zone::name();
-    shown(&Page {
+    let refresh = content.refresh.as_ref();
+    let page = shown(&Page {
         content,
         host,
         grade,
-        trigger,
+        trigger: refresh.map_or_else(String::new, |refresh| refresh.trigger(has_charts)),
         version: env!("CARGO_PKG_VERSION"),
-        zone,
-        demo,
-    })
-    .map(|page| Html(zone::with_prefix(page)))
+        zone: zone::name(),
+        demo: site.demo.as_deref(),
+    })?;
+    Ok(Html(zone::with_prefix(page)))
 }
 
 fn shown(template: &impl Template) -> Result<String, Problem> {
@@ -279,13 +297,6 @@ fn fragment_url(path: &str, query: &str) -> String {
     }
 }
 
-/// Whether the range moves as time goes on.
-fn is_moving(span: &TimeQuery) -> bool {
-    span.to
-        .as_deref()
-        .is_none_or(|to| to.trim().is_empty() || to == "now" || to.starts_with('-'))
-}
-
 pub async fn not_found() -> Problem {
     Problem::NotFound("Nothing is at this address. It may be mistyped, or outdated.".into())
 }
@@ -295,42 +306,4 @@ pub async fn not_found() -> Problem {
 struct ProblemPage<'a> {
     title: &'a str,
     sentence: &'a str,
-}
-
-/// The time of day where the reader is, with the date if it is not today.
-fn moment(at: Timestamp, now: Timestamp) -> String {
-    let (at, now) = (zone::local(at), zone::local(now));
-    let same_day = at.date() == now.date();
-    at.strftime(if same_day {
-        "%H:%M:%S"
-    } else {
-        "%-d %b %Y %H:%M"
-    })
-    .to_string()
-}
-
-/// With the zone, for a sentence.
-fn zoned_moment(at: Timestamp, now: Timestamp) -> String {
-    format!("{} {}", moment(at, now), zone_name(at))
-}
-
-/// The reader's zone in a few letters.
-fn zone_name(at: Timestamp) -> String {
-    zone::abbreviation(&zone::current(), at)
-}
-
-fn span_text(range: Range) -> String {
-    let [from, to] = [range.from, range.to].map(zone::local);
-    let [from_day, to_day] = [&from, &to].map(|at| at.strftime("%-d %b %Y").to_string());
-    let until = if from_day == to_day {
-        String::new()
-    } else {
-        format!("{to_day}, ")
-    };
-    format!(
-        "{from_day}, {} to {until}{} {}",
-        from.strftime("%H:%M"),
-        to.strftime("%H:%M"),
-        zone_name(range.to)
-    )
 }

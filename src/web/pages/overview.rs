@@ -5,21 +5,24 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::State;
 
-use super::charts::{self, Charts, RangeTools, Sketch, Trace, View};
-use super::rows::{self, JobTable};
-use super::{Answer, Content, zoned_moment};
-use crate::alert::{Rule, alike, usual_period};
+use super::charts::{self, Charts, RangeTools, Sketch, View};
+use super::jobs::{JobTable, took};
+use super::text::{moment, zoned_moment};
+use super::volumes::{nothing_to_watch, state_cell, used_of_size, volume_href};
+use super::{Content, PageResult};
+use crate::alert::{Pace, Rule, alike, usual_period};
 use crate::chart::Look;
+use crate::forecast::Eta;
 use crate::job::{Job, JobKind};
-use crate::present::{AT_ITS_END, Present};
+use crate::present::{Present, RecordingEnd};
 use crate::quantity::Quantity;
+use crate::sentence::Sentence;
 use crate::series::Range;
-use crate::source::Part;
 use crate::store::Subject;
-use crate::table::Table;
-use crate::topology::Device;
-use crate::units::{Fill, count_text, duration_text, percent_text, rough_text};
-use crate::verdict::Verdict;
+use crate::table::{Bar, Cell, Column, Table};
+use crate::topology::{Device, Volume, VolumeState};
+use crate::units::{Fill, count_text, duration_text, percent_text, rough_text, size_text};
+use crate::verdict::{Grade, Verdict, filled_by, grade_by, grade_of};
 use crate::web::Site;
 use crate::web::answer::ParsedQuery;
 
@@ -28,48 +31,47 @@ const MOST_DISKS: usize = 4;
 const MOST_FILLS: usize = 6;
 const MOST_JOBS: usize = 10;
 const MOST_LASTS: usize = 2;
+/// With more rows, those that neither grow nor belong to a running job are folded.
+const MOST_ROWS: usize = 3;
 /// Three charts fit on a screen of 768 pixels.
 const HEIGHT: u32 = 100;
 
 #[derive(Template)]
 #[template(path = "overview.html")]
-struct Overview {
+struct OverviewPage {
     verdict: Verdict,
-    more: Vec<String>,
+    more: Vec<Sentence>,
     /// With names of jobs, in which a backtick begins no command.
     running: Option<String>,
     ranges: RangeTools,
     fills: Table,
     /// Sentences on the last backups, and their addresses.
     lasts: Vec<(String, String)>,
-    nothing_to_watch: String,
+    nothing_to_watch: Sentence,
     charts: Charts,
     jobs: JobTable,
 }
 
-pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> Answer {
+pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> PageResult {
     let present = site.present()?;
     let range = view.range(&present)?;
     let jobs = site.own_job_list(range, MOST_JOBS).await?;
-    let sketches = [
+    let mut sketches = vec![
         fills(&present, &jobs.found),
         reads(&jobs.found),
         disks(&present),
     ];
-    let sketches = sketches
-        .map(|sketch| Sketch {
-            height: HEIGHT,
-            ..sketch
-        })
-        .into();
+    for sketch in &mut sketches {
+        sketch.height = HEIGHT;
+    }
     let charts = charts::draw(&site, &present, &view, range, &jobs.found, sketches).await?;
     let verdict = Verdict::of_host(&present);
-    let page = Overview {
+    let page = OverviewPage {
         more: more(&present, &verdict),
         running: running(&present),
         verdict,
         ranges: view.ranges(range, &jobs.found),
-        fills: rows::fills(&present),
+        fills: fill_table(&present),
         lasts: last_backups(&present),
         nothing_to_watch: nothing_to_watch(&present),
         charts,
@@ -79,141 +81,295 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>
 }
 
 /// What else there is to say, such as other alerts.
-fn more(present: &Present, verdict: &Verdict) -> Vec<String> {
+fn more(present: &Present, verdict: &Verdict) -> Vec<Sentence> {
     let mut more = Vec::new();
     let others = alike(&present.alerts).len().saturating_sub(1);
     if others > 0 {
         let others = count_text(others, "more alert is", "more alerts are");
-        more.push(format!("{others} open."));
+        more.push(format!("{others} open.").into());
     }
     // The sign says the usual end.
-    let early = present.ended.iter().filter(|how| *how != AT_ITS_END);
-    more.extend(early.map(|how| format!("This is a recording of {}: {how}.", present.host)));
-    more.extend(
-        present
-            .store
-            .error
-            .clone()
-            .filter(|error| !verdict.sentence.contains(error)),
-    );
+    if let Some(RecordingEnd::Early(how)) = &present.ended {
+        more.push(format!("This is a recording of {}: {how}.", present.host).into());
+    }
+    if let Some(error) = &present.store.error
+        && !verdict.sentence.to_string().contains(error)
+    {
+        more.push(Sentence::with_commands(error));
+    }
     more
 }
 
 fn running(present: &Present) -> Option<String> {
     // The table shows those of snapshots.
-    let running: Vec<String> = present
+    let others = present
         .jobs
         .iter()
-        .filter(|job| job.is_running() && job.kind != JobKind::Snapshot)
-        .map(|job| {
-            format!(
-                "{} for {}",
-                job.name,
-                duration_text(job.seconds(present.interval.at))
-            )
-        })
-        .collect();
+        .filter(|job| job.is_running() && job.kind != JobKind::Snapshot);
+    let mut running = Vec::new();
+    for job in others {
+        let seconds = job.seconds(present.interval.at);
+        running.push(format!("{} for {}", job.name, duration_text(seconds)));
+    }
     (!running.is_empty()).then(|| format!("Running: {}.", running.join(", ")))
 }
 
-/// Why no snapshot or pool is listed: there is none, or cowbell cannot read it, as the verdict says.
-pub fn nothing_to_watch(present: &Present) -> String {
-    match present.parts.get(&Part::Dm).and_then(|part| part.error.as_ref()) {
-        Some(_) => "Snapshots and thin pools cannot be seen. `cowbell check` says why, and what to do.".into(),
-        None => "There is no snapshot or thin pool. New ones appear within a tick. `cowbell demo` shows an example.".into(),
+/// How full a snapshot is, or the data or the metadata of a pool.
+struct FillRow<'a> {
+    volume: &'a Volume,
+    state: &'a VolumeState,
+    fill: Option<Fill>,
+    rule: Rule,
+    grade: Grade,
+    /// Of a pool, that of its data.
+    pace: Option<&'a Pace>,
+    /// The running job that fills it, or since when a snapshot is left over.
+    user: Option<Cell>,
+}
+
+/// All snapshots and pools, the worst first, then by fill. Many quiet ones are one row.
+fn fill_table(present: &Present) -> Table {
+    let mut rows = Vec::new();
+    for (volume, state) in present.interval.volumes() {
+        let Some(rule) = volume.kind.fill_rule() else {
+            continue;
+        };
+        rows.push(FillRow {
+            volume,
+            state,
+            fill: state.fill,
+            rule,
+            grade: grade_of(present, volume, state),
+            pace: present.paces.get(&volume.uuid),
+            user: user(present, volume),
+        });
+        if volume.kind.is_thin_pool() {
+            rows.push(FillRow::of_metadata(present, volume, state));
+        }
     }
+    rows.sort_by(|a, b| {
+        let by_fill = || {
+            b.percent()
+                .unwrap_or(-1.0)
+                .total_cmp(&a.percent().unwrap_or(-1.0))
+        };
+        let by_grade = || b.grade.cmp(&a.grade);
+        a.is_quiet()
+            .cmp(&b.is_quiet())
+            .then_with(by_grade)
+            .then_with(by_fill)
+    });
+    let mut quiet = Vec::new();
+    if rows.len() > MOST_ROWS {
+        quiet = rows.split_off(rows.partition_point(|row| !row.is_quiet()));
+    }
+    let mut table = Table::of("Snapshots and pools", rows)
+        .column(Column::name("Volume"), FillRow::name)
+        .column(Column::text("State"), |row| {
+            state_cell(row.state.state, row.grade)
+        })
+        .column(Column::text("Fill").class("fill"), |row| row.bar(present))
+        .column(Column::number("Used of size").class("size"), FillRow::used)
+        .column(Column::number("Growth").class("least"), |row| {
+            let bytes = row
+                .pace
+                .map(|pace| size_text((pace.bytes_per_s * 60.0) as u64));
+            Cell::known(bytes.map(|bytes| format!("{bytes}/min")))
+        })
+        .column(Column::number("Full in").class("eta"), |row| {
+            Cell::known(row.pace.and_then(|pace| pace.full).map(Eta::short_text))
+        })
+        .column(Column::text("Used by").class("less"), |row| {
+            row.user.clone().unwrap_or_default()
+        })
+        .done()
+        .class("fills");
+    if !quiet.is_empty() {
+        let count = count_text(quiet.len(), "quiet one", "quiet ones");
+        let fullest = quiet
+            .iter()
+            .filter_map(FillRow::percent)
+            .fold(0.0, f64::max);
+        table.push(vec![
+            Cell::link(count, "/volumes"),
+            Cell::state("ok", "ok"),
+            format!("up to {}", percent_text(fullest)).into(),
+        ]);
+    }
+    table
+}
+
+impl<'a> FillRow<'a> {
+    fn of_metadata(present: &Present, volume: &'a Volume, state: &'a VolumeState) -> Self {
+        let rule = Rule::PoolMetadata;
+        Self {
+            volume,
+            state,
+            fill: state.metadata,
+            rule,
+            // The metadata of a pool has a grade of its own.
+            grade: match state.metadata {
+                Some(_) => grade_by(present, volume, rule),
+                None => grade_of(present, volume, state),
+            },
+            pace: None,
+            user: None,
+        }
+    }
+
+    fn percent(&self) -> Option<f64> {
+        self.fill.map(Fill::percent)
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.grade == Grade::Ok && self.pace.is_none() && self.user.is_none()
+    }
+
+    fn name(&self) -> Cell {
+        let volume = self.volume;
+        let detail = match (self.rule, &volume.origin) {
+            (Rule::PoolData, _) => "data".into(),
+            (Rule::PoolMetadata, _) => "metadata".into(),
+            (_, Some(origin)) => format!("of {origin}"),
+            (_, None) => String::new(),
+        };
+        Cell::link(volume.full_name(), volume_href(&volume.vg, &volume.lv)).small(detail)
+    }
+
+    /// The fill with the threshold of a critical alert, or since when it is invalid.
+    fn bar(&self, present: &Present) -> Cell {
+        let volume = self.volume;
+        let Some(percent) = self.percent() else {
+            let died_at = present.job_of(volume).and_then(|job| job.died_at);
+            let since = |at| format!("since {}", moment(at, present.interval.at));
+            return Cell::known(died_at.map(since));
+        };
+        let thresholds = present.thresholds.of(self.rule, &volume.vg, &volume.lv);
+        let bar = Bar {
+            width: percent,
+            class: if self.grade == Grade::Ok {
+                "used"
+            } else {
+                self.grade.text()
+            },
+            mark: thresholds.map(|thresholds| thresholds.critical),
+            ..Bar::default()
+        };
+        Cell::default().bar(bar).then(percent_text(percent))
+    }
+
+    fn used(&self) -> String {
+        // The size of a pool's metadata is not that of the volume.
+        let is_metadata = self.rule == Rule::PoolMetadata;
+        used_of_size(self.fill, self.volume.size.filter(|_| !is_metadata))
+    }
+}
+
+/// The running job that fills a volume, or since when a snapshot is left over.
+fn user(present: &Present, volume: &Volume) -> Option<Cell> {
+    let now = present.interval.at;
+    let link = |job: &Job, text: String| Cell::link(text, format!("/jobs/{}", job.id));
+    let fills_it =
+        |job: &Job| filled_by(present, job).is_some_and(|(full, _)| full.uuid == volume.uuid);
+    let mut latest_first = present.jobs.iter().rev();
+    if let Some(job) = latest_first
+        .clone()
+        .find(|job| job.kind == JobKind::Snapshot && fills_it(job))
+    {
+        let what = if job.is_backup() {
+            "backup"
+        } else {
+            "snapshot"
+        };
+        return Some(link(job, format!("{what}, {}", took(job, now))));
+    }
+    let ended = latest_first.find(|job| job.key == *volume.uuid && job.ended_at.is_some())?;
+    let since = moment(ended.ended_at?, now);
+    Some(link(ended, format!("left over since {since}")))
 }
 
 /// The read speed of what is backed up.
 fn reads(jobs: &[Job]) -> Sketch {
-    let snapshots = jobs
-        .iter()
-        .filter(|job| job.kind == JobKind::Snapshot)
-        .take(MOST_FILLS);
-    let traces = snapshots.zip(0..).map(|(job, number)| {
+    let snapshots = jobs.iter().filter(|job| job.kind == JobKind::Snapshot);
+    let mut traces = Vec::new();
+    for (job, number) in snapshots.take(MOST_FILLS).zip(0..) {
         let subject = Subject::Volume(job.key.clone());
-        let look = if number == 0 {
-            Look::Read
-        } else {
-            Look::Other(number - 1)
+        let look = match number {
+            0 => Look::Read,
+            number => Look::Other(number - 1),
         };
-        charts::trace(&job.name, &subject, Quantity::ReadBytes, look)
-    });
-    Sketch::new("Read speed of backups", charts::BYTES, traces.collect())
+        traces.push(charts::trace(
+            &job.name,
+            &subject,
+            Quantity::ReadBytes,
+            look,
+        ));
+    }
+    Sketch::new("Read speed of backups", charts::BYTES, traces)
 }
 
 /// The last backup of each origin, and when the next is usual.
 fn last_backups(present: &Present) -> Vec<(String, String)> {
     let mut found: Vec<(&Job, Vec<f64>)> = Vec::new();
-    let ended = present.jobs.iter().rev().map(Arc::as_ref);
-    for job in
-        ended.filter(|job| job.is_backup() && !job.is_imported() && job.kind == JobKind::Snapshot)
-    {
-        let Some(age_s) = job.ended_at.map(|at| {
-            Range {
-                from: at,
-                to: present.interval.at,
-            }
-            .seconds()
-        }) else {
+    for job in present.jobs.iter().rev().map(Arc::as_ref) {
+        let is_of_snapshot = job.kind == JobKind::Snapshot && !job.is_imported();
+        let Some(ended_at) = job.ended_at.filter(|_| is_of_snapshot && job.is_backup()) else {
             continue;
         };
+        let age_s = Range::new(ended_at, present.interval.at).seconds();
+        let origin = (&job.vg, &job.origin);
         match found
             .iter_mut()
-            .find(|(last, _)| (&last.vg, &last.origin) == (&job.vg, &job.origin))
+            .find(|(last, _)| (&last.vg, &last.origin) == origin)
         {
             Some((_, ages)) => ages.push(age_s),
             None => found.push((job, vec![age_s])),
         }
     }
-    let line = |(job, ages): (&Job, Vec<f64>)| {
-        let of = match (&job.vg, &job.origin) {
-            (Some(vg), Some(origin)) => format!("Last backup of {vg}/{origin}"),
-            _ => "Last backup".into(),
-        };
-        let peak = job
-            .peak_fill_percent
-            .map(|peak| format!(", peak {}", percent_text(peak)));
-        let next = usual_period(&ages)
-            .filter(|(usual_s, _)| *usual_s > ages[0])
-            .map(|(usual_s, _)| {
-                format!(
-                    "; the next usually ends in about {}",
-                    rough_text(usual_s - ages[0])
-                )
-            });
-        let (outcome, took) = (job.judgement().word(), rows::took(job, present.interval.at));
-        let began = zoned_moment(job.started_at, present.interval.at);
-        let text = format!(
-            "{of}: {outcome}, {began}, {took}{}{}.",
-            peak.unwrap_or_default(),
-            next.unwrap_or_default()
-        );
-        (text, format!("/jobs/{}", job.id))
+    found.truncate(MOST_LASTS);
+    let href = |job: &Job| format!("/jobs/{}", job.id);
+    let line = |(job, ages): (&Job, Vec<f64>)| (last_backup(present, job, &ages), href(job));
+    found.into_iter().map(line).collect()
+}
+
+/// `Last backup of vg0/data: succeeded, 01:00:12 UTC, 12 min, peak 41.0 %; the next usually ends in about 3 h.`
+///
+/// `ages_s` are those of the backups of its origin.
+fn last_backup(present: &Present, job: &Job, ages_s: &[f64]) -> String {
+    let now = present.interval.at;
+    let of = match job.origin_name() {
+        Some(origin) => format!(" of {origin}"),
+        None => String::new(),
     };
-    found.into_iter().take(MOST_LASTS).map(line).collect()
+    let (outcome, began) = (job.judgement().word(), zoned_moment(job.started_at, now));
+    let mut text = format!("Last backup{of}: {outcome}, {began}, {}", took(job, now));
+    if let Some(peak) = job.peak_fill_percent {
+        text += &format!(", peak {}", percent_text(peak));
+    }
+    if let Some((usual_s, _)) = usual_period(ages_s)
+        && usual_s > ages_s[0]
+    {
+        let left = rough_text(usual_s - ages_s[0]);
+        text += &format!("; the next usually ends in about {left}");
+    }
+    text + "."
 }
 
 /// The busiest PVs, or disks if there is no LVM.
 pub fn disks(present: &Present) -> Sketch {
-    let has_pvs = present
-        .interval
-        .topology
-        .devices
-        .iter()
-        .any(|device| device.is_pv);
-    let disks = busiest(present, has_pvs);
+    let devices = &present.interval.topology.devices;
+    let has_pvs = devices.iter().any(|device| device.is_pv);
     let title = if has_pvs {
         "Throughput of the PVs"
     } else {
         "Throughput of the disks"
     };
-    let traces = disks
-        .iter()
-        .zip(0..)
-        .flat_map(|(device, number)| disk_traces(device, number))
-        .collect();
-    Sketch::new(title, charts::BYTES, traces)
+    let quantities = [
+        ("read", Quantity::ReadBytes),
+        ("written", Quantity::WrittenBytes),
+    ];
+    let disks = busiest(present, has_pvs).into_iter();
+    Sketch::new(title, charts::BYTES, charts::disk_traces(disks, quantities))
 }
 
 /// The part that is COW copying, if there are or were thick snapshots.
@@ -226,81 +382,69 @@ pub fn copying(present: &Present, jobs: &[Job]) -> Sketch {
     charts::copying(pvs.into_iter())
 }
 
-/// The busiest PVs or disks, sorted by name.
+/// The busiest PVs or disks since the start, sorted by name.
 fn busiest(present: &Present, has_pvs: bool) -> Vec<&Device> {
-    let topology = &present.interval.topology;
-    let mut disks: Vec<(&Device, f64)> = topology
-        .devices
-        .iter()
-        .filter(|device| if has_pvs { device.is_pv } else { device.counts })
-        .map(|device| (device, moved(present, device)))
-        .collect();
+    let mut disks = Vec::new();
+    for device in &present.interval.topology.devices {
+        let averages = present.averages.device(&device.identity);
+        let moved = averages.and_then(|averages| averages.sum(Quantity::MovedBytes));
+        let is_meant = if has_pvs { device.is_pv } else { device.counts };
+        if is_meant {
+            disks.push((device, moved.unwrap_or_default()));
+        }
+    }
     disks.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     disks.truncate(MOST_DISKS);
     disks.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
     disks.into_iter().map(|(device, _)| device).collect()
 }
 
-/// Bytes read and written since the start.
-fn moved(present: &Present, device: &Device) -> f64 {
-    let averages = present.averages.device(&device.identity);
-    averages
-        .and_then(|averages| averages.sum(Quantity::MovedBytes))
-        .unwrap_or_default()
-}
-
-fn disk_traces(device: &Device, number: u8) -> [Trace; 2] {
-    let subject = Subject::Device(device.identity.to_string());
-    let looks = charts::disk_looks(number);
-    let trace = |what: &str, quantity, look| {
-        charts::trace(format!("{} {what}", device.name), &subject, quantity, look)
-    };
-    [
-        trace("read", Quantity::ReadBytes, looks[0]),
-        trace("written", Quantity::WrittenBytes, looks[1]),
-    ]
-}
-
 /// The fullest snapshots and pools, also of removed snapshots in the range.
 fn fills(present: &Present, jobs: &[Job]) -> Sketch {
-    let mut volumes: Vec<_> = present
-        .interval
-        .volumes()
-        .filter(|(volume, _)| volume.kind.can_overflow())
-        .map(|(volume, state)| {
-            let percent = state.fill.map_or(0.0, Fill::percent);
-            (
+    struct Filled {
+        percent: f64,
+        name: String,
+        uuid: String,
+        is_pool: bool,
+    }
+    let mut fills = Vec::new();
+    for (volume, state) in present.interval.volumes() {
+        if volume.kind.can_overflow() {
+            fills.push(Filled {
+                percent: state.fill.map_or(0.0, Fill::percent),
+                name: volume.full_name(),
+                uuid: volume.uuid.to_string(),
+                is_pool: volume.kind.is_thin_pool(),
+            });
+        }
+    }
+    for job in jobs {
+        if let Some(percent) = job.peak_fill_percent
+            && job.kind == JobKind::Snapshot
+            && !job.is_running()
+        {
+            fills.push(Filled {
                 percent,
-                volume.full_name(),
-                volume.uuid.to_string(),
-                volume.kind.is_thin_pool(),
-            )
-        })
-        .collect();
-    let is_gone = |job: &&Job| {
-        job.kind == JobKind::Snapshot && !job.is_running() && job.peak_fill_percent.is_some()
-    };
-    volumes.extend(jobs.iter().filter(is_gone).map(|job| {
-        let name = format!("{}/{}", job.vg.as_deref().unwrap_or_default(), job.name);
-        (
-            job.peak_fill_percent.unwrap_or_default(),
-            name,
-            job.key.clone(),
-            false,
-        )
-    }));
-    volumes.sort_by(|a, b| b.0.total_cmp(&a.0));
-    volumes.truncate(MOST_FILLS);
+                name: format!("{}/{}", job.vg.as_deref().unwrap_or_default(), job.name),
+                uuid: job.key.clone(),
+                is_pool: false,
+            });
+        }
+    }
+    fills.sort_by(|a, b| b.percent.total_cmp(&a.percent));
+    fills.truncate(MOST_FILLS);
     // Sorted by name, so that colours stay while fills change.
-    volumes.sort_by(|a, b| (a.3, &a.1).cmp(&(b.3, &b.1)));
-    let traces = volumes
-        .iter()
-        .zip(0..)
-        .flat_map(|((_, name, uuid, has_metadata), number)| {
-            charts::fill_traces(name, &Subject::Volume(uuid.clone()), *has_metadata, number)
-        });
-    charts::fills(
-        traces.collect(),
-        present.thresholds.general().of(Rule::SnapshotFill),
-    )
+    fills.sort_by(|a, b| (a.is_pool, &a.name).cmp(&(b.is_pool, &b.name)));
+    let mut traces = Vec::new();
+    for (fill, number) in fills.into_iter().zip(0..) {
+        let subject = Subject::Volume(fill.uuid);
+        traces.extend(charts::fill_traces(
+            &fill.name,
+            &subject,
+            fill.is_pool,
+            number,
+        ));
+    }
+    let thresholds = present.thresholds.general().of(Rule::SnapshotFill);
+    charts::fills(traces, thresholds)
 }

@@ -11,7 +11,7 @@ use super::charts::View;
 use super::{compare, job, shown};
 use crate::job::Job;
 use crate::web::Site;
-use crate::web::answer::{ParsedQuery, Problem};
+use crate::web::answer::{ParsedQuery, Problem, QueryPairs};
 use crate::web::assets::STYLE;
 use crate::web::compare::Choice;
 
@@ -23,7 +23,7 @@ const MOST_WHOLE: usize = 8;
 
 #[derive(Template)]
 #[template(path = "report.html")]
-struct Report {
+struct ReportPage {
     title: String,
     host: String,
     made: String,
@@ -38,7 +38,7 @@ struct Report {
     responses((status = 200, description = "A self-contained HTML file", content_type = "text/html", body = String), (status = 404, body = crate::web::answer::ProblemBody)))]
 pub async fn report(
     State(site): State<Site>,
-    ParsedQuery(query): ParsedQuery<Vec<(String, String)>>,
+    ParsedQuery(query): ParsedQuery<QueryPairs>,
 ) -> Result<Response, Problem> {
     let choice = Choice::of(&query)?;
     let (jobs, _) = choice.jobs(&site).await?;
@@ -46,18 +46,13 @@ pub async fn report(
     let mut sections = Vec::new();
     if jobs.len() > 1 {
         let compared = site.compared(&choice).await?;
-        sections.push(compare::section(
-            &compared,
-            &choice,
-            &present,
-            compare::WIDTH,
-        )?);
+        sections.push(compare::html(&compared, &choice, &present)?);
     }
     for job in jobs.iter().filter(|_| jobs.len() <= MOST_WHOLE) {
         sections.push(job::whole(&site, job, &View::default()).await?);
     }
     let at = present.interval.at.strftime("%-d %b %Y, %H:%M UTC");
-    let report = shown(&Report {
+    let report = shown(&ReportPage {
         title: title(&choice, &jobs),
         host: present.host.clone(),
         made: format!("as of {at}"),

@@ -5,62 +5,49 @@ use axum::extract::State;
 use jiff::Timestamp;
 
 use super::charts::{self, Charts, View};
-use super::{Answer, Content, Refresh, moment, text, zone_name, zoned_moment};
-use crate::config::Age;
+use super::text::{self, moment, zone_name, zoned_moment};
+use super::{Content, PageResult, Refresh};
 use crate::present::Present;
 use crate::source::own::own_cost;
-use crate::store::{Gap, Level, Subject};
+use crate::store::Level;
 use crate::table::{Cell, Column, Table};
 use crate::units::{size_text, three_figures};
 use crate::web::Site;
 use crate::web::answer::ParsedQuery;
-use crate::web::api::{self, PartBody};
+use crate::web::api;
 
 #[derive(Template)]
 #[template(path = "status.html")]
-struct Status {
+struct StatusPage {
     notes: Vec<String>,
     tables: Vec<Table>,
     /// Of the host.
     charts: Charts,
 }
 
-pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> Answer {
+pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> PageResult {
     let present = site.present()?;
     let range = view.range(&present)?;
-    let host = vec![
-        charts::throughput("Throughput of all disks, each byte once", &Subject::Total),
-        charts::paging(),
-    ];
-    let charts = charts::draw(&site, &present, &view, range, &[], host).await?;
+    let sketches = vec![charts::throughput_of_all(), charts::paging()];
     let store = &present.store;
-    let notes = store
-        .error
-        .iter()
-        .chain(&present.notes)
-        .chain(&store.notes)
-        .cloned()
-        .collect();
-    let tables = [
+    let notes = store.error.iter().chain(&present.notes).chain(&store.notes);
+    let mut tables = vec![
         own_figures(&present),
         levels(&present),
         gaps(&present),
         parts(&present),
     ];
-    let tables = tables
-        .into_iter()
-        .filter(|table| !table.is_empty())
-        .collect();
-    let refresh = Refresh::each_second("/status/now");
+    tables.retain(|table| !table.is_empty());
+    let page = StatusPage {
+        notes: notes.cloned().collect(),
+        tables,
+        charts: charts::draw(&site, &present, &view, range, &[], sketches).await?,
+    };
     Content::new(
         "Status",
         "/status",
-        Some(refresh),
-        &Status {
-            notes,
-            tables,
-            charts,
-        },
+        Refresh::each_second("/status/now"),
+        &page,
     )
 }
 
@@ -78,7 +65,9 @@ fn own_figures(present: &Present) -> Table {
     };
     let own = own_cost();
     let cpu = text::or_dash(own.cpu_seconds.map(|seconds| format!("{seconds:.1} s")));
-    let known = [
+    let (p50, p99) = (micros(ticks.took_us.p50), micros(ticks.took_us.p99));
+    let limit = size_text(keep.size.0);
+    let mut figures: Vec<(&str, String, String)> = vec![
         ("CPU time", cpu, "of this process, since its start".into()),
         ("Memory", text::size(own.rss_bytes), "resident".into()),
         (
@@ -91,11 +80,7 @@ fn own_figures(present: &Present) -> Table {
             ticks.taken.to_string(),
             format!("{} missed", ticks.missed),
         ),
-        (
-            "Time of a tick",
-            micros(ticks.took_us.p50),
-            format!("99th percentile {}", micros(ticks.took_us.p99)),
-        ),
+        ("Time of a tick", p50, format!("99th percentile {p99}")),
         (
             "Dropped",
             present.lost.to_string(),
@@ -104,7 +89,7 @@ fn own_figures(present: &Present) -> Table {
         (
             "Size of the database",
             size_text(stock.size_bytes),
-            format!("limit {}", size_text(keep.size.0)),
+            format!("limit {limit}"),
         ),
         (
             "Size of a day",
@@ -113,19 +98,15 @@ fn own_figures(present: &Present) -> Table {
         ),
         ("Final size", or_later(forecast), fits.into()),
     ];
-    let remote_write = present.remote_write.iter().map(|state| {
+    if let Some(state) = &present.remote_write {
         let (figure, remark) = state.texts();
-        ("Remote write", figure, remark)
-    });
-    let row = |(what, figure, remark): (&str, String, String)| {
-        vec![what.into(), figure.into(), remark.into()]
-    };
-    let columns = [Column::name(""), Column::number(""), Column::text("")];
-    Table::new(
-        "cowbell itself",
-        columns,
-        known.into_iter().chain(remote_write).map(row),
-    )
+        figures.push(("Remote write", figure, remark));
+    }
+    Table::of("cowbell itself", figures)
+        .column(Column::name(""), |(what, ..)| *what)
+        .column(Column::number(""), |(_, figure, _)| figure.clone())
+        .column(Column::text(""), |(.., remark)| remark.clone())
+        .done()
 }
 
 fn micros(us: u64) -> String {
@@ -133,79 +114,65 @@ fn micros(us: u64) -> String {
 }
 
 fn levels(present: &Present) -> Table {
-    let (stock, keep, now) = (&present.store.stock, &present.keep, present.interval.at);
-    let since =
-        |level: Level| Cell::known(stock.since[level as usize].map(|from| zoned_moment(from, now)));
-    let row = |what: &str, age: Age, since| {
-        vec![
-            what.into(),
-            format!("{} days", age.0.as_secs() / (24 * 3600)).into(),
-            since,
-        ]
+    let (keep, now) = (&present.keep, present.interval.at);
+    let since = |level: &Option<Level>| match level {
+        Some(level) => {
+            let from = present.store.stock.since[*level as usize];
+            Cell::known(from.map(|from| zoned_moment(from, now)))
+        }
+        None => "".into(),
     };
     let rows = [
-        row("Every tick", keep.ticks, since(Level::Ticks)),
-        row("Every tick while a job ran", keep.jobs, "".into()),
-        row(
+        ("Every tick", keep.ticks, Some(Level::Ticks)),
+        ("Every tick while a job ran", keep.jobs, None),
+        (
             "Sums of one and ten minutes, with minimum and maximum",
             keep.minutes,
-            since(Level::Minutes),
+            Some(Level::Minutes),
         ),
     ];
-    Table::new(
-        "Stored data",
-        ["Resolution", "Retention", "Since"].map(Column::text),
-        rows,
-    )
+    Table::of("Stored data", rows)
+        .column(Column::text("Resolution"), |(what, ..)| *what)
+        .column(Column::text("Retention"), |(_, age, _)| {
+            format!("{} days", age.0.as_secs() / (24 * 3600))
+        })
+        .column(Column::text("Since"), |(.., level)| since(level))
+        .done()
 }
 
 fn gaps(present: &Present) -> Table {
+    let now = present.interval.at;
     let at = |ms| {
-        Cell::known(
-            Timestamp::from_millisecond(ms)
-                .ok()
-                .map(|at| moment(at, present.interval.at)),
-        )
+        let at = Timestamp::from_millisecond(ms).ok();
+        Cell::known(at.map(|at| moment(at, now)))
     };
-    let row = |gap: &Gap| {
-        vec![
-            at(gap.from_ms),
-            at(gap.to_ms),
-            gap.ticks.to_string().into(),
-            gap.reason.clone().into(),
-        ]
-    };
-    let columns = [
-        Column::text(format!("From ({})", zone_name(present.interval.at))),
-        Column::text("To"),
-        Column::number("Ticks"),
-        Column::text("Reason"),
-    ];
-    let caption = "Gaps, the latest first";
-    Table::new(caption, columns, present.store.stock.gaps.iter().map(row))
+    Table::of("Gaps, the latest first", &present.store.stock.gaps)
+        .column(Column::text(format!("From ({})", zone_name(now))), |gap| {
+            at(gap.from_ms)
+        })
+        .column(Column::text("To"), |gap| at(gap.to_ms))
+        .column(Column::number("Ticks"), |gap| gap.ticks.to_string())
+        .column(Column::text("Reason"), |gap| gap.reason.clone())
+        .done()
 }
 
 /// All parts that are read, and the store.
 fn parts(present: &Present) -> Table {
-    let row = |part: PartBody| {
-        let (word, grade) = if part.ok {
-            ("ok", "ok")
-        } else {
-            ("failed", "warning")
-        };
-        let took = (part.took_us > 0).then(|| micros(part.took_us));
-        vec![
-            part.name.into(),
-            Cell::state(word, grade),
-            Cell::known(took),
-            part.error.unwrap_or_default().into(),
-        ]
-    };
-    let columns = [
-        Column::text("Part"),
-        Column::text("State"),
-        Column::number("Took").class("least"),
-        Column::text("Error").class("says"),
-    ];
-    Table::new("Parts", columns, api::parts(present).into_iter().map(row))
+    Table::of("Parts", api::parts(present))
+        .column(Column::text("Part"), |part| part.name.clone())
+        .column(Column::text("State"), |part| {
+            let (word, grade) = if part.ok {
+                ("ok", "ok")
+            } else {
+                ("failed", "warning")
+            };
+            Cell::state(word, grade)
+        })
+        .column(Column::number("Took").class("least"), |part| {
+            Cell::known((part.took_us > 0).then(|| micros(part.took_us)))
+        })
+        .column(Column::text("Error").class("says"), |part| {
+            part.error.clone().unwrap_or_default()
+        })
+        .done()
 }

@@ -1,14 +1,14 @@
-//! How pages write numbers. An unknown value is a dash, never a zero.
+//! How pages write numbers, times and sentences. An unknown value is a dash, never a zero.
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
+use crate::quantity::Unit;
 use crate::sentence::{Sentence, SentencePart};
+use crate::series::Range;
 use crate::units::{bytes_text, number_text, percent_text, size_text};
 use crate::web::zone;
 
 pub const DASH: &str = "–";
-const UTC: &str = " UTC";
 
 pub fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| DASH.into())
@@ -23,120 +23,135 @@ pub fn size(bytes: Option<u64>) -> String {
     or_dash(bytes.map(size_text))
 }
 
-pub fn amount(bytes: Option<f64>) -> String {
-    or_dash(bytes.map(|bytes| bytes_text(bytes)))
-}
-
-/// Bytes per second.
-pub fn rate(bytes: Option<f64>) -> String {
-    bytes.map_or_else(|| DASH.into(), |_| format!("{}/s", amount(bytes)))
-}
-
-pub fn count(value: Option<f64>) -> String {
-    or_dash(value.map(number_text))
-}
-
 pub fn percent(percent: Option<f64>) -> String {
     or_dash(percent.map(percent_text))
 }
 
-/// A share of one as a percentage without unit.
-pub fn share(share: Option<f64>) -> String {
-    or_dash(share.map(|share| format!("{:.1}", share * 100.0)))
+/// Bytes per second.
+pub fn rate(bytes: Option<f64>) -> String {
+    value(Unit::BytesPerSecond, bytes)
 }
 
-/// A sentence with its times as the page writes them, and commands in backticks.
-pub fn told(sentence: &Sentence, now: Timestamp) -> String {
-    let part = |part: &SentencePart| match part {
-        SentencePart::Time(at) => super::zoned_moment(*at, now),
-        other => other.to_string(),
+/// A value whose heading names its unit, but for bytes.
+pub fn value(unit: Unit, value: Option<f64>) -> String {
+    let text = |value| match unit {
+        Unit::BytesPerSecond => format!("{}/s", bytes_text(value)),
+        Unit::Bytes => bytes_text(value),
+        Unit::Share => format!("{:.1}", value * 100.0),
+        _ => number_text(value),
     };
-    sentence.parts().iter().map(part).collect()
+    or_dash(value.map(text))
 }
 
-/// A sentence with commands in backticks: plain parts and commands in turn, the first one plain. Its times are those of the
-/// reader.
-pub fn with_commands(sentence: &str) -> Vec<(bool, String)> {
-    if sentence.matches('`').count() % 2 == 1 {
-        return vec![(false, sentence.into())];
-    }
-    let part = |(index, part)| {
-        (
-            index % 2 == 1,
-            if index % 2 == 1 {
-                part
-            } else {
-                where_read(part)
-            },
-        )
+/// The time of day where the reader is, with the date if it is not today.
+pub fn moment(at: Timestamp, now: Timestamp) -> String {
+    let (at, now) = (zone::local(at), zone::local(now));
+    let is_today = at.date() == now.date();
+    let format = if is_today {
+        "%H:%M:%S"
+    } else {
+        "%-d %b %Y %H:%M"
     };
-    sentence
-        .split('`')
-        .map(String::from)
-        .enumerate()
-        .map(part)
-        .collect()
+    at.strftime(format).to_string()
 }
 
-/// Stored sentences have times such as `2026-11-23 19:43:23 UTC`.
-fn where_read(text: String) -> String {
-    const LENGTH: usize = "2026-11-23 19:43:23".len();
+/// With the zone, for a sentence.
+pub fn zoned_moment(at: Timestamp, now: Timestamp) -> String {
+    format!("{} {}", moment(at, now), zone_name(at))
+}
+
+/// The reader's zone as beside a time: `UTC`, `CET`, or `+03` where a zone has no letters.
+pub fn zone_name(at: Timestamp) -> String {
     let zone = zone::current();
-    if zone == TimeZone::UTC {
-        return text;
-    }
-    let mut parts: Vec<String> = text.split(UTC).map(String::from).collect();
-    let last = parts.pop().unwrap_or_default();
-    for part in &mut parts {
-        let time = part
-            .len()
-            .checked_sub(LENGTH)
-            .and_then(|start| part.get(start..));
-        let at = time.and_then(|time| Timestamp::strptime("%F %T%z", format!("{time}+0000")).ok());
-        match at {
-            Some(at) => {
-                part.truncate(part.len() - LENGTH);
-                let name = zone::abbreviation(&zone, at);
-                part.push_str(&format!(
-                    "{} {name}",
-                    at.to_zoned(zone.clone()).strftime("%F %T")
-                ));
-            }
-            None => part.push_str(UTC),
+    zone.to_offset_info(at).abbreviation().to_string()
+}
+
+pub fn span_text(range: Range) -> String {
+    let [from, to] = [range.from, range.to].map(zone::local);
+    let [from_day, to_day] = [&from, &to].map(|at| at.strftime("%-d %b %Y").to_string());
+    let until = if from_day == to_day {
+        String::new()
+    } else {
+        format!("{to_day}, ")
+    };
+    format!(
+        "{from_day}, {} to {until}{} {}",
+        from.strftime("%H:%M"),
+        to.strftime("%H:%M"),
+        zone_name(range.to)
+    )
+}
+
+/// A sentence whose times are as on the rest of the page: without the date if that is today.
+pub fn told(sentence: &Sentence, now: Timestamp) -> Sentence {
+    let mut told = Sentence::default();
+    for part in sentence.parts() {
+        match part {
+            SentencePart::Time(at) => told.push(zoned_moment(*at, now)),
+            other => told.push(other.clone()),
         }
     }
-    parts.concat() + &last
+    told
+}
+
+/// The parts of a sentence for a template, each with whether it is a command. Times are those of the reader.
+pub fn parts(sentence: &Sentence) -> Vec<(bool, String)> {
+    let part = |part: &SentencePart| match part {
+        SentencePart::Command(command) => (true, command.clone()),
+        SentencePart::Time(at) => {
+            let time = zone::local(*at).strftime("%F %T").to_string();
+            (false, format!("{time} {}", zone_name(*at)))
+        }
+        SentencePart::Text(text) | SentencePart::Volume(text) => (false, text.clone()),
+    };
+    sentence.parts().iter().map(part).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sentence;
+    use crate::sentence::{command, volume};
 
     #[test]
     fn unknown_values_are_dashes() {
-        assert_eq!([count(None), share(None), rate(None)], [DASH, DASH, DASH]);
+        let units = [Unit::BytesPerSecond, Unit::Share, Unit::Count];
+        assert_eq!(units.map(|unit| value(unit, None)), [DASH, DASH, DASH]);
     }
 
     #[test]
     fn numbers_have_three_figures_or_commas() {
-        assert_eq!(count(Some(0.0)), "0");
-        assert_eq!(count(Some(12.34)), "12.3");
-        assert_eq!(count(Some(1_234_567.0)), "1,234,567");
-        assert_eq!(share(Some(0.783)), "78.3");
+        for (unit, number, expected) in [
+            (Unit::Count, 0.0, "0"),
+            (Unit::Count, 12.34, "12.3"),
+            (Unit::Count, 1_234_567.0, "1,234,567"),
+            (Unit::Share, 0.783, "78.3"),
+            (Unit::BytesPerSecond, 1_572_864.0, "1.50 MiB/s"),
+        ] {
+            assert_eq!(value(unit, Some(number)), expected);
+        }
     }
 
     #[test]
-    fn commands_are_separated_from_the_sentence() {
-        let parts = with_commands("Use `lvextend x` now.");
-        let commands: Vec<&str> = parts
-            .iter()
-            .filter(|(is_command, _)| *is_command)
-            .map(|(_, part)| &**part)
+    fn a_sentence_has_its_commands_apart_and_times_without_the_date_of_today() {
+        let now = Timestamp::from_second(86_400).unwrap();
+        let sentence = sentence![
+            "Grow ",
+            volume("vg0/snap"),
+            " by ",
+            now,
+            ": ",
+            command("lvextend x"),
+            "."
+        ];
+        let commands: Vec<String> = parts(&sentence)
+            .into_iter()
+            .filter_map(|(is_command, part)| is_command.then_some(part))
             .collect();
         assert_eq!(commands, ["lvextend x"]);
         assert_eq!(
-            with_commands("a name with ` in it"),
-            [(false, "a name with ` in it".into())]
+            told(&sentence, now).to_string(),
+            "Grow vg0/snap by 00:00:00 UTC: `lvextend x`."
         );
     }
 }

@@ -1,16 +1,18 @@
 //! `/volumes/VG/LV`: one volume, also after it was removed.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
-use axum::extract::{self, Path};
+use askama::Template;
+use axum::extract::{Path, State};
 
-use super::charts::{self, Charts, Sketch, View};
-use super::device::{KeyFigure, Subjects};
-use super::relation;
-use super::rows::{self, JobTable};
-use super::size as snapshot_size;
-use super::text::{self, rate, size};
-use super::{Answer, Content, job, moment, zoned_moment};
+use super::charts::{self, Charts, RangeTools, Sketch, View};
+use super::devices::device_href;
+use super::jobs::JobTable;
+use super::scatter::{self, SnapshotSize};
+use super::text::{self, moment, rate, size, zoned_moment};
+use super::volumes::{used_of_size, volume_href};
+use super::{Content, GonePage, KeyFigure, Links, PageResult, job};
 use crate::alert::Rule;
 use crate::chart::Look;
 use crate::forecast::Eta;
@@ -19,240 +21,283 @@ use crate::job::Job;
 use crate::present::Present;
 use crate::quantity::{Quantity, per_second};
 use crate::report::summary::unmounted_at_its_death;
-use crate::sample::lvm::{Policies, Segment};
+use crate::sample::lvm::Policies;
+use crate::series::Range;
 use crate::series::when::TimeQuery;
 use crate::store::Subject;
 use crate::table::{Cell, Column, Table};
-use crate::topology::{LvLayout, State, Volume, VolumeKind, VolumeState};
-use crate::units::{Fill, percent_text};
+use crate::topology::{State as WorkingState, Volume, VolumeState};
+use crate::units::{Fill, percent_text, size_text};
 use crate::verdict::Verdict;
 use crate::web::Site;
-use crate::web::answer::{ParsedQuery, Problem};
+use crate::web::answer::{ParsedQuery, Partial, Problem};
 
 const MOST_JOBS: usize = 50;
 
+/// A volume that exists.
+#[derive(Template)]
+#[template(path = "volume.html")]
+struct VolumePage {
+    name: String,
+    description: String,
+    verdict: Verdict,
+    /// Mounts, tags and policies, on one line.
+    remark: Option<String>,
+    /// Of an invalid snapshot.
+    notice: Option<String>,
+    key_figures: Vec<KeyFigure>,
+    links: Links,
+    ranges: RangeTools,
+    charts: Charts,
+    size: Option<SnapshotSize>,
+    /// The volumes of a pool, and the layout.
+    tables: Vec<Table>,
+    jobs: JobTable,
+}
+
 pub async fn page(
-    extract::State(site): extract::State<Site>,
+    State(site): State<Site>,
     Path((vg, lv)): Path<(String, String)>,
     ParsedQuery(view): ParsedQuery<View>,
-) -> Answer {
+) -> PageResult {
     let present = site.present()?;
-    let name = format!("{vg}/{lv}");
-    let found = present.interval.volume(&name);
-    let subject =
-        Subject::Volume(found.map_or(name.clone(), |(volume, _)| volume.uuid.to_string()));
-    if found.is_none() && !site.store.knows(&subject) {
+    match present.interval.volume(&format!("{vg}/{lv}")) {
+        Some((volume, state)) => existing(&site, &present, &view, volume, state).await,
+        None => gone(&site, &present, &view, &vg, &lv).await,
+    }
+}
+
+async fn existing(
+    site: &Site,
+    present: &Present,
+    view: &View,
+    volume: &Volume,
+    state: &VolumeState,
+) -> PageResult {
+    let (name, subject) = (volume.full_name(), Subject::Volume(volume.uuid.to_string()));
+    let range = view.range(present)?;
+    let jobs = jobs_of(site, range, &volume.vg, &volume.lv).await?;
+    let is_pool = volume.kind.is_thin_pool();
+    let rule = volume.kind.fill_rule().unwrap_or(Rule::SnapshotFill);
+    let thresholds = present.thresholds.of(rule, &volume.vg, &volume.lv);
+    let last = last_job(present, &jobs.found, &volume.vg, &volume.lv);
+    let mut sketches = Vec::new();
+    let mut relation = None;
+    if volume.is_snapshot() {
+        sketches.push(charts::fill_and_read_speed(&subject, thresholds));
+        if let Some(job) = last {
+            relation = scatter::relation(site, job, view.width()).await?;
+        }
+    } else {
+        let has_fill = state.fill.is_some();
+        let traces = has_fill.then(|| charts::fill_traces(&name, &subject, is_pool, 0));
+        sketches.push(charts::fills(traces.unwrap_or_default(), thresholds));
+        sketches.push(charts::throughput("Throughput", &subject));
+    }
+    if volume.kind.is_thick_snapshot()
+        && let Some(origin) = &volume.origin
+    {
+        sketches.extend(copying(present, &volume.vg, origin));
+    }
+    sketches.push(charts::latency(&subject));
+    let mut tables = vec![layout(volume)];
+    if is_pool {
+        tables.insert(0, by_use(present, volume));
+    }
+    tables.retain(|table| !table.is_empty());
+    let page = VolumePage {
+        description: describe(volume, present),
+        verdict: Verdict::of_volume(present, volume, state),
+        remark: remark(volume, present),
+        notice: since_when_invalid(volume, present),
+        key_figures: key_figures(present, volume, state),
+        links: links(&present.interval, volume),
+        ranges: view.ranges(range, &jobs.found),
+        charts: Charts {
+            relation,
+            ..charts::draw(site, present, view, range, &jobs.found, sketches).await?
+        },
+        size: scatter::snapshot_size(present, volume, view.width()),
+        tables,
+        jobs: JobTable::of(&jobs, present),
+        name,
+    };
+    let address = format!("{}/now", volume_href(&volume.vg, &volume.lv));
+    Content::new(&page.name, "/volumes", view.refresh(&address, range), &page)
+}
+
+/// The page of a volume that does not exist now, by default over the life of the last snapshot of this name.
+async fn gone(site: &Site, present: &Present, view: &View, vg: &str, lv: &str) -> PageResult {
+    let (name, own_href) = (format!("{vg}/{lv}"), volume_href(vg, lv));
+    let subject = Subject::Volume(name.clone());
+    if !site.store.knows(&subject) {
         return Err(Problem::NotFound(format!(
             "no volume called {name} was ever seen here"
         )));
     }
-    let gone = last_job(&present, &[], &vg, &lv).filter(|_| found.is_none());
-    let life = gone
-        .filter(|_| view.span() == TimeQuery::default())
-        .map(|job| job::around(job, &present));
-    let range = life.map_or_else(|| view.range(&present), Ok)?;
-    let mut jobs = site.own_job_list(range, MOST_JOBS).await?;
-    jobs.found.retain(|job| {
-        job.vg.as_ref() == Some(&vg) && [&job.lv, &job.origin].contains(&&Some(lv.clone()))
-    });
-    let is_pool = found.is_some_and(|(volume, _)| volume.kind.is_thin_pool());
-    let rule = if is_pool {
-        Rule::PoolData
+    let known = last_job(present, &[], vg, lv);
+    let is_default = view.span() == TimeQuery::default();
+    let life = known
+        .filter(|_| is_default)
+        .map(|job| job::around(job, present));
+    let range = life.map_or_else(|| view.range(present), Ok)?;
+    let jobs = jobs_of(site, range, vg, lv).await?;
+    let mut ranges = view.ranges(range, &jobs.found);
+    if known.is_some() {
+        ranges = ranges.with("its life", life.is_some());
+    }
+    let thresholds = present.thresholds.of(Rule::SnapshotFill, vg, lv);
+    let last = last_job(present, &jobs.found, vg, lv);
+    let mut sketches = Vec::new();
+    let mut links = Links::new();
+    let mut relation = None;
+    if let Some(job) = last {
+        sketches.push(charts::fill_and_read_speed(&subject, thresholds));
+        if let Some(origin) = &job.origin {
+            sketches.extend(copying(present, vg, origin));
+        }
+        relation = scatter::relation(site, job, view.width()).await?;
+        links.push((format!("job {}", job.name), format!("/jobs/{}", job.id)));
+        links.extend(
+            job::links(job)
+                .into_iter()
+                .filter(|(_, href)| *href != own_href),
+        );
     } else {
-        Rule::SnapshotFill
-    };
-    let thresholds = present.thresholds.of(rule, &vg, &lv);
-    let has_fill = found.is_none_or(|(_, state)| state.fill.is_some());
-    let traces = if has_fill {
-        charts::fill_traces(&name, &subject, is_pool, 0)
-    } else {
-        Vec::new()
-    };
-    let last = last_job(&present, &jobs.found, &vg, &lv);
-    let is_snapshot = found.map_or(last.is_some(), |(volume, _)| volume.is_snapshot());
-    let mut sketches = match is_snapshot {
-        true => vec![charts::fill_and_read_speed(&subject, thresholds)],
-        false => vec![
-            charts::fills(traces, thresholds),
-            charts::throughput("Throughput", &subject),
-        ],
-    };
-    sketches.extend(copying(
-        &present,
-        found.map(|(volume, _)| volume),
-        last.filter(|_| is_snapshot),
-    ));
+        let traces = charts::fill_traces(&name, &subject, false, 0);
+        sketches.push(charts::fills(traces, thresholds));
+        sketches.push(charts::throughput("Throughput", &subject));
+    }
     sketches.push(charts::latency(&subject));
-    let relation = match last.filter(|_| is_snapshot) {
-        Some(job) => relation::of_job(&site, job, view.width()).await?,
-        None => None,
-    };
-    let page = Subjects {
-        name: name.clone(),
-        description: found.map_or_else(String::new, |(volume, _)| describe(volume, &present)),
-        remarks: found
-            .and_then(|(volume, _)| remarks(volume, &present))
-            .into_iter()
-            .collect(),
-        verdict: match found {
-            Some((volume, state)) => Some(Verdict::of_volume(&present, volume, state)),
-            None => last.map(|job| Verdict::of_job(&present, job)),
-        },
-        notice: notice(found, last, &present),
-        key_figures: found
-            .map(|(volume, state)| key_figures(&present, volume, state))
-            .unwrap_or_default(),
-        ranges: match gone {
-            Some(_) => view
-                .ranges(range, &jobs.found)
-                .with("its life", life.is_some()),
-            None => view.ranges(range, &jobs.found),
-        },
+    let page = GonePage {
+        description: "",
+        verdict: last.map(|job| Verdict::of_job(present, job)),
+        notice: since_when_gone(last, present),
+        links,
+        ranges,
         charts: Charts {
             relation,
-            ..charts::draw(&site, &present, &view, range, &jobs.found, sketches).await?
+            ..charts::draw(site, present, view, range, &jobs.found, sketches).await?
         },
-        tables: found
-            .map(|(volume, _)| tables(&present, volume))
-            .unwrap_or_default(),
-        links: match (found, last) {
-            (Some((volume, _)), _) => links(&present.interval, volume),
-            (None, Some(job)) => [(format!("job {}", job.name), format!("/jobs/{}", job.id))]
-                .into_iter()
-                .chain(
-                    job::links(job)
-                        .into_iter()
-                        .filter(|(_, href)| *href != rows::volume_href(&vg, &lv)),
-                )
-                .collect(),
-            (None, None) => Vec::new(),
-        },
-        size: found
-            .and_then(|(volume, _)| snapshot_size::of_volume(&present, volume, view.width())),
-        jobs: Some(JobTable::of(&jobs, &present)),
-        ..Subjects::default()
+        jobs: JobTable::of(&jobs, present),
+        name,
     };
-    let refresh = view.refresh(&format!("{}/now", rows::volume_href(&vg, &lv)), range);
-    Content::new(&name, "/volumes", refresh, &page)
+    let refresh = view.refresh(&format!("{own_href}/now"), range);
+    Content::new(&page.name, "/volumes", refresh, &page)
+}
+
+/// The jobs of which it was the snapshot or the origin.
+async fn jobs_of(
+    site: &Site,
+    range: Range,
+    vg: &str,
+    lv: &str,
+) -> Result<Partial<Vec<Job>>, Problem> {
+    let mut jobs = site.own_job_list(range, MOST_JOBS).await?;
+    let is_it = |name: &Option<String>| name.as_deref() == Some(lv);
+    jobs.found
+        .retain(|job| job.vg.as_deref() == Some(vg) && (is_it(&job.lv) || is_it(&job.origin)));
+    Ok(jobs)
 }
 
 /// COW copying against what is written to the origin, of a thick snapshot that exists or is gone.
-fn copying(present: &Present, volume: Option<&Volume>, last: Option<&Job>) -> Option<Sketch> {
-    let (vg, origin) = match (volume, last) {
-        (Some(volume), _) => (&volume.vg, volume.origin.as_ref()?),
-        (None, Some(job)) => (job.vg.as_ref()?, job.origin.as_ref()?),
-        (None, None) => return None,
-    };
+fn copying(present: &Present, vg: &str, origin: &str) -> Option<Sketch> {
     let topology = &present.interval.topology;
     let origin = topology.volume(&format!("{vg}/{origin}"))?;
-    if volume.is_some_and(|volume| !volume.kind.is_thick_snapshot()) || origin.pool.is_some() {
+    if origin.pool.is_some() {
         return None;
     }
-    let devices = topology.devices.iter();
-    let mut sketch = charts::copying(devices.filter(|pv| pv.is_pv && pv.vg.as_ref() == Some(vg)));
-    let subject = Subject::Volume(origin.uuid.to_string());
-    let written = Quantity::WrittenBytes;
-    sketch.traces.push(charts::trace(
+    let pvs = topology.devices.iter().filter(|device| device.is_pv);
+    let mut sketch = charts::copying(pvs.filter(|pv| pv.vg.as_deref() == Some(vg)));
+    let (label, subject) = (
         format!("written to {}", origin.lv),
-        &subject,
-        written,
-        Look::Fill,
-    ));
+        Subject::Volume(origin.uuid.to_string()),
+    );
+    let written = charts::trace(label, &subject, Quantity::WrittenBytes, Look::Fill);
+    sketch.traces.push(written);
     sketch.title = "COW copying and the origin's writes".into();
     Some(sketch)
 }
 
 fn describe(volume: &Volume, present: &Present) -> String {
-    let device = volume
-        .device
-        .map(|index| present.interval.topology.devices[index].name.to_string());
+    let kind = volume.kind.text();
     text::joined([
         Some(match &volume.origin {
-            Some(origin) => format!("{} of {}/{origin}", volume.kind.text(), volume.vg),
-            None => volume.kind.text().to_string(),
+            Some(origin) => format!("{kind} of {}/{origin}", volume.vg),
+            None => kind.into(),
         }),
         volume
             .pool
             .as_ref()
             .map(|pool| format!("in pool {}/{pool}", volume.vg)),
-        volume.size.map(|bytes| size(Some(bytes))),
+        volume.size.map(size_text),
         (!volume.pvs.is_empty()).then(|| format!("on {}", volume.pvs.join(", "))),
         volume
             .created_at
             .map(|at| format!("created {}", moment(at, present.interval.at))),
-        device,
+        volume
+            .device
+            .map(|index| present.interval.topology.devices[index].name.to_string()),
     ])
 }
 
 /// The last job whose snapshot had this name.
 fn last_job<'a>(present: &'a Present, jobs: &'a [Job], vg: &str, lv: &str) -> Option<&'a Job> {
-    let known = present.jobs.iter().rev().map(Arc::as_ref).chain(jobs);
-    known
-        .filter(|job| !job.is_imported())
-        .find(|job| job.vg.as_deref() == Some(vg) && job.lv.as_deref() == Some(lv))
+    let mut known = present.jobs.iter().rev().map(Arc::as_ref).chain(jobs);
+    known.find(|job| {
+        !job.is_imported() && job.vg.as_deref() == Some(vg) && job.lv.as_deref() == Some(lv)
+    })
 }
 
-fn notice(
-    found: Option<(&Volume, &VolumeState)>,
-    last: Option<&Job>,
-    present: &Present,
-) -> Option<String> {
-    let now = present.interval.at;
-    let time = |at| zoned_moment(at, now);
-    let Some((volume, _)) = found else {
-        let Some(job) = last else {
-            return Some("This volume no longer exists. Its history remains.".into());
-        };
-        let since = job
-            .ended_at
-            .map_or_else(String::new, |at| format!(" since {}", time(at)));
-        let peak = job.peak_fill_percent.map_or_else(String::new, |peak| {
-            format!(" It was {} full at most.", percent_text(peak))
-        });
-        return Some(format!(
-            "This snapshot no longer exists{since}.{peak} Its history remains."
-        ));
+fn since_when_gone(last: Option<&Job>, present: &Present) -> String {
+    let Some(job) = last else {
+        return "This volume no longer exists. Its history remains.".into();
     };
-    let job = present.job_of(volume)?;
-    let unmounted = unmounted_at_its_death(job, present.is_monitored())
-        .map(|sentence| format!(" {}", text::told(&sentence, now)))
-        .unwrap_or_default();
-    Some(format!("Invalid since {}.{unmounted}", time(job.died_at?)))
+    let mut notice = "This snapshot no longer exists".to_string();
+    if let Some(at) = job.ended_at {
+        notice += &format!(" since {}", zoned_moment(at, present.interval.at));
+    }
+    if let Some(peak) = job.peak_fill_percent {
+        notice += &format!(". It was {} full at most", percent_text(peak));
+    }
+    notice + ". Its history remains."
+}
+
+fn since_when_invalid(volume: &Volume, present: &Present) -> Option<String> {
+    let (now, job) = (present.interval.at, present.job_of(volume)?);
+    let mut notice = format!("Invalid since {}.", zoned_moment(job.died_at?, now));
+    if let Some(unmounted) = unmounted_at_its_death(job, present.is_monitored()) {
+        notice += &format!(" {}", text::told(&unmounted, now));
+    }
+    Some(notice)
 }
 
 /// Mounts, tags and policies, on one line.
-fn remarks(volume: &Volume, present: &Present) -> Option<String> {
-    let mounted = volume
-        .mounted_on
-        .as_ref()
-        .filter(|folders| !folders.is_empty());
+fn remark(volume: &Volume, present: &Present) -> Option<String> {
+    let folders = volume.mounted_on.as_deref().unwrap_or_default();
+    let group = present.interval.topology.group(&volume.vg);
     let remark = text::joined([
-        mounted.map(|folders| format!("mounted on {}", folders.join(", "))),
+        (!folders.is_empty()).then(|| format!("mounted on {}", folders.join(", "))),
         (!volume.tags.is_empty()).then(|| format!("tags {}", volume.tags.join(", "))),
         volume.when_full.as_ref().map(|what| match what.as_str() {
             "queue" => "when full, writes wait".to_string(),
             "error" => "when full, writes fail".to_string(),
             other => format!("when full: {other}"),
         }),
-        growth(volume, present.interval.policies),
-        free(volume, present),
+        present
+            .interval
+            .policies
+            .and_then(|policies| growth(volume, policies)),
+        group
+            .and_then(|group| group.free)
+            .map(|free| format!("{} free in {}", size_text(free), volume.vg)),
     ]);
     (!remark.is_empty()).then_some(remark)
 }
 
-fn free(volume: &Volume, present: &Present) -> Option<String> {
-    let free = present.interval.topology.group(&volume.vg)?.free?;
-    Some(format!("{} free in {}", size(Some(free)), volume.vg))
-}
-
 /// Whether LVM extends the volume automatically.
-fn growth(volume: &Volume, policies: Option<Policies>) -> Option<String> {
-    let policies = policies?;
-    let growth = match volume.kind {
-        VolumeKind::Snapshot => policies.snapshot,
-        VolumeKind::ThinPool => policies.pool,
-        _ => return None,
-    };
+fn growth(volume: &Volume, policies: Policies) -> Option<String> {
+    let growth = volume.kind.autoextend(policies)?;
     Some(match growth.threshold {
         100.. => "LVM does not extend it automatically".into(),
         at if policies.monitoring && policies.dmeventd => {
@@ -262,16 +307,6 @@ fn growth(volume: &Volume, policies: Option<Policies>) -> Option<String> {
     })
 }
 
-/// The volumes of a pool, and the layout.
-fn tables(present: &Present, volume: &Volume) -> Vec<Table> {
-    let mut tables = vec![layout(volume)];
-    if volume.kind.is_thin_pool() {
-        tables.insert(0, by_use(present, volume));
-    }
-    tables.retain(|table| !table.is_empty());
-    tables
-}
-
 /// What of a volume is mapped in its pool, in bytes.
 fn mapped(volume: &Volume, state: &VolumeState) -> Option<u64> {
     Some((volume.size? as f64 * state.fill?.percent() / 100.0) as u64)
@@ -279,85 +314,70 @@ fn mapped(volume: &Volume, state: &VolumeState) -> Option<u64> {
 
 /// A pool's volumes, the one with the most data first.
 fn by_use(present: &Present, pool: &Volume) -> Table {
-    let mut volumes: Vec<_> = present.interval.thin_volumes(pool).collect();
-    volumes.sort_by_key(|(volume, state)| std::cmp::Reverse(mapped(volume, state)));
-    let row = |(volume, state): (&Volume, &VolumeState)| {
-        let of_pool = mapped(volume, state)
-            .zip(pool.size)
-            .map(|(used, size)| used as f64 / size as f64);
-        vec![
-            Cell::link(&volume.lv, rows::volume_href(&volume.vg, &volume.lv)),
-            size(mapped(volume, state)).into(),
-            Cell::known(of_pool.map(|part| percent_text(part * 100.0))),
-            size(volume.size).into(),
-        ]
-    };
-    let columns = [
-        Column::name("Volume in this pool"),
-        Column::number("Mapped"),
-        Column::number("Of the pool"),
-        Column::number("Size"),
-    ];
-    Table::new("Volumes by use", columns, volumes.into_iter().map(row))
+    let volumes = present.interval.thin_volumes(pool);
+    let mut volumes: Vec<(&Volume, Option<u64>)> = volumes
+        .map(|(volume, state)| (volume, mapped(volume, state)))
+        .collect();
+    volumes.sort_by_key(|(_, mapped)| Reverse(*mapped));
+    Table::of("Volumes by use", volumes)
+        .column(Column::name("Volume in this pool"), |(volume, _)| {
+            Cell::link(&volume.lv, volume_href(&volume.vg, &volume.lv))
+        })
+        .column(Column::number("Mapped"), |(_, mapped)| size(*mapped))
+        .column(Column::number("Of the pool"), |(_, mapped)| {
+            let known = mapped.zip(pool.size);
+            Cell::known(known.map(|(used, size)| percent_text(used as f64 / size as f64 * 100.0)))
+        })
+        .column(Column::number("Size"), |(volume, _)| size(volume.size))
+        .done()
 }
 
 /// The sum of the sizes of a pool's volumes, against what it can have.
 fn overcommitment(present: &Present, pool: &Volume) -> Option<KeyFigure> {
-    let sizes = present
-        .interval
-        .thin_volumes(pool)
-        .map(|(volume, _)| volume.size);
-    let (promised, has) = (
-        sizes.sum::<Option<u64>>()?,
-        pool.size.filter(|size| *size > 0)?,
-    );
-    let free = present.interval.topology.group(&pool.vg)?.free;
-    let spare = free.map_or_else(String::new, |free| {
-        format!(", {} free in {}", size(Some(free)), pool.vg)
-    });
-    let detail = format!(
-        "{} promised of {}{spare}",
-        size(Some(promised)),
-        size(Some(has))
-    );
+    let volumes = present.interval.thin_volumes(pool);
+    let promised: u64 = volumes
+        .map(|(volume, _)| volume.size)
+        .sum::<Option<u64>>()?;
+    let has = pool.size.filter(|size| *size > 0)?;
+    let mut detail = format!("{} promised of {}", size_text(promised), size_text(has));
+    if let Some(free) = present.interval.topology.group(&pool.vg)?.free {
+        detail += &format!(", {} free in {}", size_text(free), pool.vg);
+    }
+    let ratio = promised as f64 / has as f64;
     Some(KeyFigure::new(
         "Overcommitment",
-        format!("{:.2} ×", promised as f64 / has as f64),
+        format!("{ratio:.2} ×"),
         detail,
     ))
 }
 
 /// The segments as `lvs --segments` lists them.
 fn layout(volume: &Volume) -> Table {
-    let rows = volume
-        .layout
-        .iter()
-        .flat_map(|part| part.segments.iter().map(move |segment| (part, segment)));
-    let row = |(part, segment): (&LvLayout, &Segment)| {
-        let on = segment
-            .pv_extents
-            .iter()
-            .map(|(pv, extents)| format!("{pv}: {extents}"));
-        vec![
-            part.lv.clone().into(),
-            segment.kind.clone().into(),
-            Cell::known(segment.stripes.map(|stripes| stripes.to_string())),
-            size(segment.stripe_size).into(),
-            size(segment.chunk_size).into(),
-            segment.extents.to_string().into(),
-            on.collect::<Vec<_>>().join(", ").into(),
-        ]
-    };
-    let columns = [
-        Column::name("Part"),
-        Column::text("Type"),
-        Column::number("Stripes"),
-        Column::number("Stripe size").class("less"),
-        Column::number("Chunk size").class("less"),
-        Column::number("Extents"),
-        Column::text("On PVs"),
-    ];
-    Table::new("Layout", columns, rows.map(row))
+    let parts = volume.layout.iter();
+    let segments = parts.flat_map(|part| part.segments.iter().map(move |segment| (part, segment)));
+    Table::of("Layout", segments)
+        .column(Column::name("Part"), |(part, _)| part.lv.clone())
+        .column(Column::text("Type"), |(_, segment)| segment.kind.clone())
+        .column(Column::number("Stripes"), |(_, segment)| {
+            Cell::known(segment.stripes.map(|stripes| stripes.to_string()))
+        })
+        .column(
+            Column::number("Stripe size").class("less"),
+            |(_, segment)| size(segment.stripe_size),
+        )
+        .column(
+            Column::number("Chunk size").class("less"),
+            |(_, segment)| size(segment.chunk_size),
+        )
+        .column(Column::number("Extents"), |(_, segment)| {
+            segment.extents.to_string()
+        })
+        .column(Column::text("On PVs"), |(_, segment)| {
+            let on = segment.pv_extents.iter();
+            let on: Vec<String> = on.map(|(pv, extents)| format!("{pv}: {extents}")).collect();
+            on.join(", ")
+        })
+        .done()
 }
 
 /// The cost of snapshots of the volume or of its origin.
@@ -367,17 +387,14 @@ fn cost_figures(interval: &Interval, volume: &Volume) -> Vec<KeyFigure> {
     };
     let rate = |bytes: u64| rate(per_second(bytes, interval.elapsed_us));
     let cost = text::or_dash(copying.write_cost().map(|cost| format!("{cost:.2} ×")));
+    let copied = rate(copying.copied_bytes());
     let mut figures = vec![
         KeyFigure::new(
             "Write cost",
             cost,
             "written to disks for each byte written to the origin",
         ),
-        KeyFigure::new(
-            "COW copying",
-            rate(copying.copied_bytes()),
-            "in the last tick",
-        ),
+        KeyFigure::new("COW copying", copied, "in the last tick"),
     ];
     if copying.into_snapshots > 0 {
         let into = rate(copying.into_snapshots);
@@ -395,87 +412,63 @@ fn key_figures(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<K
         fill.map(|fill| KeyFigure::new(name, percent_text(fill.percent()), detail))
     };
     let health = volume.health.clone().unwrap_or_default();
-    let is_plain = state.state == State::Ok && health.is_empty();
     let mut figures = Vec::new();
     // The verdict says that it works.
-    figures.extend((!is_plain).then(|| KeyFigure::new("State", state.state.text().into(), health)));
-    figures.extend(filled(
-        "Fill",
-        state.fill,
-        rows::used_of_size(state.fill, volume.size),
-    ));
+    if state.state != WorkingState::Ok || !health.is_empty() {
+        figures.push(KeyFigure::new("State", state.state.text(), health));
+    }
+    let used = used_of_size(state.fill, volume.size);
+    figures.extend(filled("Fill", state.fill, used));
     if let Some(pace) = present.paces.get(&volume.uuid) {
-        let growth = format!(
-            "grows by {}/min",
-            size(Some((pace.bytes_per_s * 60.0) as u64))
-        );
-        let full = pace.full.map_or_else(|| text::DASH.into(), Eta::short_text);
-        figures.push(KeyFigure::new("Full in", full, growth));
+        let growth = size_text((pace.bytes_per_s * 60.0) as u64);
+        let full = text::or_dash(pace.full.map(Eta::short_text));
+        figures.push(KeyFigure::new(
+            "Full in",
+            full,
+            format!("grows by {growth}/min"),
+        ));
     }
     figures.extend(filled(
         "In sync",
         state.sync,
         "of the mirror or RAID".into(),
     ));
-    figures.extend(filled(
-        "Metadata",
-        state.metadata,
-        rows::used_of_size(state.metadata, None),
-    ));
-    figures.extend(
-        (volume.kind.is_thin_pool())
-            .then(|| overcommitment(present, volume))
-            .flatten(),
-    );
+    let used = used_of_size(state.metadata, None);
+    figures.extend(filled("Metadata", state.metadata, used));
+    if volume.kind.is_thin_pool() {
+        figures.extend(overcommitment(present, volume));
+    }
     let interval = &present.interval;
     let work = interval.work_of_volume(volume);
-    let rate = |quantity: Quantity| rate(quantity.of_work(&work, interval.elapsed_us));
-    figures.push(KeyFigure::new(
-        "Read",
-        rate(Quantity::ReadBytes),
-        "in the last tick",
-    ));
-    figures.push(KeyFigure::new(
-        "Written",
-        rate(Quantity::WrittenBytes),
-        "in the last tick",
-    ));
+    for (name, quantity) in [
+        ("Read", Quantity::ReadBytes),
+        ("Written", Quantity::WrittenBytes),
+    ] {
+        let speed = rate(quantity.of_work(&work, interval.elapsed_us));
+        figures.push(KeyFigure::new(name, speed, "in the last tick"));
+    }
     figures.extend(cost_figures(interval, volume));
     figures
 }
 
-/// The volume's device, its origin, and its snapshots.
-fn links(interval: &Interval, volume: &Volume) -> Vec<(String, String)> {
+/// The volume's device, its origin, its pool, and its snapshots.
+fn links(interval: &Interval, volume: &Volume) -> Links {
     let topology = &interval.topology;
-    let named = |word: &str, lv: &str| {
-        (
-            format!("{word} {}/{lv}", volume.vg),
-            rows::volume_href(&volume.vg, lv),
-        )
-    };
-    let device = volume.device.map(|index| {
+    let mut links = Links::new();
+    if let Some(index) = volume.device {
         let device = &topology.devices[index];
-        (
-            format!("device {}", device.name),
-            super::devices::device_href(device),
-        )
-    });
-    let origin = volume
-        .origin
-        .as_deref()
-        .map(|origin| named("origin", origin));
-    let pool = volume.pool.as_deref().map(|pool| named("pool", pool));
-    let is_snapshot_of_it =
-        |other: &&Volume| other.vg == volume.vg && other.origin.as_ref() == Some(&volume.lv);
+        links.push((format!("device {}", device.name), device_href(device)));
+    }
     let snapshots = topology
         .volumes
         .iter()
-        .filter(is_snapshot_of_it)
-        .map(|other| named("snapshot", &other.lv));
-    device
-        .into_iter()
-        .chain(origin)
-        .chain(pool)
-        .chain(snapshots)
-        .collect()
+        .filter(|other| other.vg == volume.vg && other.origin.as_ref() == Some(&volume.lv));
+    let origin = volume.origin.iter().map(|origin| ("origin", origin));
+    let pool = volume.pool.iter().map(|pool| ("pool", pool));
+    let snapshots = snapshots.map(|other| ("snapshot", &other.lv));
+    for (word, lv) in origin.chain(pool).chain(snapshots) {
+        let text = format!("{word} {}/{lv}", volume.vg);
+        links.push((text, volume_href(&volume.vg, lv)));
+    }
+    links
 }

@@ -1,132 +1,400 @@
-//! `/volumes`: volume groups with their PVs and free space, and every volume in them.
+//! `/volumes`: volume groups with their PVs and free space, and every volume in them. `/groups/VG`: one of them, and how
+//! its load is spread over its PVs; also after it was removed.
 
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{Path, State};
 
-use super::text::{rate, size};
-use super::{Answer, Content, Refresh, rows};
+use super::charts::{self, Charts, RangeTools, Sketch, View};
+use super::devices::device_href;
+use super::jobs::JobTable;
+use super::text::{self, rate, size};
+use super::{Content, GonePage, KeyFigure, Links, PageResult, Refresh};
+use crate::chart::Look;
+use crate::interval::Work;
 use crate::present::Present;
 use crate::quantity::Quantity;
+use crate::sentence;
+use crate::sentence::{Sentence, command};
+use crate::source::Part;
+use crate::store::Subject;
 use crate::table::{Cell, Column, Table};
-use crate::topology::{Device, Group, Volume, VolumeState};
-use crate::units::{Fill, percent_text};
-use crate::verdict::grade_of;
-use crate::web::Site;
+use crate::topology::{Device, Group, State as WorkingState, Volume};
+use crate::units::{Fill, count_text, percent_text, size_text};
+use crate::verdict::{Grade, grade_of};
+use crate::web::answer::{ParsedQuery, Problem};
+use crate::web::{Site, escaped};
+
+const MOST_JOBS: usize = 20;
+/// Volumes of a group that is gone in one readable chart.
+const MOST_VOLUMES: usize = 8;
+/// A PV with at least this share of the work does it alone.
+const MOST_WORK: f64 = 0.8;
+const LINEAR: &str = "linear";
 
 #[derive(Template)]
 #[template(path = "volumes.html")]
-struct Volumes {
-    groups: Vec<GroupView>,
+struct VolumesPage {
+    groups: Vec<GroupSection>,
     /// Why there are none.
-    nothing: String,
+    nothing: Sentence,
 }
 
-struct GroupView {
+struct GroupSection {
     name: String,
     href: String,
     space: String,
-    /// Names and addresses.
-    pvs: Vec<(String, String)>,
+    pvs: Links,
     missing_pvs: u32,
     volumes: Table,
 }
 
-pub async fn page(State(site): State<Site>) -> Answer {
+#[derive(Template)]
+#[template(path = "group.html")]
+struct GroupPage {
+    name: String,
+    description: String,
+    remark: Option<String>,
+    key_figures: Vec<KeyFigure>,
+    links: Links,
+    ranges: RangeTools,
+    charts: Charts,
+    volumes: Table,
+    jobs: JobTable,
+}
+
+pub async fn page(State(site): State<Site>) -> PageResult {
     let present = site.present()?;
-    let groups = &present.interval.topology.groups;
-    let page = Volumes {
-        groups: groups
-            .iter()
-            .map(|group| group_view(&present, group))
+    let section = |group: &Group| GroupSection {
+        name: group.name.clone(),
+        href: group_href(&group.name),
+        space: space(group),
+        pvs: pvs(&present, group)
+            .map(|pv| (pv.name.to_string(), device_href(pv)))
             .collect(),
-        nothing: super::overview::nothing_to_watch(&present),
+        missing_pvs: group.missing_pvs,
+        volumes: volume_table(&present, &group.name, ""),
     };
-    let refresh = Some(Refresh::each_second("/volumes/list"));
+    let page = VolumesPage {
+        groups: present
+            .interval
+            .topology
+            .groups
+            .iter()
+            .map(section)
+            .collect(),
+        nothing: nothing_to_watch(&present),
+    };
+    let refresh = Refresh::each_second("/volumes/list");
     Content::new("Volumes", "/volumes", refresh, &page)?.with_filter("volume, kind or state")
 }
 
-fn group_view(present: &Present, group: &Group) -> GroupView {
-    GroupView {
-        name: group.name.clone(),
-        href: rows::group_href(&group.name),
-        space: space(group),
-        pvs: pvs(present, group)
-            .map(|pv| (pv.name.to_string(), super::devices::device_href(pv)))
+pub async fn group_page(
+    State(site): State<Site>,
+    Path(vg): Path<String>,
+    ParsedQuery(view): ParsedQuery<View>,
+) -> PageResult {
+    let present = site.present()?;
+    let range = view.range(&present)?;
+    let refresh = view.refresh(&format!("{}/now", group_href(&vg)), range);
+    let mut jobs = site.own_job_list(range, MOST_JOBS).await?;
+    jobs.found.retain(|job| job.vg.as_ref() == Some(&vg));
+    let ranges = view.ranges(range, &jobs.found);
+    let group = present.interval.topology.group(&vg);
+    let pvs: Vec<&Device> = group
+        .into_iter()
+        .flat_map(|group| pvs(&present, group))
+        .collect();
+    let sketches = match group {
+        Some(_) => vec![
+            charts::by_pv("Read, by PV", &pvs, Quantity::ReadBytes),
+            charts::by_pv("Written, by PV", &pvs, Quantity::WrittenBytes),
+        ],
+        None => sketches_of_gone(&site, &vg)?,
+    };
+    let charts = charts::draw(&site, &present, &view, range, &jobs.found, sketches).await?;
+    let jobs = JobTable::of(&jobs, &present);
+    let Some(group) = group else {
+        let volumes = site.store.volumes_of(&vg).into_keys();
+        let page = GonePage {
+            description: "volume group",
+            verdict: None,
+            notice: why_gone(&present).into(),
+            links: volumes
+                .map(|lv| (lv.clone(), volume_href(&vg, &lv)))
+                .collect(),
+            ranges,
+            charts,
+            jobs,
+            name: vg,
+        };
+        return Content::new(&page.name, "/volumes", refresh, &page);
+    };
+    let volumes = present.interval.topology.volumes.iter();
+    let of_group: Vec<&Volume> = volumes.filter(|volume| volume.vg == vg).collect();
+    let page = GroupPage {
+        description: text::joined([
+            Some("volume group".into()),
+            Some(space(group)),
+            Some(count_text(pvs.len(), "PV", "PVs")),
+            (group.missing_pvs > 0).then(|| format!("{} missing", group.missing_pvs)),
+        ]),
+        remark: uneven(&work(&pvs, &charts), &of_group),
+        key_figures: key_figures(&present, &pvs),
+        links: pvs
+            .iter()
+            .map(|pv| (format!("PV {}", pv.name), device_href(pv)))
             .collect(),
-        missing_pvs: group.missing_pvs,
-        volumes: volumes(present, &group.name, ""),
+        ranges,
+        charts,
+        volumes: volume_table(&present, &vg, "Volumes"),
+        jobs,
+        name: vg,
+    };
+    Content::new(&page.name, "/volumes", refresh, &page)
+}
+
+/// What the volumes of a group did that does not exist now.
+fn sketches_of_gone(site: &Site, vg: &str) -> Result<Vec<Sketch>, Problem> {
+    let volumes = site.store.volumes_of(vg);
+    if volumes.is_empty() {
+        return Err(Problem::NotFound(format!(
+            "no volume group called {vg} was ever seen here"
+        )));
     }
+    let sketch = |title, quantity| {
+        let mut traces = Vec::new();
+        for ((lv, uuid), number) in volumes.iter().take(MOST_VOLUMES).zip(0_u8..) {
+            let subject = Subject::Volume(uuid.to_string());
+            traces.push(charts::trace(lv, &subject, quantity, Look::Other(number)));
+        }
+        Sketch {
+            stacked: true,
+            ..Sketch::new(title, charts::BYTES, traces)
+        }
+    };
+    Ok(vec![
+        sketch("Read, by volume", Quantity::ReadBytes),
+        sketch("Written, by volume", Quantity::WrittenBytes),
+    ])
+}
+
+fn why_gone(present: &Present) -> &'static str {
+    let lvm = present.parts.get(&Part::Lvm);
+    if lvm.is_some_and(|lvm| lvm.last_ok_at.is_some()) {
+        "This volume group does not exist now. Its history remains."
+    } else {
+        "Whether this volume group exists is not known, since LVM was not read yet. Its history remains."
+    }
+}
+
+fn key_figures(present: &Present, pvs: &[&Device]) -> Vec<KeyFigure> {
+    let interval = &present.interval;
+    let work = Work::sum(pvs.iter().map(|pv| interval.work_of(pv)));
+    let figure = |name, quantity: Quantity| {
+        let speed = rate(quantity.of_work(&work, interval.elapsed_us));
+        KeyFigure::new(name, speed, "all PVs, in the last tick")
+    };
+    vec![
+        figure("Read", Quantity::ReadBytes),
+        figure("Written", Quantity::WrittenBytes),
+    ]
+}
+
+/// Why no snapshot or pool is listed: there is none, or cowbell cannot read it, as the verdict says.
+pub fn nothing_to_watch(present: &Present) -> Sentence {
+    let dm = present.parts.get(&Part::Dm);
+    if dm.is_some_and(|part| part.error.is_some()) {
+        return sentence![
+            "Snapshots and thin pools cannot be seen. ",
+            command("cowbell check"),
+            " says why, and what to do."
+        ];
+    }
+    sentence![
+        "There is no snapshot or thin pool. New ones appear within a tick. ",
+        command("cowbell demo"),
+        " shows an example."
+    ]
 }
 
 /// How large the group is, and how much of it is free.
-pub fn space(group: &Group) -> String {
-    match group.size {
-        Some(_) => {
-            let spare = group
-                .spare
-                .map(|spare| format!(" · {} spare for metadata", size(Some(spare))));
-            let tags =
-                (!group.tags.is_empty()).then(|| format!(" · tags {}", group.tags.join(", ")));
-            let space = format!("{} free of {}", size(group.free), size(group.size));
-            format!(
-                "{space}{}{}",
-                spare.unwrap_or_default(),
-                tags.unwrap_or_default()
-            )
-        }
-        None => "free space unknown: LVM's report is missing".into(),
+fn space(group: &Group) -> String {
+    if group.size.is_none() {
+        return "free space unknown: LVM's report is missing".into();
     }
+    let mut space = format!("{} free of {}", size(group.free), size(group.size));
+    if let Some(spare) = group.spare {
+        space += &format!(" · {} spare for metadata", size_text(spare));
+    }
+    if !group.tags.is_empty() {
+        space += &format!(" · tags {}", group.tags.join(", "));
+    }
+    space
 }
 
 /// The group's PVs, as far as they are present.
-pub fn pvs<'a>(present: &'a Present, group: &'a Group) -> impl Iterator<Item = &'a Device> {
+fn pvs<'a>(present: &'a Present, group: &'a Group) -> impl Iterator<Item = &'a Device> {
     let topology = &present.interval.topology;
     group.pvs.iter().filter_map(|name| topology.device(name))
 }
 
-pub fn volumes(present: &Present, group: &str, title: &'static str) -> Table {
-    let volumes = present
-        .interval
-        .volumes()
-        .filter(|(volume, _)| volume.vg == group);
-    Table::new(
-        title,
-        columns(),
-        volumes.map(|(volume, state)| row(present, volume, state)),
-    )
-}
-
-fn columns() -> [Column; 8] {
-    [
-        Column::name("Volume"),
-        Column::text("Kind"),
-        Column::text("State"),
-        Column::number("Fill"),
-        Column::number("Size").class("least"),
-        Column::number("Read").class("less"),
-        Column::number("Written").class("less"),
-        Column::text("On").class("less"),
-    ]
-}
-
-fn row(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<Cell> {
+fn volume_table(present: &Present, group: &str, title: &'static str) -> Table {
     let interval = &present.interval;
-    let work = interval.work_of_volume(volume);
-    let rate = |quantity: Quantity| rate(quantity.of_work(&work, interval.elapsed_us));
-    let percent = state.fill.map(Fill::percent);
-    let of = volume
-        .origin
-        .as_ref()
-        .map_or_else(String::new, |origin| format!(" of {origin}"));
-    let grade = grade_of(present, volume, state);
-    vec![
-        Cell::link(&volume.lv, rows::volume_href(&volume.vg, &volume.lv)),
-        format!("{}{of}", volume.kind.text()).into(),
-        Cell::state(rows::state_word(state.state, grade), grade.text()),
-        Cell::known(percent.map(percent_text)),
-        size(volume.size).into(),
-        rate(Quantity::ReadBytes).into(),
-        rate(Quantity::WrittenBytes).into(),
-        volume.pvs.join(", ").into(),
-    ]
+    let speed = |volume: &Volume, quantity: Quantity| {
+        rate(quantity.of_work(&interval.work_of_volume(volume), interval.elapsed_us))
+    };
+    let volumes = interval.volumes().filter(|(volume, _)| volume.vg == group);
+    Table::of(title, volumes)
+        .column(Column::name("Volume"), |(volume, _)| {
+            Cell::link(&volume.lv, volume_href(&volume.vg, &volume.lv))
+        })
+        .column(Column::text("Kind"), |(volume, _)| match &volume.origin {
+            Some(origin) => format!("{} of {origin}", volume.kind.text()),
+            None => volume.kind.text().into(),
+        })
+        .column(Column::text("State"), |(volume, state)| {
+            state_cell(state.state, grade_of(present, volume, state))
+        })
+        .column(Column::number("Fill"), |(_, state)| {
+            Cell::known(state.fill.map(|fill| percent_text(fill.percent())))
+        })
+        .column(Column::number("Size").class("least"), |(volume, _)| {
+            size(volume.size)
+        })
+        .column(Column::number("Read").class("less"), |(volume, _)| {
+            speed(volume, Quantity::ReadBytes)
+        })
+        .column(Column::number("Written").class("less"), |(volume, _)| {
+            speed(volume, Quantity::WrittenBytes)
+        })
+        .column(Column::text("On").class("less"), |(volume, _)| {
+            volume.pvs.join(", ")
+        })
+        .done()
+}
+
+/// The grade of a volume that works, or else its state.
+pub fn state_cell(state: WorkingState, grade: Grade) -> Cell {
+    let word = if state == WorkingState::Ok {
+        grade.text()
+    } else {
+        state.text()
+    };
+    Cell::state(word, grade.text())
+}
+
+pub fn used_of_size(fill: Option<Fill>, of: Option<u64>) -> String {
+    match (fill.filter(|fill| fill.unit > 0), of) {
+        (Some(fill), _) => {
+            let [used, total] = [fill.used_bytes(), fill.total_bytes()].map(size_text);
+            format!("{used} of {total}")
+        }
+        (None, Some(of)) => format!("{} of {}", text::DASH, size_text(of)),
+        (None, None) => text::DASH.into(),
+    }
+}
+
+fn group_href(vg: &str) -> String {
+    format!("/groups/{}", escaped(vg))
+}
+
+pub fn volume_href(vg: &str, lv: &str) -> String {
+    format!("/volumes/{}/{}", escaped(vg), escaped(lv))
+}
+
+/// Each PV with what it read and wrote in the charts' range, in units that compare.
+fn work<'a>(pvs: &[&'a Device], charts: &Charts) -> Vec<(&'a str, f64)> {
+    let figures = &charts.figures;
+    let sum = |number| {
+        figures
+            .iter()
+            .filter_map(|figure| figure.sums.get(number))
+            .sum()
+    };
+    let pvs = pvs.iter().enumerate();
+    pvs.map(|(number, pv)| (&*pv.name, sum(number))).collect()
+}
+
+/// Says which PV does most of the work of several, and which linear volumes lie on it.
+fn uneven(work: &[(&str, f64)], volumes: &[&Volume]) -> Option<String> {
+    let all: f64 = work.iter().map(|(_, done)| done).sum();
+    let (busiest, done) = work.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    if work.len() < 2 || all <= 0.0 || done / all < MOST_WORK {
+        return None;
+    }
+    let share = format!(
+        "{busiest} does {:.0} % of the work of {} PVs",
+        done / all * 100.0,
+        work.len()
+    );
+    // LVM names a PV by the path of its device.
+    let is_busiest = |pv: &str| pv.strip_prefix("/dev/").unwrap_or(pv) == *busiest;
+    let mut linear = Vec::new();
+    for volume in volumes {
+        let mut segments = volume.layout.iter().flat_map(|part| &part.segments);
+        if segments.any(|segment| {
+            segment.kind == LINEAR && segment.pv_extents.iter().any(|(pv, _)| is_busiest(pv))
+        }) {
+            linear.push(volume.full_name());
+        }
+    }
+    Some(match &*linear {
+        [] => format!("{share}."),
+        [one] => format!(
+            "{share}: {one} is linear, so this part of it lies on one PV. Striping spreads it."
+        ),
+        many => format!(
+            "{share}: {} are linear, so each part of them lies on one PV. Striping spreads it.",
+            many.join(", ")
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::lvm::Segment;
+    use crate::topology::LvLayout;
+
+    fn volume(kind: &str, pv: &str) -> Volume {
+        let segment = Segment {
+            kind: kind.into(),
+            pv_extents: vec![(format!("/dev/{pv}"), 10)],
+            ..Segment::default()
+        };
+        let layout = vec![LvLayout {
+            lv: "data".into(),
+            segments: vec![segment],
+        }];
+        Volume {
+            vg: "vg0".into(),
+            lv: "data".into(),
+            layout,
+            ..Volume::default()
+        }
+    }
+
+    #[test]
+    fn one_pv_that_does_the_work_of_all_is_named() {
+        let work = [("sda", 97.0), ("sdb", 3.0), ("sdc", 0.0)];
+        let said = |kind| uneven(&work, &[&volume(kind, "sda"), &volume(kind, "sdb")]).unwrap();
+        assert_eq!(
+            said("linear"),
+            "sda does 97 % of the work of 3 PVs: vg0/data is linear, so this part of it lies on one PV. \
+             Striping spreads it."
+        );
+        assert_eq!(said("striped"), "sda does 97 % of the work of 3 PVs.");
+    }
+
+    #[test]
+    fn even_work_no_work_and_one_pv_are_not_worth_a_sentence() {
+        for work in [
+            &[("sda", 79.0), ("sdb", 21.0)][..],
+            &[("sda", 0.0), ("sdb", 0.0)],
+            &[("sda", 9.0)],
+            &[],
+        ] {
+            assert_eq!(uneven(work, &[&volume("linear", "sda")]), None);
+        }
+    }
 }

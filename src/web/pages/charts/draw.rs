@@ -6,20 +6,20 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::marks::{gone, marks, resumed};
-use super::nearest::{Nearest, later, nearest};
-use super::{Sketch, Trace, View};
+use super::nearest::{Nearest, nearest};
+use super::{Sketch, View};
 use crate::alert::Pace;
 use crate::chart::{self, Band, Chart, Forecast, LegendEntry, Line, Picture, Size, TimeLabels};
 use crate::forecast::Eta;
 use crate::job::Job;
 use crate::present::Present;
 use crate::quantity::Quantity;
-use crate::series::{Range, Series};
-use crate::store::{Gap, SeriesKey, Subject};
+use crate::series::{Range, Series, saturating_add_seconds};
+use crate::store::{SeriesKey, Subject};
 use crate::units::count_text;
 use crate::web::Site;
 use crate::web::answer::{Partial, Problem};
-use crate::web::pages::{moment, zoned_moment};
+use crate::web::pages::text::{moment, zoned_moment};
 use crate::web::zone;
 
 /// The part of the range that a forecast may add, and in which steps.
@@ -32,9 +32,9 @@ const FULL_PERCENT: f64 = 100.0;
 /// The charts of a page, all over the same range.
 #[derive(Default)]
 pub struct Charts {
-    pub figures: Vec<Figure>,
+    pub figures: Vec<ChartFigure>,
     /// `None` if time counts from the start of jobs.
-    pub window: Option<Window>,
+    pub window: Option<ChartWindow>,
     /// Where there is data, if this range has none.
     pub nearest: Option<Nearest>,
     /// The same range in Grafana.
@@ -44,14 +44,14 @@ pub struct Charts {
 }
 
 /// The range that was requested and the last tick, in milliseconds since 1970.
-pub struct Window {
+pub struct ChartWindow {
     pub from: i64,
     pub to: i64,
     pub now: i64,
 }
 
-impl From<Vec<Figure>> for Charts {
-    fn from(figures: Vec<Figure>) -> Self {
+impl From<Vec<ChartFigure>> for Charts {
+    fn from(figures: Vec<ChartFigure>) -> Self {
         Self {
             figures,
             ..Self::default()
@@ -66,7 +66,7 @@ pub struct RelationView {
 }
 
 /// A chart with its legend.
-pub struct Figure {
+pub struct ChartFigure {
     pub title: String,
     pub legend: Vec<LegendEntry>,
     pub svg: String,
@@ -76,26 +76,27 @@ pub struct Figure {
     pub sums: Vec<f64>,
 }
 
-/// Reads all series in one pass and draws the charts, with forecasts if the range ends with this present. Sketches without traces are left out.
+/// How fast snapshots and pools fill, by UUID.
+type Paces = HashMap<Arc<str>, Pace>;
+
+/// Reads all series in one pass and draws the charts, with forecasts if the range ends with this present. Sketches without
+/// traces are left out.
 pub async fn draw(
     site: &Site,
     present: &Present,
     view: &View,
     range: Range,
     jobs: &[Job],
-    sketches: Vec<Sketch>,
+    mut sketches: Vec<Sketch>,
 ) -> Result<Charts, Problem> {
-    let sketches: Vec<Sketch> = sketches
-        .into_iter()
-        .filter(|sketch| !sketch.traces.is_empty())
-        .collect();
+    sketches.retain(|sketch| !sketch.traces.is_empty());
+    let now = present.interval.at;
     let traces = sketches.iter().flat_map(|sketch| &sketch.traces);
     let mut wanted: Vec<SeriesKey> = traces.map(|trace| trace.wanted.clone()).collect();
     // Of the host, to see which devices are gone.
-    let host = Quantity::ReadBytes;
     wanted.push(SeriesKey {
         subject: Subject::Total,
-        quantity: host,
+        quantity: Quantity::ReadBytes,
     });
     let stored = site.store.series(&wanted, range, view.points()).await;
     let in_memory = || site.store.series_in_memory(&wanted, range, view.points());
@@ -104,61 +105,42 @@ pub async fn draw(
     let host = found.pop().flatten().unwrap_or_default();
     wanted.pop();
     let nearest = nearest(site, present, &wanted, range, &found).await;
-    let common_marks = marks(site, present, range).await;
-    let window = Window {
+    let mut common_marks = marks(site, present, range).await;
+    common_marks.extend(resumed(&host));
+    let window = ChartWindow {
         from: range.from.as_millisecond(),
         to: range.to.as_millisecond(),
-        now: present.interval.at.as_millisecond(),
+        now: now.as_millisecond(),
     };
+    let no_paces = Paces::new();
+    let is_live = range.contains(now) || range.to == now;
+    let paces = if is_live { &present.paces } else { &no_paces };
+    let range = with_future(range, &wanted, paces);
     let mut series = found.into_iter();
-    let is_live = range.contains(present.interval.at) || range.to == present.interval.at;
-    let paces = if is_live {
-        present.paces.clone()
-    } else {
-        HashMap::new()
-    };
-    let range = with_future(range, &sketches, &paces);
-    let figures = sketches.into_iter().map(|sketch| {
-        let line = |(
-            Trace {
-                label,
-                side,
-                look,
-                area,
-                ..
-            },
-            series,
-        ): (Trace, Option<Series>)| Line {
-            label,
-            series: series.unwrap_or_default(),
-            side,
-            look,
-            area,
-        };
-        let keys: Vec<SeriesKey> = sketch
-            .traces
-            .iter()
-            .map(|trace| trace.wanted.clone())
-            .collect();
-        let mut lines: Vec<Line> = sketch
-            .traces
-            .into_iter()
-            .zip(series.by_ref())
-            .map(line)
-            .collect();
+    let mut figures = Vec::new();
+    for sketch in sketches {
+        let (mut lines, mut forecasts) = (Vec::new(), Vec::new());
+        for trace in sketch.traces {
+            let line = Line {
+                label: trace.label,
+                series: series.next().flatten().unwrap_or_default(),
+                side: trace.side,
+                look: trace.look,
+                area: trace.area,
+            };
+            if let Some(eta) = time_until_full(&trace.wanted, paces) {
+                forecasts.extend(forecast(eta, &line));
+            }
+            lines.push(line);
+        }
         let sums = if sketch.stacked {
             label_shares(&mut lines)
         } else {
             Vec::new()
         };
-        let forecasts = keys
-            .iter()
-            .zip(&lines)
-            .filter_map(|(key, line)| forecast(pace(key, &paces)?.full?, line));
         let mut marks = gone(&host, lines.iter().map(|line| (&*line.label, &line.series)));
-        marks.extend(common_marks.iter().cloned().chain(resumed(&host)));
+        marks.extend(common_marks.iter().cloned());
         let chart = Chart {
-            forecasts: forecasts.collect(),
             title: sketch.title,
             range,
             time_labels: TimeLabels::Clock(zone::current()),
@@ -169,53 +151,46 @@ pub async fn draw(
             left: sketch.left,
             right: sketch.right,
             lines,
-            bands: jobs
-                .iter()
-                .map(|job| band(job, present.interval.at))
-                .collect(),
-            marks,
             stacked: sketch.stacked,
+            bands: jobs.iter().map(|job| band(job, now)).collect(),
+            marks,
             thresholds: sketch.thresholds,
+            forecasts,
         };
         let Picture { svg, legend } = chart::draw(&chart);
-        Figure {
+        figures.push(ChartFigure {
+            title: chart.title,
             legend,
             svg,
-            title: chart.title,
             gaps: Vec::new(),
             sums,
-        }
-    });
-    let mut figures: Vec<Figure> = figures.collect();
+        });
+    }
     if let Some(first) = figures.first_mut() {
         first.gaps = missing.into_iter().chain(gaps(present, range)).collect();
     }
-    let grafana = site
-        .grafana
-        .as_ref()
-        .map(|board| board.at(window.from, window.to));
+    let grafana = site.grafana.as_ref();
     Ok(Charts {
         figures,
+        grafana: grafana.map(|board| board.at(window.from, window.to)),
         window: Some(window),
         nearest,
-        grafana,
         relation: None,
     })
 }
 
 /// Appends its share to the label of each line, and returns the sum of each.
 fn label_shares(lines: &mut [Line]) -> Vec<f64> {
-    let sum = |line: &Line| {
-        line.series
-            .points
-            .iter()
-            .filter_map(|point| point.avg)
-            .sum::<f64>()
+    let known = |series: &Series| -> f64 {
+        let points = series.points.iter();
+        points.filter_map(|point| point.avg).sum()
     };
-    let sums: Vec<f64> = lines.iter().map(sum).collect();
+    let sums: Vec<f64> = lines.iter().map(|line| known(&line.series)).collect();
     let all: f64 = sums.iter().sum();
-    for (line, sum) in lines.iter_mut().zip(&sums).filter(|_| all > 0.0) {
-        line.label = format!("{} ({:.0} %)", line.label, sum / all * 100.0);
+    if all > 0.0 {
+        for (line, sum) in lines.iter_mut().zip(&sums) {
+            line.label += &format!(" ({:.0} %)", sum / all * 100.0);
+        }
     }
     sums
 }
@@ -223,48 +198,42 @@ fn label_shares(lines: &mut [Line]) -> Vec<f64> {
 /// The gaps of the range.
 fn gaps(present: &Present, range: Range) -> Vec<String> {
     let at = |ms| Timestamp::from_millisecond(ms).unwrap_or_default();
-    let shown = |gap: &&Gap| at(gap.from_ms) <= range.to && range.from <= at(gap.to_ms);
-    let gaps = present.store.stock.gaps.iter().filter(shown);
-    gaps.map(|gap| {
-        let (from, to) = (
-            moment(at(gap.from_ms), present.interval.at),
-            zoned_moment(at(gap.to_ms), present.interval.at),
-        );
-        format!(
-            "From {from} to {to}, {} could not be stored: {}.",
-            count_text(gap.ticks, "tick", "ticks"),
-            gap.reason
-        )
-    })
-    .collect()
+    let now = present.interval.at;
+    let mut sentences = Vec::new();
+    for gap in &present.store.stock.gaps {
+        let (from, to) = (at(gap.from_ms), at(gap.to_ms));
+        if from <= range.to && range.from <= to {
+            let (from, to) = (moment(from, now), zoned_moment(to, now));
+            let ticks = count_text(gap.ticks, "tick", "ticks");
+            sentences.push(format!(
+                "From {from} to {to}, {ticks} could not be stored: {}.",
+                gap.reason
+            ));
+        }
+    }
+    sentences
 }
 
-/// How fast the volume of a fill's line fills.
-fn pace<'a>(key: &SeriesKey, paces: &'a HashMap<Arc<str>, Pace>) -> Option<&'a Pace> {
+/// The time until a volume is full, for the line of its fill.
+fn time_until_full(key: &SeriesKey, paces: &Paces) -> Option<Eta> {
     match (&key.subject, key.quantity) {
-        (Subject::Volume(uuid), Quantity::FillPercent) => paces.get(&**uuid),
+        (Subject::Volume(uuid), Quantity::FillPercent) => paces.get(&**uuid)?.full,
         _ => None,
     }
 }
 
 /// The range, and what follows until the first volume of these charts is full, as far as that fits.
-fn with_future(range: Range, sketches: &[Sketch], paces: &HashMap<Arc<str>, Pace>) -> Range {
-    let keys = sketches
-        .iter()
-        .flat_map(|sketch| &sketch.traces)
-        .map(|trace| &trace.wanted);
-    let etas = keys.filter_map(|key| pace(key, paces)?.full);
-    let Some(soonest_s) = etas
-        .map(|eta| eta.likely_s.unwrap_or(eta.soonest_s))
-        .reduce(f64::min)
-    else {
+fn with_future(range: Range, wanted: &[SeriesKey], paces: &Paces) -> Range {
+    let etas = wanted.iter().filter_map(|key| time_until_full(key, paces));
+    let likely = etas.map(|eta| eta.likely_s.unwrap_or(eta.soonest_s));
+    let Some(soonest_s) = likely.reduce(f64::min) else {
         return range;
     };
     let seconds = range.seconds();
     // In steps, so that the axis does not move at each tick.
     let parts = (soonest_s * FUTURE_MARGIN / seconds / FUTURE_STEP).ceil() * FUTURE_STEP;
     Range {
-        to: later(range.to, seconds * parts.clamp(FUTURE_STEP, MOST_FUTURE)),
+        to: saturating_add_seconds(range.to, seconds * parts.clamp(FUTURE_STEP, MOST_FUTURE)),
         ..range
     }
 }
@@ -274,9 +243,13 @@ fn forecast(eta: Eta, line: &Line) -> Option<Forecast> {
     Some(Forecast {
         from: (last.t, last.avg?),
         value: FULL_PERCENT,
-        soonest: later(last.t, eta.soonest_s),
-        likely: eta.likely_s.map(|likely_s| later(last.t, likely_s)),
-        latest: eta.latest_s.map(|latest_s| later(last.t, latest_s)),
+        soonest: saturating_add_seconds(last.t, eta.soonest_s),
+        likely: eta
+            .likely_s
+            .map(|likely_s| saturating_add_seconds(last.t, likely_s)),
+        latest: eta
+            .latest_s
+            .map(|latest_s| saturating_add_seconds(last.t, latest_s)),
         side: line.side,
         look: line.look,
     })

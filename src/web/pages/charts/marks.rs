@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::alert::{Alert, Severity};
 use crate::chart::{Mark, MarkKind};
 use crate::present::Present;
-use crate::series::{Point, Range, Series};
+use crate::series::{Range, Series};
 use crate::units::duration_text;
 use crate::web::Site;
 
@@ -21,91 +21,78 @@ const GONE_TICKS: usize = 3;
 /// Alerts that were raised or cleared, and the start of this process.
 pub async fn marks(site: &Site, present: &Present, range: Range) -> Vec<Mark> {
     // Without the database, those in memory are shown.
-    let mut alerts = site
-        .store
-        .alerts_of(range, MOST_ALERTS)
-        .await
-        .unwrap_or_default();
+    let stored = site.store.alerts_of(range, MOST_ALERTS).await;
+    let mut alerts = stored.unwrap_or_default();
     alerts.retain(|stored| present.alerts.iter().all(|alert| alert.id != stored.id));
     alerts.extend(present.alerts.iter().cloned());
-    let started = Mark {
-        at: present.started_at,
-        text: "cowbell started".into(),
+    let mut marks: Vec<Mark> = alerts.iter().flat_map(of_alert).collect();
+    if site.commands.is_some() {
+        marks.push(change(present.started_at, "cowbell started".into()));
+    }
+    marks.retain(|mark| range.contains(mark.at));
+    marks
+}
+
+fn change(at: Timestamp, text: String) -> Mark {
+    Mark {
+        at,
+        text,
         kind: MarkKind::Change,
-    };
-    let marks = alerts
-        .iter()
-        .flat_map(of_alert)
-        .chain(site.commands.is_some().then_some(started));
-    marks.filter(|mark| range.contains(mark.at)).collect()
+    }
 }
 
 fn of_alert(alert: &Alert) -> Vec<Mark> {
     let subject = alert.volume().unwrap_or_else(|| "cowbell".into());
-    let text = |what: &str| format!("{subject}: {} {what}", alert.rule.text());
-    let raised = Mark {
-        at: alert.raised_at,
-        text: text("raised"),
-        kind: MarkKind::Raised(if alert.worse_at.is_some() {
-            Severity::Warning
-        } else {
-            alert.worst
-        }),
+    let rule = alert.rule.text();
+    let mark = |at, what: &str, kind| Mark {
+        at,
+        text: format!("{subject}: {rule} {what}"),
+        kind,
     };
-    let worse = alert.worse_at.map(|at| Mark {
-        at,
-        text: text("critical"),
-        kind: MarkKind::Raised(alert.worst),
-    });
-    let cleared = alert.cleared_at.map(|at| Mark {
-        at,
-        text: text(alert.end_text()),
-        kind: MarkKind::Cleared,
-    });
-    [Some(raised), worse, cleared]
-        .into_iter()
-        .flatten()
-        .collect()
+    let first = match alert.worse_at {
+        Some(_) => Severity::Warning,
+        None => alert.worst,
+    };
+    let mut marks = vec![mark(alert.raised_at, "raised", MarkKind::Raised(first))];
+    if let Some(at) = alert.worse_at {
+        marks.push(mark(at, "critical", MarkKind::Raised(alert.worst)));
+    }
+    if let Some(at) = alert.cleared_at {
+        marks.push(mark(at, alert.end_text(), MarkKind::Cleared));
+    }
+    marks
 }
 
 /// Where ticks go on after a time without any: cowbell or the host was down, or suspended. The longest times.
 pub fn resumed(host: &Series) -> Vec<Mark> {
-    let distance = |pair: &[Point]| {
-        (
-            pair[1].t,
-            Range {
-                from: pair[0].t,
-                to: pair[1].t,
-            }
-            .seconds(),
-        )
-    };
-    let distances: Vec<(Timestamp, f64)> = host.points.windows(2).map(distance).collect();
+    let pairs = host.points.windows(2);
+    let distances: Vec<(Timestamp, f64)> = pairs
+        .map(|pair| (pair[1].t, Range::new(pair[0].t, pair[1].t).seconds()))
+        .collect();
     let mut sorted: Vec<f64> = distances.iter().map(|(_, distance)| *distance).collect();
     sorted.sort_by(f64::total_cmp);
     let Some(usual) = sorted.get(sorted.len() / 2) else {
         return Vec::new();
     };
     let is_long = |distance: f64, usual: f64| distance > GONE_TICKS as f64 * usual;
-    // Where the ticks beside it are as long, none is missing.
-    let is_gap = |place: usize| {
+    let mut gaps = Vec::new();
+    for (place, (at, distance)) in distances.iter().enumerate() {
         let beside = distances
             .get(place + 1)
             .or(distances.get(place.wrapping_sub(1)));
-        let (_, distance) = distances[place];
-        is_long(distance, *usual) && beside.is_none_or(|(_, beside)| is_long(distance, *beside))
-    };
-    let mut gaps: Vec<(Timestamp, f64)> = (0..distances.len())
-        .filter(|place| is_gap(*place))
-        .map(|place| distances[place])
-        .collect();
-    gaps.sort_by(|one, other| other.1.total_cmp(&one.1));
-    let mark = |(at, distance): (Timestamp, f64)| Mark {
-        at,
-        text: format!("ticks again, after {}", duration_text(distance)),
-        kind: MarkKind::Change,
-    };
-    gaps.into_iter().take(MOST_GAPS).map(mark).collect()
+        // Where the ticks beside it are as long, none is missing.
+        let is_longer = beside.is_none_or(|(_, beside)| is_long(*distance, *beside));
+        if is_longer && is_long(*distance, *usual) {
+            gaps.push((*at, *distance));
+        }
+    }
+    gaps.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    gaps.truncate(MOST_GAPS);
+    let after = |distance| format!("ticks again, after {}", duration_text(distance));
+    let marks = gaps.into_iter();
+    marks
+        .map(|(at, distance)| change(at, after(distance)))
+        .collect()
 }
 
 /// Devices that have no more points, although the host has. One mark for each instant.
@@ -122,12 +109,10 @@ pub fn gone<'a>(host: &Series, lines: impl Iterator<Item = (&'a str, &'a Series)
             }
         }
     }
-    let mark = |(at, names): (Timestamp, Vec<&str>)| Mark {
-        at,
-        text: format!("{}: gone", names.join(", ")),
-        kind: MarkKind::Change,
-    };
-    gone.into_iter().map(mark).collect()
+    let marks = gone.into_iter();
+    marks
+        .map(|(at, names)| change(at, format!("{}: gone", names.join(", "))))
+        .collect()
 }
 
 #[cfg(test)]

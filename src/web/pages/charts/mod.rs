@@ -12,18 +12,21 @@ use crate::job::{Job, JobKind};
 use crate::present::Present;
 use crate::quantity::Quantity;
 use crate::store::{SeriesKey, Subject};
-use crate::topology::{Device, Volume};
-pub use draw::{Charts, Figure, RelationView, draw};
+use crate::topology::Device;
+pub use draw::{ChartFigure, Charts, RelationView, draw};
 pub use view::{ChoiceLink, RangeTools, View};
 
-pub const BYTES: Axis = Axis {
-    unit: Unit::BytesPerSecond,
-    max: None,
-};
+const HEIGHT: u32 = 140;
+pub const BYTES: Axis = axis(Unit::BytesPerSecond);
 const PERCENT: Axis = Axis {
     unit: Unit::Percent,
     max: Some(100.0),
 };
+
+/// An axis up to the largest value.
+pub const fn axis(unit: Unit) -> Axis {
+    Axis { unit, max: None }
+}
 
 /// A line before its series is read.
 pub struct Trace {
@@ -47,8 +50,6 @@ pub struct Sketch {
     pub height: u32,
 }
 
-const HEIGHT: u32 = 140;
-
 impl Sketch {
     pub fn new(title: impl Into<String>, left: Axis, traces: Vec<Trace>) -> Self {
         Self {
@@ -63,14 +64,24 @@ impl Sketch {
     }
 }
 
+impl Trace {
+    fn with_area(self) -> Self {
+        Self { area: true, ..self }
+    }
+
+    fn on_the_right(self) -> Self {
+        let side = Side::Right;
+        Self { side, ..self }
+    }
+}
+
 pub fn trace(label: impl Into<String>, subject: &Subject, quantity: Quantity, look: Look) -> Trace {
-    let wanted = SeriesKey {
-        subject: subject.clone(),
-        quantity,
-    };
     Trace {
         label: label.into(),
-        wanted,
+        wanted: SeriesKey {
+            subject: subject.clone(),
+            quantity,
+        },
         look,
         side: Side::Left,
         area: false,
@@ -78,18 +89,22 @@ pub fn trace(label: impl Into<String>, subject: &Subject, quantity: Quantity, lo
 }
 
 pub fn throughput(title: &str, subject: &Subject) -> Sketch {
-    let read = trace("read", subject, Quantity::ReadBytes, Look::Read);
+    let read = trace("read", subject, Quantity::ReadBytes, Look::Read).with_area();
     let written = trace("written", subject, Quantity::WrittenBytes, Look::Write);
-    Sketch::new(title, BYTES, vec![Trace { area: true, ..read }, written])
+    Sketch::new(title, BYTES, vec![read, written])
+}
+
+pub fn throughput_of_all() -> Sketch {
+    throughput("Throughput of all disks, each byte once", &Subject::Total)
 }
 
 /// What each PV reads or writes, on top of each other.
 pub fn by_pv(title: &str, pvs: &[&Device], quantity: Quantity) -> Sketch {
-    let trace = |(pv, number): (&&Device, u8)| {
+    let mut traces = Vec::new();
+    for (pv, number) in pvs.iter().zip(0_u8..) {
         let subject = Subject::Device(pv.identity.to_string());
-        trace(&*pv.name, &subject, quantity, Look::Other(number))
-    };
-    let traces = pvs.iter().zip(0_u8..).map(trace).collect();
+        traces.push(trace(&*pv.name, &subject, quantity, Look::Other(number)));
+    }
     Sketch {
         stacked: true,
         ..Sketch::new(title, BYTES, traces)
@@ -98,33 +113,38 @@ pub fn by_pv(title: &str, pvs: &[&Device], quantity: Quantity) -> Sketch {
 
 /// Whether there is or was a thick snapshot, and so COW copying.
 pub fn may_copy(present: &Present, jobs: &[Job]) -> bool {
-    let is_snapshot = |volume: &Volume| volume.kind.is_thick_snapshot();
-    present.interval.topology.volumes.iter().any(is_snapshot)
+    let mut volumes = present.interval.topology.volumes.iter();
+    volumes.any(|volume| volume.kind.is_thick_snapshot())
         || jobs.iter().any(|job| job.kind == JobKind::Snapshot)
 }
 
 /// The COW copying of PVs: reads of chunks before they are overwritten, and writes to COW areas.
 pub fn copying<'a>(pvs: impl Iterator<Item = &'a Device>) -> Sketch {
-    let traces = pvs.zip(0_u8..).flat_map(|(pv, number)| {
-        let subject = Subject::Device(pv.identity.to_string());
-        let looks = disk_looks(number);
-        let trace = |what: &str, quantity, look| {
-            trace(format!("{} {what}", pv.name), &subject, quantity, look)
-        };
-        [
-            trace("copied from", Quantity::CopyReadBytes, looks[0]),
-            trace("COW written", Quantity::CopyWrittenBytes, looks[1]),
-        ]
-    });
-    Sketch::new("COW copying", BYTES, traces.collect())
+    let quantities = [
+        ("copied from", Quantity::CopyReadBytes),
+        ("COW written", Quantity::CopyWrittenBytes),
+    ];
+    Sketch::new("COW copying", BYTES, disk_traces(pvs, quantities))
 }
 
-/// The looks of reads and writes of the n-th disk in a chart.
-pub fn disk_looks(number: u8) -> [Look; 2] {
-    match number {
-        0 => [Look::Read, Look::Write],
-        number => [Look::Other(2 * number - 2), Look::Other(2 * number - 1)],
+/// Two traces of each disk, such as what is read and what is written.
+pub fn disk_traces<'a>(
+    disks: impl Iterator<Item = &'a Device>,
+    quantities: [(&str, Quantity); 2],
+) -> Vec<Trace> {
+    let mut traces = Vec::new();
+    for (disk, number) in disks.zip(0_u8..) {
+        let subject = Subject::Device(disk.identity.to_string());
+        let looks = match number {
+            0 => [Look::Read, Look::Write],
+            number => [Look::Other(2 * number - 2), Look::Other(2 * number - 1)],
+        };
+        for ((what, quantity), look) in quantities.into_iter().zip(looks) {
+            let label = format!("{} {what}", disk.name);
+            traces.push(trace(label, &subject, quantity, look));
+        }
     }
+    traces
 }
 
 pub fn latency(subject: &Subject) -> Sketch {
@@ -132,40 +152,20 @@ pub fn latency(subject: &Subject) -> Sketch {
         trace("read", subject, Quantity::ReadAwaitMs, Look::Read),
         trace("written", subject, Quantity::WriteAwaitMs, Look::Write),
     ];
-    Sketch::new(
-        "Latency (await)",
-        Axis {
-            unit: Unit::Milliseconds,
-            max: None,
-        },
-        traces,
-    )
+    Sketch::new("Latency (await)", axis(Unit::Milliseconds), traces)
 }
 
 pub fn utilisation(subject: &Subject) -> Sketch {
     let busy = trace("busy", subject, Quantity::Utilisation, Look::Other(0));
     let queue = trace("queue depth", subject, Quantity::QueueDepth, Look::Other(1));
-    let traces = vec![
-        Trace { area: true, ..busy },
-        Trace {
-            side: Side::Right,
-            ..queue
-        },
-    ];
-    let right = Some(Axis {
-        unit: Unit::Count,
-        max: None,
-    });
+    let share = Axis {
+        unit: Unit::Share,
+        max: Some(1.0),
+    };
+    let traces = vec![busy.with_area(), queue.on_the_right()];
     Sketch {
-        right,
-        ..Sketch::new(
-            "Busy and queue depth",
-            Axis {
-                unit: Unit::Share,
-                max: Some(1.0),
-            },
-            traces,
-        )
+        right: Some(axis(Unit::Count)),
+        ..Sketch::new("Busy and queue depth", share, traces)
     }
 }
 
@@ -175,11 +175,8 @@ pub fn paging() -> Sketch {
         trace("bi", &Subject::Host, Quantity::BiKibPerS, Look::Read),
         trace("bo", &Subject::Host, Quantity::BoKibPerS, Look::Write),
     ];
-    let left = Axis {
-        unit: Unit::KibPerSecond,
-        max: None,
-    };
-    Sketch::new("Paged in and out (vmstat's bi and bo)", left, traces)
+    let title = "Paged in and out (vmstat's bi and bo)";
+    Sketch::new(title, axis(Unit::KibPerSecond), traces)
 }
 
 /// Fills with alert thresholds.
@@ -194,56 +191,41 @@ pub fn fills(traces: Vec<Trace>, thresholds: Option<Thresholds>) -> Sketch {
 pub fn fill_and_read_speed(subject: &Subject, thresholds: Option<Thresholds>) -> Sketch {
     let read = trace("read speed", subject, Quantity::ReadBytes, Look::Read);
     let fill = trace("fill", subject, Quantity::FillPercent, Look::Fill);
-    let traces = vec![
-        Trace { area: true, ..read },
-        Trace {
-            side: Side::Right,
-            ..fill
-        },
-    ];
-    let thresholds = threshold_lines(thresholds, Side::Right);
+    let traces = vec![read.with_area(), fill.on_the_right()];
     Sketch {
         right: Some(PERCENT),
-        thresholds,
+        thresholds: threshold_lines(thresholds, Side::Right),
         ..Sketch::new("Fill and read speed", BYTES, traces)
     }
 }
 
 /// Fill of a volume, and of its metadata if any.
 pub fn fill_traces(name: &str, subject: &Subject, has_metadata: bool, number: u8) -> Vec<Trace> {
-    let look = if number == 0 {
-        Look::Fill
-    } else {
-        Look::Other(number - 1)
+    let look = match number {
+        0 => Look::Fill,
+        number => Look::Other(number - 1),
     };
     let mut traces = vec![trace(name, subject, Quantity::FillPercent, look)];
     if has_metadata {
-        let quantity = Quantity::MetadataPercent;
-        traces.push(trace(
-            format!("{name} metadata"),
-            subject,
-            quantity,
-            Look::Other(number + 2),
-        ));
+        let (label, look) = (format!("{name} metadata"), Look::Other(number + 2));
+        traces.push(trace(label, subject, Quantity::MetadataPercent, look));
     }
     traces
 }
 
 fn threshold_lines(thresholds: Option<Thresholds>, side: Side) -> Vec<Threshold> {
-    let Some(thresholds) = thresholds else {
+    let Some(Thresholds {
+        warning, critical, ..
+    }) = thresholds
+    else {
         return Vec::new();
     };
-    let line = |value: f64, severity: Severity| {
-        let label = format!("{} {value} %", severity.text());
-        Threshold {
-            value,
-            side,
-            label,
-            severity,
-        }
+    let line = |(value, severity): (f64, Severity)| Threshold {
+        value,
+        side,
+        label: format!("{} {value} %", severity.text()),
+        severity,
     };
-    vec![
-        line(thresholds.warning, Severity::Warning),
-        line(thresholds.critical, Severity::Critical),
-    ]
+    let lines = [(warning, Severity::Warning), (critical, Severity::Critical)];
+    lines.map(line).into()
 }

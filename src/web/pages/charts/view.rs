@@ -4,15 +4,15 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use serde::Deserialize;
 
-use super::nearest::later;
 use crate::chart;
 use crate::job::Job;
 use crate::present::Present;
-use crate::series::Range;
 use crate::series::when::TimeQuery;
+use crate::series::{Range, saturating_add_seconds};
 use crate::store::Level;
 use crate::web::answer::Problem;
-use crate::web::pages::{Refresh, fragment_url, is_moving, span_text};
+use crate::web::pages::text::span_text;
+use crate::web::pages::{Refresh, fragment_url};
 use crate::web::{escaped, zone};
 
 /// The width of a chart for a browser that does not say how wide it is: without a script, or before it runs.
@@ -61,14 +61,22 @@ impl View {
     }
 
     pub fn range(&self, present: &Present) -> Result<Range, Problem> {
-        let range = self.span().range(present.interval.at, DEFAULT_SPAN)?;
-        match self.from {
-            Some(_) => Ok(range),
-            None => Ok(Range {
-                from: range.from.max(first(present)),
-                ..range
-            }),
+        let mut range = self.span().range(present.interval.at, DEFAULT_SPAN)?;
+        if self.from.is_none() {
+            range.from = range.from.max(first(present));
         }
+        Ok(range)
+    }
+
+    /// Whether the page chooses the range.
+    pub fn is_default(&self) -> bool {
+        self.from.is_none() && self.to.is_none()
+    }
+
+    /// Whether the range moves as time goes on.
+    pub fn is_moving(&self) -> bool {
+        let to = self.span().to.unwrap_or_default();
+        to.trim().is_empty() || to == "now" || to.starts_with('-')
     }
 
     /// Sets a default for `from`.
@@ -87,36 +95,29 @@ impl View {
             ("zone", &self.zone),
             ("before", &self.before),
         ];
-        let pairs = pairs
-            .iter()
-            .filter_map(|(key, value)| Some((*key, value.as_deref()?)));
-        pairs
-            .map(|(key, value)| format!("{key}={}", escaped(value)))
-            .collect::<Vec<_>>()
-            .join("&")
+        let pair = |(key, value): (&str, &Option<String>)| {
+            Some(format!("{key}={}", escaped(value.as_deref()?)))
+        };
+        let pairs: Vec<String> = pairs.into_iter().filter_map(pair).collect();
+        pairs.join("&")
     }
 
-    pub fn refresh(&self, path: &str, range: Range) -> Option<Refresh> {
+    pub fn refresh(&self, path: &str, range: Range) -> Refresh {
         let url = fragment_url(path, &self.query());
-        Some(if is_moving(&self.span()) {
+        if self.is_moving() {
             Refresh::of_range(url, range)
         } else {
             Refresh::once(url)
-        })
+        }
     }
 
     /// The presets, and with a running job, from its start to now.
     pub fn ranges(&self, range: Range, jobs: &[Job]) -> RangeTools {
-        let running = jobs
-            .iter()
-            .find(|job| job.is_running())
-            .map(|job| self.since(job, "running job"));
-        let presets = SPANS
-            .into_iter()
-            .map(|(name, from)| self.choice(name, from));
+        let running = jobs.iter().find(|job| job.is_running());
+        let presets = SPANS.map(|(name, from)| self.choice(name, from));
         RangeTools {
-            running,
-            ..RangeTools::new(presets.collect(), range)
+            running: running.map(|job| self.since(job, "running job")),
+            ..RangeTools::new(presets.into(), range)
         }
     }
 
@@ -125,7 +126,7 @@ impl View {
         let whole = ChoiceLink {
             name: "whole job",
             href: format!("/jobs/{}", job.id),
-            is_current: self.from.is_none() && self.to.is_none(),
+            is_current: self.is_default(),
         };
         RangeTools::new(vec![whole, self.since(job, "from its start to now")], range)
     }
@@ -160,7 +161,6 @@ impl View {
 }
 
 /// Selects a range: presets, and fields for its ends.
-#[derive(Default)]
 pub struct RangeTools {
     pub choices: Vec<ChoiceLink>,
     /// Comes last, so that it moves nothing when it appears.
@@ -176,17 +176,15 @@ pub struct RangeTools {
 impl RangeTools {
     /// Adds the page's usual range, first.
     pub fn with(mut self, name: &'static str, is_current: bool) -> Self {
-        self.choices
-            .iter_mut()
-            .for_each(|choice| choice.is_current &= !is_current);
-        self.choices.insert(
-            0,
-            ChoiceLink {
-                name,
-                href: "?".into(),
-                is_current,
-            },
-        );
+        for choice in &mut self.choices {
+            choice.is_current &= !is_current;
+        }
+        let usual = ChoiceLink {
+            name,
+            href: "?".into(),
+            is_current,
+        };
+        self.choices.insert(0, usual);
         self
     }
 
@@ -213,16 +211,9 @@ pub struct ChoiceLink {
 
 /// From where there is something to see.
 fn first(present: &Present) -> Timestamp {
-    let stored = present.store.stock.since[Level::Ticks as usize];
-    let first = stored.map_or(present.started_at, |stored| stored.min(present.started_at));
-    let length_s = Range {
-        from: first,
-        to: present.interval.at,
-    }
-    .seconds()
-    .max(LEAST_S);
-    later(
-        present.interval.at,
-        -(length_s / GROWTH_S).ceil() * GROWTH_S,
-    )
+    let (stored, now) = (&present.store.stock, present.interval.at);
+    let first = stored.since[Level::Ticks as usize]
+        .map_or(present.started_at, |stored| stored.min(present.started_at));
+    let length_s = Range::new(first, now).seconds().max(LEAST_S);
+    saturating_add_seconds(now, -(length_s / GROWTH_S).ceil() * GROWTH_S)
 }

@@ -1,0 +1,431 @@
+//! `/devices`: throughput as in `bwm-ng`, and latencies and queues as in `iostat`.
+
+use std::cmp::Ordering;
+
+use askama::Template;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::charts::ChoiceLink;
+use super::text;
+use super::{Content, PageResult, Refresh};
+use crate::averages::DeviceAverages;
+use crate::interval::Work;
+use crate::present::Present;
+use crate::quantity::{Quantity, Unit};
+use crate::topology::{Device, DeviceKind};
+use crate::web::answer::ParsedQuery;
+use crate::web::{Site, escaped};
+
+/// A column: a line of [`COLUMNS`].
+#[derive(Debug)]
+struct DeviceColumn {
+    /// In addresses.
+    key: &'static str,
+    heading: &'static str,
+    /// CSS classes; some hide it on narrow screens.
+    class: &'static str,
+    /// `None` of the name.
+    quantity: Option<Quantity>,
+}
+
+const COLUMNS: [DeviceColumn; 11] = [
+    column("device", "Device", "", None),
+    column("read", "Read", "n", Some(Quantity::ReadBytes)),
+    column("written", "Written", "n", Some(Quantity::WrittenBytes)),
+    column("total", "Total", "n least", Some(Quantity::MovedBytes)),
+    column("reads", "Reads", "n less", Some(Quantity::Reads)),
+    column("writes", "Writes", "n less", Some(Quantity::Writes)),
+    column(
+        "request",
+        "Request size",
+        "n less",
+        Some(Quantity::RequestBytes),
+    ),
+    column(
+        "read_await",
+        "Read ms",
+        "n least",
+        Some(Quantity::ReadAwaitMs),
+    ),
+    column(
+        "write_await",
+        "Write ms",
+        "n least",
+        Some(Quantity::WriteAwaitMs),
+    ),
+    column("queue", "Queue", "n less", Some(Quantity::QueueDepth)),
+    column("busy", "Busy %", "n", Some(Quantity::Utilisation)),
+];
+
+const fn column(
+    key: &'static str,
+    heading: &'static str,
+    class: &'static str,
+    quantity: Option<Quantity>,
+) -> DeviceColumn {
+    DeviceColumn {
+        key,
+        heading,
+        class,
+        quantity,
+    }
+}
+
+/// The query; defaults are left out of addresses.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct DevicesQuery {
+    show: Show,
+    sort: SortColumn,
+    order: SortOrder,
+    filter: String,
+    idle: Idle,
+}
+
+/// As in `bwm-ng`: the current rate, or average, maximum and sum since the start.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Show {
+    #[default]
+    Rate,
+    Average,
+    Maximum,
+    Sum,
+}
+
+/// Whether devices that were never used are listed.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Idle {
+    #[default]
+    Hide,
+    Show,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum SortOrder {
+    #[default]
+    Down,
+    Up,
+}
+
+/// The key of a column.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(try_from = "String")]
+struct SortColumn(String);
+
+impl Default for SortColumn {
+    fn default() -> Self {
+        Self("total".into())
+    }
+}
+
+impl TryFrom<String> for SortColumn {
+    type Error = String;
+
+    fn try_from(key: String) -> Result<Self, String> {
+        let keys = COLUMNS.map(|column| column.key);
+        if keys.contains(&&*key) {
+            return Ok(Self(key));
+        }
+        Err(format!(
+            "expected one of {}, but found `{key}`",
+            keys.join(", ")
+        ))
+    }
+}
+
+impl SortColumn {
+    fn is(&self, column: &DeviceColumn) -> bool {
+        self.0 == column.key
+    }
+
+    fn quantity(&self) -> Option<Quantity> {
+        COLUMNS.iter().find(|column| self.is(column))?.quantity
+    }
+}
+
+impl DevicesQuery {
+    /// Keys and values, without defaults.
+    fn pairs(&self) -> Map<String, Value> {
+        let pairs = |query: &Self| match serde_json::to_value(query) {
+            Ok(Value::Object(pairs)) => pairs,
+            _ => Map::new(),
+        };
+        let (mut own, default) = (pairs(self), pairs(&Self::default()));
+        own.retain(|key, value| default.get(key) != Some(value));
+        own
+    }
+
+    /// The query with some values replaced.
+    fn with(&self, changes: &[(&str, &str)]) -> String {
+        let mut pairs = self.pairs();
+        for (key, value) in changes {
+            pairs.insert((*key).into(), (*value).into());
+        }
+        let mut query = Vec::new();
+        for (key, value) in &pairs {
+            query.push(format!(
+                "{key}={}",
+                escaped(value.as_str().unwrap_or_default())
+            ));
+        }
+        query.join("&")
+    }
+}
+
+/// The numbers of one row are computed from these.
+#[derive(Clone, Copy, Debug)]
+struct RowNumbers<'a> {
+    show: Show,
+    /// In the last interval.
+    work: Work,
+    elapsed_us: u64,
+    /// Since the start.
+    averages: Option<&'a DeviceAverages>,
+}
+
+/// One number for display.
+struct NumberCell {
+    class: String,
+    text: String,
+}
+
+impl RowNumbers<'_> {
+    /// `None` if unknown, or meaningless.
+    fn value(&self, quantity: Quantity) -> Option<f64> {
+        match self.show {
+            Show::Rate => quantity.of_work(&self.work, self.elapsed_us),
+            Show::Average => self.averages?.mean(quantity),
+            Show::Maximum => self.averages?.max(quantity),
+            Show::Sum => self.averages?.sum(quantity),
+        }
+    }
+
+    /// All cells after the first. A total has no `busy`, since shares of time do not add up.
+    fn cells(&self, is_total: bool) -> Vec<NumberCell> {
+        let mut cells = Vec::new();
+        for column in &COLUMNS {
+            let Some(quantity) = column.quantity else {
+                continue;
+            };
+            let is_meant = !is_total || quantity != Quantity::Utilisation;
+            let value = self.value(quantity).filter(|_| is_meant);
+            let unit = match quantity.unit() {
+                Unit::BytesPerSecond if self.show == Show::Sum => Unit::Bytes,
+                unit => unit,
+            };
+            let is_zero = value.is_none_or(|value| value == 0.0);
+            cells.push(NumberCell {
+                class: format!("{}{}", column.class, if is_zero { " zero" } else { "" }),
+                text: text::value(unit, value),
+            });
+        }
+        cells
+    }
+}
+
+#[derive(Template)]
+#[template(path = "devices.html")]
+struct DeviceTable {
+    heads: Vec<DeviceHead>,
+    rows: Vec<DeviceRow>,
+    total: Vec<NumberCell>,
+    /// The number of hidden devices, which were never used.
+    hidden: usize,
+}
+
+struct DeviceHead {
+    name: &'static str,
+    class: &'static str,
+    href: String,
+    is_current: bool,
+    direction: &'static str,
+}
+
+struct DeviceRow {
+    label: String,
+    detail: String,
+    href: String,
+    cells: Vec<NumberCell>,
+}
+
+#[derive(Template)]
+#[template(path = "devices_tools.html")]
+struct DeviceTools {
+    filter: String,
+    /// The rest of the query.
+    hidden_fields: Vec<(String, String)>,
+    switches: Vec<ChoiceSwitch>,
+}
+
+struct ChoiceSwitch {
+    name: &'static str,
+    choices: Vec<ChoiceLink>,
+}
+
+pub async fn page(
+    State(site): State<Site>,
+    ParsedQuery(query): ParsedQuery<DevicesQuery>,
+) -> PageResult {
+    let address = super::fragment_url("/devices/table", &query.with(&[]));
+    let table = table(&*site.present()?, &query);
+    Content::new("Devices", "/devices", Refresh::each_second(address), &table)?
+        .with_tools(&tools(&query))
+}
+
+fn table(present: &Present, query: &DevicesQuery) -> DeviceTable {
+    let interval = &present.interval;
+    let mut rows = Vec::new();
+    let mut hidden = 0;
+    for (device, done) in interval.topology.devices.iter().zip(&interval.devices) {
+        if !matches(device, &query.filter) {
+            continue;
+        }
+        let is_idle = done
+            .counters
+            .is_some_and(|counters| counters.is_untouched());
+        if is_idle && query.idle == Idle::Hide {
+            hidden += 1;
+            continue;
+        }
+        let numbers = RowNumbers {
+            show: query.show,
+            work: done.work,
+            elapsed_us: interval.elapsed_us,
+            averages: present.averages.device(&device.identity),
+        };
+        rows.push((device, numbers));
+    }
+    sort(&mut rows, query);
+    let total = RowNumbers {
+        show: query.show,
+        work: interval.total(),
+        elapsed_us: interval.elapsed_us,
+        averages: Some(present.averages.total()),
+    };
+    DeviceTable {
+        heads: COLUMNS.iter().map(|column| head(column, query)).collect(),
+        rows: rows
+            .iter()
+            .map(|(device, numbers)| row(device, numbers))
+            .collect(),
+        total: total.cells(true),
+        hidden,
+    }
+}
+
+fn matches(device: &Device, filter: &str) -> bool {
+    let filter = filter.trim().to_lowercase();
+    let holds = |text: &str| text.to_lowercase().contains(&filter);
+    filter.is_empty()
+        || holds(&device.name)
+        || holds(&device.label)
+        || device.vg.as_deref().is_some_and(holds)
+}
+
+/// Unknown values come last in both directions; equal values are sorted by name.
+fn sort(rows: &mut [(&Device, RowNumbers)], query: &DevicesQuery) {
+    rows.sort_by(|(a, _), (b, _)| a.label.cmp(&b.label).then(a.number.cmp(&b.number)));
+    let Some(quantity) = query.sort.quantity() else {
+        if query.order == SortOrder::Up {
+            rows.reverse();
+        }
+        return;
+    };
+    let directed = |order: Ordering| match query.order {
+        SortOrder::Up => order,
+        SortOrder::Down => order.reverse(),
+    };
+    rows.sort_by(
+        |(_, a), (_, b)| match (a.value(quantity), b.value(quantity)) {
+            (Some(a), Some(b)) => directed(a.total_cmp(&b)),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        },
+    );
+}
+
+fn row(device: &Device, numbers: &RowNumbers) -> DeviceRow {
+    let is_named = device.label.starts_with(&*device.name);
+    DeviceRow {
+        label: device.label.clone(),
+        detail: text::joined([
+            (!is_named).then(|| device.name.to_string()),
+            device.model.clone(),
+        ]),
+        href: device_href(device),
+        cells: numbers.cells(false),
+    }
+}
+
+/// The address of a device's page: the name of its volume, or the kernel's.
+pub fn device_href(device: &Device) -> String {
+    let name = if device.kind == DeviceKind::Dm {
+        &*device.label
+    } else {
+        &*device.name
+    };
+    format!("/devices/{}", escaped(name))
+}
+
+fn head(column: &DeviceColumn, query: &DevicesQuery) -> DeviceHead {
+    let is_current = query.sort.is(column);
+    let is_down = query.order == SortOrder::Down;
+    let turned = if is_current && is_down { "up" } else { "down" };
+    // Names are sorted from A to Z by default.
+    let is_descending = is_down == query.sort.quantity().is_some();
+    DeviceHead {
+        name: column.heading,
+        class: column.class,
+        href: format!(
+            "?{}",
+            query.with(&[("sort", column.key), ("order", turned)])
+        ),
+        is_current,
+        direction: if is_descending {
+            "descending"
+        } else {
+            "ascending"
+        },
+    }
+}
+
+fn tools(query: &DevicesQuery) -> DeviceTools {
+    let pairs = query.pairs();
+    // The first choice is the default.
+    let switch = |name, key: &str, choices: &[(&str, &'static str)]| {
+        let current = pairs.get(key).and_then(Value::as_str);
+        let current = current.unwrap_or(choices[0].0);
+        let choice = |(value, name): &(&str, &'static str)| ChoiceLink {
+            name,
+            href: format!("?{}", query.with(&[(key, value)])),
+            is_current: *value == current,
+        };
+        ChoiceSwitch {
+            name,
+            choices: choices.iter().map(choice).collect(),
+        }
+    };
+    let shows = [
+        ("rate", "current rate"),
+        ("average", "average"),
+        ("maximum", "maximum"),
+        ("sum", "sum since start"),
+    ];
+    let idles = [("hide", "hidden"), ("show", "shown")];
+    let mut hidden_fields = Vec::new();
+    for (key, value) in pairs.iter().filter(|(key, _)| *key != "filter") {
+        hidden_fields.push((key.clone(), value.as_str().unwrap_or_default().into()));
+    }
+    DeviceTools {
+        filter: query.filter.clone(),
+        hidden_fields,
+        switches: vec![
+            switch("Show", "show", &shows),
+            switch("Never used", "idle", &idles),
+        ],
+    }
+}
