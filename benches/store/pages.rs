@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cowbell::config;
 use cowbell::present::{Present, Ticks};
-use cowbell::web::{Access, Listener, MOST_STREAMS, Site, SiteParts, serve};
+use cowbell::web::{Access, Listener, MOST_STREAMS, Site, serve};
 use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
@@ -65,7 +65,7 @@ impl Server {
         let socket = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = socket.local_addr().expect("an address");
         let shutdown = CancellationToken::new();
-        let site = Site::from(SiteParts {
+        let site = Arc::new(Site {
             present: presents,
             store: store.reader.clone(),
             commands: None,

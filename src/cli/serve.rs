@@ -27,7 +27,7 @@ use crate::source::recording::{Header, Player};
 use crate::source::{Source, machine_id};
 use crate::store::{self, StoreReader, TickOrigin};
 use crate::systemd::{self, feed_every, is_supervisor};
-use crate::web::{self, Access, Demo, Listener, Site, SiteParts};
+use crate::web::{self, Access, Demo, Listener, Site};
 
 /// Maximum number of queued commands for the loop.
 const COMMANDS: usize = 64;
@@ -223,7 +223,7 @@ impl<'a> Server<'a> {
         let (commands, requests) = mpsc::channel(COMMANDS);
         let (on_alerts, alert_requests) = mpsc::channel(COMMANDS);
         let accepted = broadcast::Sender::new(ACCEPTED);
-        let site = Site::from(SiteParts {
+        let site = Arc::new(Site {
             present: presents,
             store,
             commands: source.is_live().then_some(commands),

@@ -25,7 +25,7 @@ use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tower_http::add_extension::AddExtension;
 
-use super::peer::{Peer, Process};
+use super::peer::{Peer, PeerProcess};
 
 /// Concurrent connections; further ones are closed. A browser keeps up to six.
 const MOST_CONNECTIONS: usize = 512;
@@ -57,7 +57,7 @@ pub enum Listener {
     },
 }
 
-type Stream = Either<TcpStream, UnixStream>;
+type ClientStream = Either<TcpStream, UnixStream>;
 
 impl Listener {
     /// The same socket again; within a runtime.
@@ -74,7 +74,7 @@ impl Listener {
         })
     }
 
-    async fn accept(&self) -> io::Result<(Stream, Peer)> {
+    async fn accept(&self) -> io::Result<(ClientStream, Peer)> {
         Ok(match self {
             Self::Network(socket) => {
                 let (stream, client) = socket.accept().await?;
@@ -105,7 +105,7 @@ struct Places {
     users: Arc<Semaphore>,
 }
 
-type Place = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+type HeldPermits = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 impl Places {
     fn new() -> Self {
@@ -118,9 +118,9 @@ impl Places {
     }
 
     /// `None` if there is none for this client.
-    fn take(&self, client: &Peer) -> Option<Place> {
+    fn take(&self, client: &Peer) -> Option<HeldPermits> {
         let take = |places: &Arc<Semaphore>| Arc::clone(places).try_acquire_owned().ok();
-        if let Peer::Process(Process { is_operator, .. }) = client {
+        if let Peer::Process(PeerProcess { is_operator, .. }) = client {
             return Some((
                 take(if *is_operator {
                     &self.operators
@@ -185,9 +185,9 @@ async fn serve_one(
 
 /// The router with the client of a connection. A layer of the router would copy all its routes for each connection.
 type Client = AddExtension<Router, Peer>;
-type Http1 = http1::Connection<TokioIo<Stream>, TowerToHyperService<Client>>;
+type Http1 = http1::Connection<TokioIo<ClientStream>, TowerToHyperService<Client>>;
 
-fn connection(stream: Stream, client: Peer, router: Router) -> Http1 {
+fn connection(stream: ClientStream, client: Peer, router: Router) -> Http1 {
     let service = TowerToHyperService::new(AddExtension::new(router, client));
     let mut builder = http1::Builder::new();
     builder
@@ -246,7 +246,7 @@ mod tests {
         let places = Places::new();
         let take = |ip: &str| places.take(&Peer::Host(ip.parse().unwrap()));
         let process = |is_operator| {
-            Peer::Process(Process {
+            Peer::Process(PeerProcess {
                 pid: 1,
                 user: 1000,
                 is_operator,

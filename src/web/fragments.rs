@@ -16,7 +16,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::answer::{Problem, header_text};
-use super::{Site, drawing, zone};
+use super::{SharedSite, drawing, zone};
 use crate::present::Present;
 
 /// Addresses whose fragment is held, about 15 KiB each. The one that was not requested for longest makes room.
@@ -45,7 +45,7 @@ struct Fragment {
 
 /// Answers with the fragment of this tick.
 pub async fn share(
-    State((site, fragments)): State<(Site, Arc<Fragments>)>,
+    State((site, fragments)): State<(SharedSite, Arc<Fragments>)>,
     request: Request,
     next: Next,
 ) -> Response {

@@ -22,8 +22,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::answer::{Problem, header_text};
-use super::peer::{Peer, Process};
-use super::{Site, login};
+use super::peer::{Peer, PeerProcess};
+use super::{SharedSite, login};
 use crate::config::{Config, ConfigError, Token};
 use crate::source::rate::Rates;
 
@@ -59,7 +59,7 @@ pub struct Access {
 
 /// Passes permitted requests.
 pub async fn check(
-    State((site, right)): State<(Site, Right)>,
+    State((site, right)): State<(SharedSite, Right)>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -106,14 +106,14 @@ impl Access {
     fn check_client(&self, right: Right, request: &Request, reads: bool) -> Result<(), Problem> {
         match request.extensions().get::<Peer>() {
             Some(Peer::Process(process)) if reads || process.is_operator => Ok(()),
-            Some(Peer::Process(Process { user, .. })) if right == Right::OwnJobs => {
+            Some(Peer::Process(PeerProcess { user, .. })) if right == Right::OwnJobs => {
                 if self.users_jobs.allows(*user) {
                     Ok(())
                 } else {
                     Err(too_many("reports of jobs"))
                 }
             }
-            Some(Peer::Process(Process { user, .. })) => Err(Problem::Forbidden(format!(
+            Some(Peer::Process(PeerProcess { user, .. })) => Err(Problem::Forbidden(format!(
                 "user {user} may record its own jobs with `cowbell run`, and nothing else: only root and the group \
                  cowbell may change jobs"
             ))),

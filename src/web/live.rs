@@ -13,9 +13,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::Site;
+use super::SharedSite;
 use super::answer::Problem;
-use super::peer::{Peer, Process};
+use super::peer::{Peer, PeerProcess};
 use crate::present::Present;
 use crate::quantity::Quantity;
 use crate::verdict::Verdict;
@@ -72,7 +72,7 @@ impl From<&Present> for TickBody {
     (status = 200, description = "Server-sent events: a `tick` for each tick, and a `command` for each command on a job, as in a recording", content_type = "text/event-stream", body = TickBody)
 ))]
 pub async fn stream(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Extension(client): Extension<Peer>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let place = Arc::clone(&site.streams).try_acquire_owned().ok();
@@ -80,7 +80,7 @@ pub async fn stream(
     if place.is_none()
         && !matches!(
             client,
-            Peer::Process(Process {
+            Peer::Process(PeerProcess {
                 is_operator: true,
                 ..
             })

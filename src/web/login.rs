@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::answer::{Problem, header_text};
 use super::peer::Peer;
-use super::{Site, zone};
+use super::{SharedSite, zone};
 use crate::config::Token;
 
 pub const PATH: &str = "/login";
@@ -51,7 +51,7 @@ pub struct Login {
 
 /// Sets the cookie, and leads back to the page that asked.
 pub async fn login(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Extension(client): Extension<Peer>,
     headers: HeaderMap,
     Form(login): Form<Login>,

@@ -17,7 +17,6 @@ mod pages;
 mod peer;
 mod zone;
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Router;
@@ -66,25 +65,10 @@ const CONTENT_POLICY: &str = "default-src 'self'; img-src 'self' data:; object-s
     form-action 'self'; frame-ancestors 'none'";
 
 /// The state of all handlers. Each layer clones it for each request, so it is behind one pointer.
-#[derive(Clone)]
-pub struct Site(Arc<SiteParts>);
-
-impl From<SiteParts> for Site {
-    fn from(parts: SiteParts) -> Self {
-        Self(Arc::new(parts))
-    }
-}
-
-impl Deref for Site {
-    type Target = SiteParts;
-
-    fn deref(&self) -> &SiteParts {
-        &self.0
-    }
-}
+pub type SharedSite = Arc<Site>;
 
 /// What the handlers share.
-pub struct SiteParts {
+pub struct Site {
     pub present: watch::Receiver<Option<Arc<Present>>>,
     pub store: StoreReader,
     /// Commands to the loop; `None` for a recording, whose jobs cannot be changed.
@@ -109,7 +93,7 @@ pub struct SiteParts {
 }
 
 /// The whole site, also under its prefix.
-pub fn router(site: Site) -> Router {
+pub fn router(site: SharedSite) -> Router {
     let at_root = finished(&site, "".into());
     if site.prefix.is_empty() {
         return at_root;
@@ -120,7 +104,7 @@ pub fn router(site: Site) -> Router {
 }
 
 /// All routes, each with the right that it needs.
-fn routes(site: &Site) -> Router<Site> {
+fn routes(site: &SharedSite) -> Router<SharedSite> {
     let mut routes = guarded(site, Right::Usual, pages(site));
     for (right, described) in openapi::routes() {
         let described = Router::from(described).method_not_allowed_fallback(api::no_such_method);
@@ -145,7 +129,7 @@ fn routes(site: &Site) -> Router<Site> {
 }
 
 /// Each page with its changing part.
-fn pages(site: &Site) -> Router<Site> {
+fn pages(site: &SharedSite) -> Router<SharedSite> {
     // The head of most pages may go out before the rest is drawn. That of a job may not: whether the job exists, only the
     // database knows.
     let (early, whole) = (true, false);
@@ -208,12 +192,12 @@ fn pages(site: &Site) -> Router<Site> {
 }
 
 /// Lets only those through who have the right.
-fn guarded(site: &Site, right: Right, routes: Router<Site>) -> Router<Site> {
+fn guarded(site: &SharedSite, right: Right, routes: Router<SharedSite>) -> Router<SharedSite> {
     routes.layer(from_fn_with_state((site.clone(), right), guard::check))
 }
 
 /// With what every response has.
-fn finished(site: &Site, prefix: Arc<str>) -> Router {
+fn finished(site: &SharedSite, prefix: Arc<str>) -> Router {
     routes(site)
         .layer(from_fn_with_state(prefix, zone::enter))
         .layer(from_fn(connections::limit_body_time))
@@ -243,13 +227,13 @@ pub struct Demo {
 }
 
 /// Ends this site of a demo; the next one begins at once, at the same sockets.
-async fn play_again(State(site): State<Site>) -> Redirect {
+async fn play_again(State(site): State<SharedSite>) -> Redirect {
     site.shutdown.cancel();
     Redirect::to(&zone::prefixed("/"))
 }
 
 /// Serves until the token is cancelled, and then completes pending responses.
-pub async fn serve(listeners: Vec<Listener>, site: Site) {
+pub async fn serve(listeners: Vec<Listener>, site: SharedSite) {
     let shutdown = site.shutdown.clone();
     if site.demo.is_some() {
         // The button leads to a page at once; until the first tick, its connection waits.

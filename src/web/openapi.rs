@@ -10,10 +10,10 @@ use utoipa_axum::routes;
 
 use super::answer::ProblemBody;
 use super::guard::Right;
-use super::{Site, api, drawing, live, pages};
+use super::{SharedSite, api, drawing, live, pages};
 
 /// The routes of the API by the right that they need. Router, access and the OpenAPI document all follow from this list.
-pub fn routes() -> [(Right, OpenApiRouter<Site>); 3] {
+pub fn routes() -> [(Right, OpenApiRouter<SharedSite>); 3] {
     // These take a while with a thousand volumes, or draw.
     let long = OpenApiRouter::new()
         .routes(routes!(api::volumes::devices))

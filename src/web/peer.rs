@@ -23,12 +23,12 @@ pub enum Peer {
     /// A proxy, over its own Unix socket. Its clients are on any host.
     Proxy,
     /// A process of this machine, over the control socket.
-    Process(Process),
+    Process(PeerProcess),
 }
 
 /// A process, as it was when it connected.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Process {
+pub struct PeerProcess {
     pub pid: u32,
     pub user: u32,
     /// Whether it may change everything. Others may record their own jobs.
@@ -75,7 +75,7 @@ impl Peer {
             peer.gid() == group
                 || groups(stream.as_raw_fd()).is_ok_and(|groups| groups.contains(&group))
         };
-        Ok(Self::Process(Process {
+        Ok(Self::Process(PeerProcess {
             pid: peer
                 .pid()
                 .and_then(|pid| u32::try_from(pid).ok())

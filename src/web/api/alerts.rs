@@ -11,14 +11,14 @@ use tokio::time::{Instant, timeout_at};
 use utoipa::{IntoParams, ToSchema};
 
 use super::commands::{ANSWER_TIMEOUT, check_letters, held, unread, why_not_stored};
-use super::{List, MOST_LISTED, checked, next_page};
+use super::{ListPage, MOST_LISTED, checked, next_page};
 use crate::alert::{Acknowledgement, Alert};
 use crate::commands::{AlertCommand, AlertRequest};
 use crate::config::{Pattern, Receiver};
 use crate::notify::{self, Delivery, Silence};
 use crate::source::clock;
-use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Partial, Problem, ProblemBody};
+use crate::web::{SharedSite, Site};
 
 /// Maximum silences: each alert is compared with all of them.
 const MOST_SILENCES: usize = 100;
@@ -36,7 +36,7 @@ pub struct AlertsQuery {
     /// Alerts per page, from 1 to 1000; 1000 by default
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
-    /// List alerts with lower IDs only
+    /// ListPage alerts with lower IDs only
     before: Option<i64>,
 }
 
@@ -44,9 +44,9 @@ pub struct AlertsQuery {
 #[utoipa::path(get, path = "/api/v1/alerts", tag = "alerts", params(AlertsQuery),
     responses((status = 200, body = Vec<AlertBody>, headers(("Link" = String, description = "The next page, as `<address>; rel=\"next\"` (RFC 8288); missing on the last page"), ("Cowbell-Missing" = String, description = "Why only open alerts are listed")))))]
 pub async fn alerts(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     ParsedQuery(asked): ParsedQuery<AlertsQuery>,
-) -> List<AlertBody> {
+) -> ListPage<AlertBody> {
     let limit = checked("limit", asked.limit, MOST_LISTED, MOST_LISTED)?;
     let (Partial { found, missing }, next) = site.alert_page(asked.before, limit).await?;
     let next = next.map(|next| format!("alerts?limit={limit}&before={next}"));
@@ -138,7 +138,7 @@ type AlertResponse = Result<(StatusCode, Json<AlertReply>), Problem>;
     params(("id" = i64, Path, description = "The ID of the alert")),
     responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 404, description = "No open alert has this ID", body = ProblemBody)))]
 pub async fn acknowledge_alert(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Path(id): Path<String>,
     body: Result<Json<AcknowledgeAlert>, JsonRejection>,
 ) -> AlertResponse {
@@ -169,7 +169,7 @@ pub async fn acknowledge_alert(
     params(("id" = i64, Path, description = "The ID of the alert")),
     responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 404, description = "No open alert has this ID, or it is not acknowledged", body = ProblemBody)))]
 pub async fn withdraw_acknowledgement(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Path(id): Path<String>,
 ) -> AlertResponse {
     let id = number(&id)?;
@@ -186,7 +186,7 @@ pub async fn withdraw_acknowledgement(
 
 /// Silences that have not ended.
 #[utoipa::path(get, path = "/api/v1/silences", tag = "alerts", responses((status = 200, body = Vec<Silence>)))]
-pub async fn silences(State(site): State<Site>) -> Result<Json<Vec<Silence>>, Problem> {
+pub async fn silences(State(site): State<SharedSite>) -> Result<Json<Vec<Silence>>, Problem> {
     Ok(Json(site.present()?.silences.clone()))
 }
 
@@ -194,7 +194,7 @@ pub async fn silences(State(site): State<Site>) -> Result<Json<Vec<Silence>>, Pr
 #[utoipa::path(put, path = "/api/v1/silences", tag = "alerts", request_body = PutSilence,
     responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 409, description = "There are too many silences", body = ProblemBody)))]
 pub async fn put_silence(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     body: Result<Json<PutSilence>, JsonRejection>,
 ) -> AlertResponse {
     let expected = "a silence as JSON, such as {\"volumes\": \"vg0/*\", \"until\": …}";
@@ -240,7 +240,7 @@ pub async fn put_silence(
 #[utoipa::path(delete, path = "/api/v1/silences", tag = "alerts", params(SilenceQuery),
     responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 404, description = "These volumes are not silenced", body = ProblemBody)))]
 pub async fn end_silence(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     ParsedQuery(SilenceQuery { volumes }): ParsedQuery<SilenceQuery>,
 ) -> AlertResponse {
     let volumes = pattern(&volumes)?;
@@ -271,7 +271,7 @@ pub async fn end_silence(
 #[utoipa::path(post, path = "/api/v1/alerts/test", tag = "alerts", params(TestQuery),
     responses((status = 200, body = Vec<TestResult>), (status = 404, description = "No receiver has this name", body = ProblemBody), (status = 429, description = "Another test is running", body = ProblemBody)))]
 pub async fn test_receivers(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     ParsedQuery(TestQuery { receiver }): ParsedQuery<TestQuery>,
 ) -> Result<Json<Vec<TestResult>>, Problem> {
     let present = site.present()?;

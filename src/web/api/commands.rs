@@ -47,14 +47,14 @@ pub struct JobReply {
 pub(super) type JobResponse = (StatusCode, Json<JobReply>);
 
 /// The result of a command.
-pub(super) struct Answer {
+pub(super) struct CommandOutcome {
     pub status: StatusCode,
     pub job: Job,
     pub message: Option<String>,
 }
 
-impl From<Answer> for JobResponse {
-    fn from(answer: Answer) -> Self {
+impl From<CommandOutcome> for JobResponse {
+    fn from(answer: CommandOutcome) -> Self {
         (
             answer.status,
             Json(JobReply {
@@ -75,7 +75,7 @@ pub(super) async fn send(
     site: &Site,
     command: Command,
     stored: Option<Job>,
-) -> Result<Answer, Problem> {
+) -> Result<CommandOutcome, Problem> {
     let Some(commands) = &site.commands else {
         return Err(Problem::Conflict(
             "cowbell plays a recording, whose jobs cannot be changed".into(),
@@ -105,7 +105,7 @@ pub(super) async fn send(
         (None, _) => StatusCode::OK,
     };
     let message = why_not.map(held);
-    Ok(Answer {
+    Ok(CommandOutcome {
         status,
         job: change.job,
         message,

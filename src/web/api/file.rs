@@ -15,13 +15,13 @@ use sha2::{Digest, Sha256};
 use tokio::sync::OwnedMutexGuard;
 use utoipa::ToSchema;
 
-use super::commands::{Answer, forgotten_or_room, send};
+use super::commands::{CommandOutcome, forgotten_or_room, send};
 use super::jobs::JobBody;
 use crate::commands::Command;
 use crate::job::{IMPORTED, Job};
 use crate::report::file;
 use crate::store::{on_a_thread, packed};
-use crate::web::Site;
+use crate::web::SharedSite;
 use crate::web::answer::{Problem, ProblemBody};
 use crate::web::connections::BODY_TIMEOUT;
 
@@ -35,7 +35,7 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(60);
     params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, description = "The file", content_type = "application/json", body = Object), (status = 404, body = ProblemBody), (status = 409, description = "The job is running", body = ProblemBody)))]
 pub async fn export_job(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Path(id): Path<String>,
 ) -> Result<([(HeaderName, String); 2], Body), Problem> {
     let job = super::numbered(&site, &id).await?;
@@ -104,7 +104,7 @@ pub struct ImportedJob {
 #[utoipa::path(post, path = "/api/v1/jobs/import", tag = "jobs", request_body(content = Object, content_type = "application/json", description = "As `export` returns it, at most 16 MiB"),
     responses((status = 200, description = "The job exists already", body = ImportedJob), (status = 201, description = "Stored", body = ImportedJob), (status = 202, description = "Held in memory, not stored", body = ImportedJob), (status = 409, description = "cowbell plays a recording", body = ProblemBody), (status = 507, description = "Not stored: there is no room for more jobs and imported files", body = ProblemBody)))]
 pub async fn import_job(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     body: Body,
 ) -> Result<(StatusCode, Json<ImportedJob>), Problem> {
     let permit = site.costs.import()?;
@@ -123,7 +123,7 @@ pub async fn import_job(
     });
     let (job, file) = checking.await??;
     let stored = forgotten_or_room(&site, &job.key, file.len()).await?;
-    let Answer {
+    let CommandOutcome {
         status,
         job,
         message,

@@ -18,9 +18,9 @@ use crate::source::{
     AcceptCommand, ArchiveSummary, CertificateCommand, JobCommand, LONGEST_NAME, Label, Mark,
     MarkEnd, MarkKind, Note, NoteCommand, PhaseCommand, RemoveCommand, clock,
 };
-use crate::web::Site;
 use crate::web::answer::{Problem, ProblemBody};
-use crate::web::peer::{Peer, Process};
+use crate::web::peer::{Peer, PeerProcess};
+use crate::web::{SharedSite, Site};
 
 /// Maximum characters of a note.
 const LONGEST_NOTE: usize = 1_000;
@@ -56,7 +56,7 @@ pub struct PutJob {
     params(("key" = String, Path, description = "Up to 200 characters, percent-encoded; chosen by the client")),
     responses((status = 200, description = "Stored", body = JobReply), (status = 201, description = "Stored as a new job", body = JobReply), (status = 202, description = "Held in memory, not stored", body = JobReply), (status = 409, description = "Another job of this name is running, this one has ended, or cowbell plays a recording", body = ProblemBody), (status = 507, description = "Not stored: there is no room for more jobs and imported files", body = ProblemBody)))]
 pub async fn put_job(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Extension(client): Extension<Peer>,
     Path(key): Path<String>,
     body: Result<Json<PutJob>, JsonRejection>,
@@ -80,7 +80,7 @@ pub async fn put_job(
 }
 
 /// A key that names its user, so that no user reaches another's job. `cowbell run` has such jobs.
-fn own_key(client: Process, key: &str, put: &PutJob) -> Result<String, Problem> {
+fn own_key(client: PeerProcess, key: &str, put: &PutJob) -> Result<String, Problem> {
     // The kernel tells no PID of a process in another PID namespace, and 0 is above all processes.
     if put.kind == MarkKind::Command && put.process == Some(client.pid) && client.pid != 0 {
         return Ok(format!("{OF_USER}{}:{key}", client.user));
@@ -190,7 +190,7 @@ pub struct PhaseJob {
     params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, description = "Stored", body = JobReply), (status = 202, description = "Held in memory, not stored", body = JobReply), (status = 404, body = ProblemBody), (status = 409, description = "The job has too many notes, or cowbell plays a recording", body = ProblemBody)))]
 pub async fn note_job(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Path(id): Path<String>,
     body: Result<Json<NoteJob>, JsonRejection>,
 ) -> Result<JobResponse, Problem> {
@@ -214,7 +214,7 @@ pub async fn note_job(
     params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, description = "Stored", body = JobReply), (status = 202, description = "Held in memory, not stored", body = JobReply), (status = 404, body = ProblemBody), (status = 409, description = "The job has ended, the phase would start before the job or its last phase, there are too many, or cowbell plays a recording", body = ProblemBody)))]
 pub async fn phase_job(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Path(id): Path<String>,
     body: Result<Json<PhaseJob>, JsonRejection>,
 ) -> Result<JobResponse, Problem> {
@@ -233,7 +233,7 @@ pub async fn phase_job(
     params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, description = "Stored", body = JobReply), (status = 202, description = "Held in memory, not stored", body = JobReply), (status = 404, body = ProblemBody), (status = 409, description = "The job did not end as `unknown` or `incomplete`, or cowbell plays a recording", body = ProblemBody)))]
 pub async fn accept_job(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Path(id): Path<String>,
 ) -> Result<JobResponse, Problem> {
     send_to(&site, &id, |key| JobCommand::Accept(AcceptCommand { key })).await
@@ -244,7 +244,7 @@ pub async fn accept_job(
     params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, description = "Stored", body = JobReply), (status = 202, description = "Held in memory, not stored", body = JobReply), (status = 404, body = ProblemBody), (status = 409, description = "Another archive of the job is damaged, or cowbell plays a recording", body = ProblemBody)))]
 pub async fn certify_job(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Path(id): Path<String>,
     body: Result<Json<ArchiveSummary>, JsonRejection>,
 ) -> Result<JobResponse, Problem> {
@@ -274,7 +274,7 @@ pub async fn certify_job(
     params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, description = "Deleted", body = JobReply), (status = 202, description = "Deleted in memory, not yet in the database", body = JobReply), (status = 404, body = ProblemBody), (status = 409, description = "The job is running, or cowbell plays a recording", body = ProblemBody)))]
 pub async fn delete_job(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Path(id): Path<String>,
 ) -> Result<JobResponse, Problem> {
     send_to(&site, &id, |key| JobCommand::Remove(RemoveCommand { key })).await
@@ -314,7 +314,7 @@ mod tests {
                 ..PutJob::default()
             };
             let key = own_key(
-                Process {
+                PeerProcess {
                     pid,
                     user: 1000,
                     is_operator: false,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::commands::chosen_key;
-use super::{List, MOST_LISTED, checked, next_page, numbered};
+use super::{ListPage, MOST_LISTED, checked, next_page, numbered};
 use crate::forecast::Outlook;
 use crate::job::advice::Advice;
 use crate::job::backup_run::BackupRun;
@@ -26,7 +26,7 @@ use crate::sizing::SizeAdvice;
 use crate::source::{ArchiveSummary, Label, Note};
 use crate::store::{JobPage, JobQuery};
 use crate::verdict::Verdict;
-use crate::web::Site;
+use crate::web::SharedSite;
 use crate::web::answer::{ParsedQuery, Partial, Problem, ProblemBody, QueryPairs, parsed_place};
 use crate::web::compare::{Choice, ComparisonData};
 use crate::web::costs::Cost;
@@ -50,9 +50,9 @@ pub struct JobsQuery {
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(JobsQuery),
     responses((status = 200, body = Vec<JobBody>, headers(("Link" = String, description = "The next page, as `<address>; rel=\"next\"` (RFC 8288); missing on the last page"), ("Cowbell-Missing" = String, description = "Why only jobs in memory are listed")))))]
 pub async fn jobs(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     ParsedQuery(asked): ParsedQuery<JobsQuery>,
-) -> List<JobBody> {
+) -> ListPage<JobBody> {
     let limit = checked("limit", asked.limit, MOST_LISTED, MOST_LISTED)?;
     let before = parsed_place(asked.before.as_deref())?;
     let span = TimeQuery {
@@ -93,7 +93,7 @@ pub async fn jobs(
     params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, body = JobBody), (status = 404, body = ProblemBody)))]
 pub async fn job(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Path(id): Path<String>,
 ) -> Result<Json<JobBody>, Problem> {
     Ok(Json(JobBody::new(
@@ -107,7 +107,7 @@ pub async fn job(
     params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, body = FiguresBody), (status = 404, body = ProblemBody)))]
 pub async fn figures(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Path(id): Path<String>,
 ) -> Result<Json<FiguresBody>, Problem> {
     let job = numbered(&site, &id).await?;
@@ -122,7 +122,7 @@ pub async fn figures(
     params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, body = Option<Outlook>), (status = 404, body = ProblemBody)))]
 pub async fn outlook(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Path(id): Path<String>,
 ) -> Result<Json<Option<Outlook>>, Problem> {
     let job = numbered(&site, &id).await?;
@@ -135,7 +135,7 @@ pub async fn outlook(
     params(("ids" = Option<String>, Query, description = "IDs of jobs, separated by commas, at most 64; the others are compared with the first"), ("group" = Option<String>, Query, description = "A named group of repeats such as `before:3,4`; can be repeated"), ("set" = Option<String>, Query, description = "All jobs of this set")),
     responses((status = 200, body = CompareBody), (status = 404, body = ProblemBody), (status = 409, description = "They have no figure in common", body = ProblemBody)))]
 pub async fn compare(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     ParsedQuery(query): ParsedQuery<QueryPairs>,
 ) -> Result<Json<CompareBody>, Problem> {
     let compared = site.compared(&Choice::of(&query)?).await?;

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::answer::{ParsedQuery, Partial, Problem, ProblemBody};
-use super::{Site, zone};
+use super::{SharedSite, Site, zone};
 use crate::job::Job;
 use crate::series::when::TimeQuery;
 use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
@@ -35,7 +35,7 @@ pub use volumes::{DeviceBody, VolumeBody};
 const MOST_LISTED: usize = 1_000;
 
 /// A page of a list, with the headers `Link` and, if it is incomplete, `Cowbell-Missing`.
-type List<T> = Result<(HeaderMap, Partial<Json<Vec<T>>>), Problem>;
+type ListPage<T> = Result<(HeaderMap, Partial<Json<Vec<T>>>), Problem>;
 
 /// The `Link` to the next page, if any.
 fn next_page(address: Option<String>) -> HeaderMap {
@@ -88,7 +88,7 @@ pub struct SeriesQuery {
 #[utoipa::path(get, path = "/api/v1/series", tag = "history", params(SeriesQuery),
     responses((status = 200, body = Vec<Point>), (status = 404, body = ProblemBody)))]
 pub async fn series(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     ParsedQuery(query): ParsedQuery<SeriesQuery>,
 ) -> Result<Json<Vec<Point>>, Problem> {
     let present = site.present()?;

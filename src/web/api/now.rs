@@ -19,24 +19,24 @@ use crate::source::variant_name;
 use crate::store::{Gap, Level};
 use crate::units::count_text;
 use crate::verdict::Verdict;
-use crate::web::Site;
+use crate::web::SharedSite;
 use crate::web::answer::{Problem, header_text};
 
 /// The daemon, its ticks, and the state of each part.
 #[utoipa::path(get, path = "/api/v1/status", tag = "now", responses((status = 200, body = StatusBody)))]
-pub async fn status(State(site): State<Site>) -> Result<Json<StatusBody>, Problem> {
+pub async fn status(State(site): State<SharedSite>) -> Result<Json<StatusBody>, Problem> {
     Ok(Json(StatusBody::new(&*site.present()?)))
 }
 
 /// Paging, CPU time and pressure in the last tick.
 #[utoipa::path(get, path = "/api/v1/vm", tag = "now", responses((status = 200, body = VmBody)))]
-pub async fn vm(State(site): State<Site>) -> Result<Json<VmBody>, Problem> {
+pub async fn vm(State(site): State<SharedSite>) -> Result<Json<VmBody>, Problem> {
     Ok(Json(VmBody::new(&site.present()?.interval)))
 }
 
 /// 200 while ticks are fresh, 503 with the reason otherwise.
 #[utoipa::path(get, path = "/healthz", tag = "now", responses((status = 200, body = String), (status = 503, body = String)))]
-pub async fn healthz(State(site): State<Site>) -> Response {
+pub async fn healthz(State(site): State<SharedSite>) -> Response {
     let late = |sentence: String| (StatusCode::SERVICE_UNAVAILABLE, sentence).into_response();
     match site.present() {
         Err(_) => late("no tick has been taken yet\n".into()),
@@ -51,7 +51,7 @@ pub async fn healthz(State(site): State<Site>) -> Response {
 /// The last tick as OpenMetrics 1.0, or as Prometheus text 0.0.4 for clients that do not ask for OpenMetrics.
 #[utoipa::path(get, path = "/metrics", tag = "now", responses((status = 200, body = String)))]
 pub async fn metrics(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Problem> {
     let format = ExpositionFormat::wanted(header_text(&headers, header::ACCEPT));

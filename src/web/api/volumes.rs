@@ -15,18 +15,18 @@ use crate::sizing::SizeAdvice;
 use crate::topology::{Device, DeviceKind, State as WorkingState, Volume, VolumeKind, VolumeState};
 use crate::units::Fill;
 use crate::verdict::Verdict;
-use crate::web::Site;
+use crate::web::SharedSite;
 use crate::web::answer::{ParsedQuery, Problem, ProblemBody};
 
 /// All devices of `/proc/diskstats` in the last tick.
 #[utoipa::path(get, path = "/api/v1/devices", tag = "now", responses((status = 200, body = Vec<DeviceBody>)))]
-pub async fn devices(State(site): State<Site>) -> Result<Json<Vec<DeviceBody>>, Problem> {
+pub async fn devices(State(site): State<SharedSite>) -> Result<Json<Vec<DeviceBody>>, Problem> {
     Ok(Json(DeviceBody::all(&site.present()?.interval)))
 }
 
 /// All volumes that `lvs` shows without `-a`.
 #[utoipa::path(get, path = "/api/v1/volumes", tag = "now", responses((status = 200, body = Vec<VolumeBody>)))]
-pub async fn volumes(State(site): State<Site>) -> Result<Json<Vec<VolumeBody>>, Problem> {
+pub async fn volumes(State(site): State<SharedSite>) -> Result<Json<Vec<VolumeBody>>, Problem> {
     Ok(Json(VolumeBody::all(&*site.present()?)))
 }
 
@@ -43,7 +43,7 @@ pub struct SizeQuery {
     params(("vg" = String, Path, description = "The volume group"), ("lv" = String, Path, description = "The volume"), SizeQuery),
     responses((status = 200, body = SizeAdvice), (status = 404, description = "There is no such volume, or nothing is known of its snapshots", body = ProblemBody)))]
 pub async fn size(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Path((vg, lv)): Path<(String, String)>,
     ParsedQuery(query): ParsedQuery<SizeQuery>,
 ) -> Result<Json<SizeAdvice>, Problem> {

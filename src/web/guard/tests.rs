@@ -258,7 +258,7 @@ fn readers_of_a_demo_play_it_again_from_its_own_pages() {
 #[test]
 fn users_of_the_control_socket_may_put_jobs_only() {
     let process = |is_operator| {
-        Peer::Process(Process {
+        Peer::Process(PeerProcess {
             pid: 1,
             user: 1000,
             is_operator,

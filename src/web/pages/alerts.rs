@@ -17,7 +17,7 @@ use crate::series::Range;
 use crate::table::{Cell, Column, Table};
 use crate::units::{count_text, duration_text};
 use crate::web::answer::{ParsedQuery, Partial};
-use crate::web::{Site, escaped};
+use crate::web::{SharedSite, escaped};
 
 /// Alerts per page.
 const MOST_ALERTS: usize = 200;
@@ -72,7 +72,7 @@ pub struct AlertsView {
 type Deliveries = BTreeMap<i64, Vec<Delivery>>;
 
 pub async fn page(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     ParsedQuery(view): ParsedQuery<AlertsView>,
 ) -> PageResult {
     let present = site.present()?;

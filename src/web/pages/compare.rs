@@ -23,7 +23,7 @@ use crate::table::{Cell, Column, Table};
 use crate::web::answer::{ParsedQuery, Problem, QueryPairs};
 use crate::web::compare::{Choice, ComparisonData, EVER, JobColumn, MOST_COMPARED};
 use crate::web::costs::Cost;
-use crate::web::{Site, escaped};
+use crate::web::{SharedSite, Site, escaped};
 
 const TITLE: &str = "Jobs compared";
 /// The default width of a chart.
@@ -69,7 +69,7 @@ struct JobChooser {
 }
 
 pub async fn page(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     ParsedQuery(query): ParsedQuery<QueryPairs>,
 ) -> PageResult {
     let choice = Choice::or_nothing(&query)?;

@@ -15,7 +15,7 @@ use crate::store::Subject;
 use crate::topology::Device;
 use crate::units::size_text;
 use crate::web::answer::{ParsedQuery, Problem};
-use crate::web::{Site, escaped};
+use crate::web::{SharedSite, escaped};
 
 const MOST_JOBS: usize = 10;
 
@@ -35,7 +35,7 @@ struct DevicePage {
 }
 
 pub async fn page(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Path(name): Path<String>,
     ParsedQuery(view): ParsedQuery<View>,
 ) -> PageResult {

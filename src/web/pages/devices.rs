@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 
 use askama::Template;
 use axum::extract::State;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::charts::ChoiceLink;
@@ -16,7 +17,7 @@ use crate::present::Present;
 use crate::quantity::{Quantity, Unit};
 use crate::topology::{Device, DeviceKind};
 use crate::web::answer::ParsedQuery;
-use crate::web::{Site, escaped};
+use crate::web::{SharedSite, escaped};
 
 /// A column: a line of [`COLUMNS`].
 #[derive(Debug)]
@@ -59,6 +60,8 @@ const COLUMNS: [DeviceColumn; 11] = [
     column("busy", "Busy %", "n", Some(Quantity::Utilisation)),
 ];
 
+const DEFAULT_SORT: &str = "total";
+
 const fn column(
     key: &'static str,
     heading: &'static str,
@@ -78,7 +81,9 @@ const fn column(
 #[serde(default)]
 pub struct DevicesQuery {
     show: Show,
-    sort: SortColumn,
+    /// The key of a column.
+    #[serde(deserialize_with = "known_key")]
+    sort: Option<String>,
     order: SortOrder,
     filter: String,
     idle: Idle,
@@ -112,43 +117,28 @@ enum SortOrder {
     Up,
 }
 
-/// The key of a column.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(try_from = "String")]
-struct SortColumn(String);
-
-impl Default for SortColumn {
-    fn default() -> Self {
-        Self("total".into())
+fn known_key<'de, D: Deserializer<'de>>(key: D) -> Result<Option<String>, D::Error> {
+    let key = String::deserialize(key)?;
+    let keys = COLUMNS.map(|column| column.key);
+    if keys.contains(&&*key) {
+        return Ok(Some(key));
     }
-}
-
-impl TryFrom<String> for SortColumn {
-    type Error = String;
-
-    fn try_from(key: String) -> Result<Self, String> {
-        let keys = COLUMNS.map(|column| column.key);
-        if keys.contains(&&*key) {
-            return Ok(Self(key));
-        }
-        Err(format!(
-            "expected one of {}, but found `{key}`",
-            keys.join(", ")
-        ))
-    }
-}
-
-impl SortColumn {
-    fn is(&self, column: &DeviceColumn) -> bool {
-        self.0 == column.key
-    }
-
-    fn quantity(&self) -> Option<Quantity> {
-        COLUMNS.iter().find(|column| self.is(column))?.quantity
-    }
+    let keys = keys.join(", ");
+    let why = format!("expected one of {keys}, but found `{key}`");
+    Err(D::Error::custom(why))
 }
 
 impl DevicesQuery {
+    fn is_sorted_by(&self, column: &DeviceColumn) -> bool {
+        self.sort.as_deref().unwrap_or(DEFAULT_SORT) == column.key
+    }
+
+    /// `None` if it is sorted by name.
+    fn sort_quantity(&self) -> Option<Quantity> {
+        let column = COLUMNS.iter().find(|column| self.is_sorted_by(column));
+        column?.quantity
+    }
+
     /// Keys and values, without defaults.
     fn pairs(&self) -> Map<String, Value> {
         let pairs = |query: &Self| match serde_json::to_value(query) {
@@ -232,7 +222,7 @@ impl RowNumbers<'_> {
 #[template(path = "devices.html")]
 struct DeviceTable {
     heads: Vec<DeviceHead>,
-    rows: Vec<DeviceRow>,
+    rows: Vec<DeviceLine>,
     total: Vec<NumberCell>,
     /// The number of hidden devices, which were never used.
     hidden: usize,
@@ -246,7 +236,7 @@ struct DeviceHead {
     direction: &'static str,
 }
 
-struct DeviceRow {
+struct DeviceLine {
     label: String,
     detail: String,
     href: String,
@@ -268,7 +258,7 @@ struct ChoiceSwitch {
 }
 
 pub async fn page(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     ParsedQuery(query): ParsedQuery<DevicesQuery>,
 ) -> PageResult {
     let address = super::fragment_url("/devices/table", &query.with(&[]));
@@ -330,7 +320,7 @@ fn matches(device: &Device, filter: &str) -> bool {
 /// Unknown values come last in both directions; equal values are sorted by name.
 fn sort(rows: &mut [(&Device, RowNumbers)], query: &DevicesQuery) {
     rows.sort_by(|(a, _), (b, _)| a.label.cmp(&b.label).then(a.number.cmp(&b.number)));
-    let Some(quantity) = query.sort.quantity() else {
+    let Some(quantity) = query.sort_quantity() else {
         if query.order == SortOrder::Up {
             rows.reverse();
         }
@@ -348,9 +338,9 @@ fn sort(rows: &mut [(&Device, RowNumbers)], query: &DevicesQuery) {
     );
 }
 
-fn row(device: &Device, numbers: &RowNumbers) -> DeviceRow {
+fn row(device: &Device, numbers: &RowNumbers) -> DeviceLine {
     let is_named = device.label.starts_with(&*device.name);
-    DeviceRow {
+    DeviceLine {
         label: device.label.clone(),
         detail: text::joined([
             (!is_named).then(|| device.name.to_string()),
@@ -372,11 +362,11 @@ pub fn device_href(device: &Device) -> String {
 }
 
 fn head(column: &DeviceColumn, query: &DevicesQuery) -> DeviceHead {
-    let is_current = query.sort.is(column);
+    let is_current = query.is_sorted_by(column);
     let is_down = query.order == SortOrder::Down;
     let turned = if is_current && is_down { "up" } else { "down" };
     // Names are sorted from A to Z by default.
-    let is_descending = is_down == query.sort.quantity().is_some();
+    let is_descending = is_down == query.sort_quantity().is_some();
     DeviceHead {
         name: column.heading,
         class: column.class,

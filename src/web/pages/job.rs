@@ -24,7 +24,7 @@ use crate::table::{Column, Table};
 use crate::units::duration_text;
 use crate::verdict::{Grade, Verdict};
 use crate::web::answer::{ParsedQuery, Partial, Problem};
-use crate::web::{Site, escaped};
+use crate::web::{SharedSite, Site, escaped};
 
 /// How much longer the axis of a running job becomes at once.
 const GROWTH: f64 = 1.05;
@@ -34,7 +34,7 @@ const LEAST_MARGIN: f64 = 5.0;
 
 #[derive(Template)]
 #[template(path = "job.html")]
-struct JobPage {
+struct JobDetailPage {
     name: String,
     description: Sentence,
     verdict: Verdict,
@@ -55,7 +55,7 @@ struct JobPage {
 }
 
 pub async fn page(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Path(id): Path<String>,
     ParsedQuery(view): ParsedQuery<View>,
 ) -> PageResult {
@@ -116,7 +116,7 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
         links = self::links(job);
     }
     links.extend(comparisons(site, job, &present).await?);
-    let page = shown(&JobPage {
+    let page = shown(&JobDetailPage {
         name: job.name.clone(),
         description: told(&summary.heading),
         verdict,

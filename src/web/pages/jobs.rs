@@ -14,7 +14,7 @@ use crate::store::{JobPage, JobQuery};
 use crate::table::{Cell, Column, Table};
 use crate::units::{duration_text, percent_text, size_text, took_text};
 use crate::verdict::{Grade, grade_of_job};
-use crate::web::Site;
+use crate::web::SharedSite;
 use crate::web::answer::{ParsedQuery, Partial, parsed_place};
 
 /// Jobs per page.
@@ -37,7 +37,10 @@ pub struct JobTable {
     pub missing: Option<String>,
 }
 
-pub async fn page(State(site): State<Site>, ParsedQuery(asked): ParsedQuery<View>) -> PageResult {
+pub async fn page(
+    State(site): State<SharedSite>,
+    ParsedQuery(asked): ParsedQuery<View>,
+) -> PageResult {
     let present = site.present()?;
     let view = asked.or_from(DEFAULT_SPAN);
     let range = view.range(&present)?;

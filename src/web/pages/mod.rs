@@ -33,7 +33,7 @@ use futures_util::stream::once;
 use tokio::time::timeout;
 
 use super::answer::{Problem, ProblemBody};
-use super::{Demo, Site, drawing, zone};
+use super::{Demo, SharedSite, Site, drawing, zone};
 use crate::series::Range;
 use crate::verdict::{Grade, Verdict};
 use charts::{Charts, RangeTools};
@@ -215,7 +215,7 @@ impl Refresh {
 }
 
 /// Draws a page on another thread than that which answers other requests.
-pub async fn draw(State(site): State<Site>, request: Request, next: Next) -> Response {
+pub async fn draw(State(site): State<SharedSite>, request: Request, next: Next) -> Response {
     let drawn = drawing::on_a_thread(async move { dressed(&site, next.run(request).await) });
     drawn.await.unwrap_or_else(Problem::into_response)
 }
@@ -223,7 +223,7 @@ pub async fn draw(State(site): State<Site>, request: Request, next: Next) -> Res
 /// The same. If it takes long, the head goes out first, so that the browser fetches styles and scripts meanwhile.
 ///
 /// From then on a problem has status 200. Pages of this kind find their problems sooner.
-pub async fn draw_early(state: State<Site>, request: Request, next: Next) -> Response {
+pub async fn draw_early(state: State<SharedSite>, request: Request, next: Next) -> Response {
     let mut page = Box::pin(zone::keep(draw(state, request, next)));
     if let Ok(response) = timeout(EARLY, &mut page).await {
         return response;

@@ -23,7 +23,7 @@ use crate::table::{Bar, Cell, Column, Table};
 use crate::topology::{Device, Volume, VolumeState};
 use crate::units::{Fill, count_text, duration_text, percent_text, rough_text, size_text};
 use crate::verdict::{Grade, Verdict, filled_by, grade_by, grade_of};
-use crate::web::Site;
+use crate::web::SharedSite;
 use crate::web::answer::ParsedQuery;
 
 /// Maximum disks and fills in one readable chart.
@@ -52,7 +52,10 @@ struct OverviewPage {
     jobs: JobTable,
 }
 
-pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> PageResult {
+pub async fn page(
+    State(site): State<SharedSite>,
+    ParsedQuery(view): ParsedQuery<View>,
+) -> PageResult {
     let present = site.present()?;
     let range = view.range(&present)?;
     let jobs = site.own_job_list(range, MOST_JOBS).await?;

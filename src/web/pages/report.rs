@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use super::charts::View;
 use super::{compare, job, shown};
 use crate::job::Job;
-use crate::web::Site;
+use crate::web::SharedSite;
 use crate::web::answer::{ParsedQuery, Problem, QueryPairs};
 use crate::web::assets::STYLE;
 use crate::web::compare::Choice;
@@ -37,7 +37,7 @@ struct ReportPage {
     params(("ids" = Option<String>, Query, description = "IDs of jobs, separated by commas"), ("set" = Option<String>, Query, description = "All jobs of this set")),
     responses((status = 200, description = "A self-contained HTML file", content_type = "text/html", body = String), (status = 404, body = crate::web::answer::ProblemBody)))]
 pub async fn report(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     ParsedQuery(query): ParsedQuery<QueryPairs>,
 ) -> Result<Response, Problem> {
     let choice = Choice::of(&query)?;

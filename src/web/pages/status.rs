@@ -12,7 +12,7 @@ use crate::source::own::own_cost;
 use crate::store::Level;
 use crate::table::{Cell, Column, Table};
 use crate::units::{size_text, three_figures};
-use crate::web::Site;
+use crate::web::SharedSite;
 use crate::web::answer::ParsedQuery;
 use crate::web::api;
 
@@ -25,7 +25,10 @@ struct StatusPage {
     charts: Charts,
 }
 
-pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> PageResult {
+pub async fn page(
+    State(site): State<SharedSite>,
+    ParsedQuery(view): ParsedQuery<View>,
+) -> PageResult {
     let present = site.present()?;
     let range = view.range(&present)?;
     let sketches = vec![charts::throughput_of_all(), charts::paging()];

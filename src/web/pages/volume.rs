@@ -29,8 +29,8 @@ use crate::table::{Cell, Column, Table};
 use crate::topology::{State as WorkingState, Volume, VolumeState};
 use crate::units::{Fill, percent_text, size_text};
 use crate::verdict::Verdict;
-use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Partial, Problem};
+use crate::web::{SharedSite, Site};
 
 const MOST_JOBS: usize = 50;
 
@@ -56,7 +56,7 @@ struct VolumePage {
 }
 
 pub async fn page(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Path((vg, lv)): Path<(String, String)>,
     ParsedQuery(view): ParsedQuery<View>,
 ) -> PageResult {

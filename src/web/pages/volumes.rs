@@ -22,7 +22,7 @@ use crate::topology::{Device, Group, State as WorkingState, Volume};
 use crate::units::{Fill, count_text, percent_text, size_text};
 use crate::verdict::{Grade, grade_of};
 use crate::web::answer::{ParsedQuery, Problem};
-use crate::web::{Site, escaped};
+use crate::web::{SharedSite, Site, escaped};
 
 const MOST_JOBS: usize = 20;
 /// Volumes of a group that is gone in one readable chart.
@@ -62,7 +62,7 @@ struct GroupPage {
     jobs: JobTable,
 }
 
-pub async fn page(State(site): State<Site>) -> PageResult {
+pub async fn page(State(site): State<SharedSite>) -> PageResult {
     let present = site.present()?;
     let section = |group: &Group| GroupSection {
         name: group.name.clone(),
@@ -89,7 +89,7 @@ pub async fn page(State(site): State<Site>) -> PageResult {
 }
 
 pub async fn group_page(
-    State(site): State<Site>,
+    State(site): State<SharedSite>,
     Path(vg): Path<String>,
     ParsedQuery(view): ParsedQuery<View>,
 ) -> PageResult {
