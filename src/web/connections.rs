@@ -1,14 +1,18 @@
 //! Accepts connections, with limits on their number and on the time for a request, so that clients cannot use up
-//! file descriptors and memory, or keep others out.
+//! file descriptors and memory, or keep others out; and tells who is at the other end.
+//!
+//! Over the control socket, the kernel tells which process connected. All others have an address, or came through a proxy.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, BodyDataStream, HttpBody};
 use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderName};
 use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::StreamExt;
@@ -24,8 +28,6 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tower_http::add_extension::AddExtension;
-
-use super::peer::{Peer, PeerProcess};
 
 /// Concurrent connections; further ones are closed. A browser keeps up to six.
 const MOST_CONNECTIONS: usize = 512;
@@ -120,22 +122,15 @@ impl Places {
     /// `None` if there is none for this client.
     fn take(&self, client: &Peer) -> Option<HeldPermits> {
         let take = |places: &Arc<Semaphore>| Arc::clone(places).try_acquire_owned().ok();
-        if let Peer::Process(PeerProcess { is_operator, .. }) = client {
-            return Some((
-                take(if *is_operator {
-                    &self.operators
-                } else {
-                    &self.users
-                })?,
-                None,
-            ));
-        }
-        let remote = if client.is_loopback() {
-            None
-        } else {
-            Some(take(&self.remote)?)
-        };
-        Some((take(&self.all)?, remote))
+        Some(match client {
+            Peer::Process(process) if process.is_operator => (take(&self.operators)?, None),
+            Peer::Process(_) => (take(&self.users)?, None),
+            host if host.is_loopback() => (take(&self.all)?, None),
+            _ => {
+                let remote = take(&self.remote)?;
+                (take(&self.all)?, Some(remote))
+            }
+        })
     }
 }
 
@@ -220,6 +215,97 @@ fn in_time(body: Body) -> Body {
     Body::from_stream(unfold(Some(body.into_data_stream()), part))
 }
 
+/// A proxy's header.
+pub const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Supplementary groups of a process that are looked at; the kernel's own limit.
+const MOST_GROUPS: usize = 65_536;
+
+/// The other end of a connection.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Peer {
+    /// A host, over TCP.
+    Host(IpAddr),
+    /// A proxy, over its own Unix socket. Its clients are on any host.
+    Proxy,
+    /// A process of this machine, over the control socket.
+    Process(PeerProcess),
+}
+
+/// A process, as it was when it connected.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PeerProcess {
+    pub pid: u32,
+    pub user: u32,
+    /// Whether it may change everything. Others may record their own jobs.
+    pub is_operator: bool,
+}
+
+impl Peer {
+    /// Whether it is a program of this machine, as far as an address tells. A proxy on this machine is one too.
+    pub fn is_loopback(&self) -> bool {
+        matches!(self, Self::Host(ip) if ip.to_canonical().is_loopback())
+    }
+
+    /// The client's address, which a proxy adds last to a header. One client has all IPv6 addresses of a network.
+    pub fn address(&self, headers: &HeaderMap) -> IpAddr {
+        let forwarded = || {
+            let last = headers.get_all(FORWARDED_FOR).iter().next_back()?;
+            let last = last.to_str().ok()?.rsplit(',').next()?;
+            last.trim().parse().ok()
+        };
+        let address = match self {
+            Self::Host(address) => Some(address.to_canonical()),
+            _ => forwarded(),
+        };
+        match address {
+            Some(IpAddr::V6(address)) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+            Some(address) => address,
+            None => Ipv4Addr::UNSPECIFIED.into(),
+        }
+    }
+
+    /// The process at the other end of the control socket. Root, this process's user and `group` are operators.
+    pub fn at_control(stream: &UnixStream, group: Option<u32>) -> io::Result<Self> {
+        let peer = stream.peer_cred()?;
+        let own = rustix::process::geteuid().as_raw();
+        let is_member = |group: u32| {
+            peer.gid() == group
+                || groups(stream.as_raw_fd()).is_ok_and(|groups| groups.contains(&group))
+        };
+        Ok(Self::Process(PeerProcess {
+            pid: peer
+                .pid()
+                .and_then(|pid| u32::try_from(pid).ok())
+                .unwrap_or_default(),
+            user: peer.uid(),
+            is_operator: [0, own].contains(&peer.uid()) || group.is_some_and(is_member),
+        }))
+    }
+}
+
+/// The supplementary groups of the process at the other end (`SO_PEERGROUPS`).
+fn groups(socket: RawFd) -> io::Result<Vec<u32>> {
+    let mut groups = vec![0_u32; MOST_GROUPS];
+    let mut length =
+        libc::socklen_t::try_from(std::mem::size_of_val(&*groups)).map_err(io::Error::other)?;
+    // SAFETY: the kernel writes at most `length` bytes into the vector, which outlives the call.
+    let failed = unsafe {
+        libc::getsockopt(
+            socket,
+            libc::SOL_SOCKET,
+            libc::SO_PEERGROUPS,
+            groups.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if failed != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    groups.truncate(length as usize / std::mem::size_of::<u32>());
+    Ok(groups)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,5 +349,39 @@ mod tests {
         assert!(places.take(&process(true)).is_some());
         taken.pop();
         assert!(take("10.0.0.5").is_none() && take("::ffff:127.0.0.1").is_some());
+    }
+
+    #[tokio::test]
+    async fn the_kernel_tells_process_user_and_groups() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        let Peer::Process(process) = Peer::at_control(&one, None).unwrap() else {
+            panic!()
+        };
+        assert_eq!(process.pid, std::process::id());
+        assert_eq!(process.user, rustix::process::geteuid().as_raw());
+        assert!(process.is_operator);
+        let own: Vec<u32> = rustix::process::getgroups()
+            .unwrap()
+            .into_iter()
+            .map(|group| group.as_raw())
+            .collect();
+        assert_eq!(groups(one.as_raw_fd()).unwrap(), own);
+    }
+
+    #[test]
+    fn only_loopback_addresses_are_this_machine() {
+        for (address, is_loopback) in [
+            ("127.0.0.1", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("10.0.0.5", false),
+        ] {
+            assert_eq!(
+                Peer::Host(address.parse().unwrap()).is_loopback(),
+                is_loopback,
+                "{address}"
+            );
+        }
+        assert!(!Peer::Proxy.is_loopback());
     }
 }

@@ -22,7 +22,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::answer::{Problem, header_text};
-use super::peer::{Peer, PeerProcess};
+use super::connections::{Peer, PeerProcess};
 use super::{SharedSite, login};
 use crate::config::{Config, ConfigError, Token};
 use crate::source::rate::Rates;

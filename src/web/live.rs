@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 
 use super::SharedSite;
 use super::answer::Problem;
-use super::peer::{Peer, PeerProcess};
+use super::connections::{Peer, PeerProcess};
 use crate::present::Present;
 use crate::quantity::Quantity;
 use crate::verdict::Verdict;

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::answer::{Problem, header_text};
-use super::peer::Peer;
+use super::connections::Peer;
 use super::{SharedSite, zone};
 use crate::config::Token;
 

@@ -7,14 +7,12 @@ mod compare;
 mod connections;
 mod costs;
 mod drawing;
-mod fragments;
 mod guard;
 mod lists;
 mod live;
 mod login;
 mod openapi;
 mod pages;
-mod peer;
 mod zone;
 
 use std::sync::Arc;
@@ -24,7 +22,7 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Redirect;
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -130,65 +128,48 @@ fn routes(site: &SharedSite) -> Router<SharedSite> {
 
 /// Each page with its changing part.
 fn pages(site: &SharedSite) -> Router<SharedSite> {
-    // The head of most pages may go out before the rest is drawn. That of a job may not: whether the job exists, only the
-    // database knows.
-    let (early, whole) = (true, false);
-    let mut pages = [Router::new(), Router::new()];
-    let mut fragments = Router::new();
-    for (page, fragment, begins, handler) in [
-        ("/", "/overview", early, get(pages::overview::page)),
-        (
-            "/devices",
-            "/devices/table",
-            early,
-            get(pages::devices::page),
-        ),
-        (
-            "/devices/{name}",
-            "/devices/{name}/now",
-            early,
-            get(pages::device::page),
-        ),
-        (
-            "/volumes",
-            "/volumes/list",
-            early,
-            get(pages::volumes::page),
-        ),
-        (
-            "/groups/{vg}",
-            "/groups/{vg}/now",
-            early,
-            get(pages::volumes::group_page),
-        ),
-        (
+    use pages::*;
+    // The head of these may go out before the rest is drawn.
+    let early = Pages::default()
+        .with("/", "/overview", get(overview::page))
+        .with("/devices", "/devices/table", get(devices::page))
+        .with("/devices/{name}", "/devices/{name}/now", get(device::page))
+        .with("/volumes", "/volumes/list", get(volumes::page))
+        .with("/groups/{vg}", "/groups/{vg}/now", get(volumes::group_page))
+        .with(
             "/volumes/{vg}/{lv}",
             "/volumes/{vg}/{lv}/now",
-            early,
-            get(pages::volume::page),
-        ),
-        ("/jobs", "/jobs/list", whole, get(pages::jobs::page)),
-        (
-            "/jobs/compare",
-            "/jobs/compare/now",
-            whole,
-            get(pages::compare::page),
-        ),
-        ("/jobs/{id}", "/jobs/{id}/now", whole, get(pages::job::page)),
-        ("/alerts", "/alerts/list", early, get(pages::alerts::page)),
-        ("/status", "/status/now", early, get(pages::status::page)),
-    ] {
-        let of_kind = &mut pages[usize::from(begins)];
-        *of_kind = std::mem::take(of_kind).route(page, handler.clone());
-        fragments = fragments.route(fragment, handler);
-    }
-    let [whole, early] = pages;
+            get(volume::page),
+        )
+        .with("/alerts", "/alerts/list", get(alerts::page))
+        .with("/status", "/status/now", get(status::page));
+    // Whether a job exists, only the database knows.
+    let whole = Pages::default()
+        .with("/jobs", "/jobs/list", get(jobs::page))
+        .with("/jobs/compare", "/jobs/compare/now", get(compare::page))
+        .with("/jobs/{id}", "/jobs/{id}/now", get(job::page));
+    let fragments = early.fragments.merge(whole.fragments);
     let shared = (site.clone(), Arc::default());
-    whole
-        .fallback(pages::not_found)
-        .layer(from_fn_with_state(site.clone(), pages::draw))
-        .merge(early.layer(from_fn_with_state(site.clone(), pages::draw_early)))
-        .merge(fragments.layer(from_fn_with_state(shared, fragments::share)))
+    let draw_early = from_fn_with_state(site.clone(), pages::draw_early);
+    let draw_whole = from_fn_with_state(site.clone(), pages::draw);
+    let whole = whole.frames.fallback(pages::not_found).layer(draw_whole);
+    let frames = whole.merge(early.frames.layer(draw_early));
+    frames.merge(fragments.layer(from_fn_with_state(shared, drawing::share)))
+}
+
+#[derive(Default)]
+struct Pages {
+    frames: Router<SharedSite>,
+    fragments: Router<SharedSite>,
+}
+
+impl Pages {
+    fn with(self, page: &str, fragment: &str, handler: MethodRouter<SharedSite>) -> Self {
+        Self {
+            frames: self.frames.route(page, handler.clone()),
+            fragments: self.fragments.route(fragment, handler),
+        }
+    }
 }
 
 /// Lets only those through who have the right.

@@ -1,16 +1,17 @@
 //! Alerts: lists, acknowledgements, silences, and tests of receivers.
 
 use axum::Json;
-use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Semaphore, oneshot};
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 
-use super::commands::{ANSWER_TIMEOUT, check_letters, held, unread, why_not_stored};
+use super::commands::{
+    ANSWER_TIMEOUT, Described, JsonBody, check_letters, held, reply_of, why_not_stored,
+};
 use super::{ListPage, MOST_LISTED, checked, next_page};
 use crate::alert::{Acknowledgement, Alert};
 use crate::commands::{AlertCommand, AlertRequest};
@@ -95,6 +96,14 @@ pub struct PutSilence {
     pub note: String,
 }
 
+impl Described for AcknowledgeAlert {
+    const WHAT: &str = "an acknowledgement as JSON, such as {\"note\": …}";
+}
+
+impl Described for PutSilence {
+    const WHAT: &str = "a silence as JSON, such as {\"volumes\": \"vg0/*\", \"until\": …}";
+}
+
 /// The silence of these volumes.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -140,28 +149,19 @@ type AlertResponse = Result<(StatusCode, Json<AlertReply>), Problem>;
 pub async fn acknowledge_alert(
     State(site): State<SharedSite>,
     Path(id): Path<String>,
-    body: Result<Json<AcknowledgeAlert>, JsonRejection>,
+    JsonBody(AcknowledgeAlert { note, until }): JsonBody<AcknowledgeAlert>,
 ) -> AlertResponse {
-    let expected = "an acknowledgement as JSON, such as {\"note\": …}";
-    let Json(AcknowledgeAlert { note, until }) =
-        body.map_err(|rejection| unread(expected, &rejection))?;
     let (id, at) = (number(&id)?, clock::now());
     let refuse = |why| Problem::Bad(format!("cannot acknowledge alert {id}: {why}"));
     check_note(&note).map_err(refuse)?;
-    let until = until
-        .map(|until| check_end(until, at))
-        .transpose()
-        .map_err(refuse)?;
-    let done = match until {
-        Some(until) => format!("alert {id} is acknowledged until {}", shown(until)),
-        None => format!("alert {id} is acknowledged"),
-    };
-    send(
-        &site,
-        AlertCommand::Acknowledge(id, Some(Acknowledgement { at, until, note })),
-        done,
-    )
-    .await
+    let mut done = format!("alert {id} is acknowledged");
+    if let Some(until) = until {
+        check_end(until, at).map_err(refuse)?;
+        done += &format!(" until {}", shown(until));
+    }
+    let acknowledgement = Acknowledgement { at, until, note };
+    let command = AlertCommand::Acknowledge(id, Some(acknowledgement));
+    send(&site, command, done).await
 }
 
 /// Withdraws the acknowledgement of an open alert.
@@ -195,18 +195,12 @@ pub async fn silences(State(site): State<SharedSite>) -> Result<Json<Vec<Silence
     responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 409, description = "There are too many silences", body = ProblemBody)))]
 pub async fn put_silence(
     State(site): State<SharedSite>,
-    body: Result<Json<PutSilence>, JsonRejection>,
+    JsonBody(silence): JsonBody<PutSilence>,
 ) -> AlertResponse {
-    let expected = "a silence as JSON, such as {\"volumes\": \"vg0/*\", \"until\": …}";
-    let Json(PutSilence {
-        volumes,
-        until,
-        note,
-    }) = body.map_err(|rejection| unread(expected, &rejection))?;
-    let volumes = pattern(&volumes)?;
+    let (volumes, note) = (pattern(&silence.volumes)?, silence.note);
     let refuse = |why| Problem::Bad(format!("cannot silence {}: {why}", volumes.as_str()));
     check_note(&note).map_err(refuse)?;
-    let until = check_end(until, clock::now()).map_err(refuse)?;
+    let until = check_end(silence.until, clock::now()).map_err(refuse)?;
     let present = site.present()?;
     let others = present
         .silences
@@ -224,16 +218,12 @@ pub async fn put_silence(
         volumes.as_str(),
         shown(until)
     );
-    send(
-        &site,
-        AlertCommand::Silence(Silence {
-            volumes,
-            until,
-            note,
-        }),
-        done,
-    )
-    .await
+    let silence = Silence {
+        volumes,
+        until,
+        note,
+    };
+    send(&site, AlertCommand::Silence(silence), done).await
 }
 
 /// Ends the silence of these volumes.
@@ -245,26 +235,19 @@ pub async fn end_silence(
 ) -> AlertResponse {
     let volumes = pattern(&volumes)?;
     let present = site.present()?;
-    let Some(silence) = present
-        .silences
-        .iter()
-        .find(|silence| silence.volumes == volumes)
-    else {
+    let mut silences = present.silences.iter();
+    let Some(silence) = silences.find(|silence| silence.volumes == volumes) else {
         return Err(Problem::NotFound(format!(
             "{} is not silenced: `cowbell alert silences` lists all silences",
             volumes.as_str()
         )));
     };
     let done = format!("the silence of {} has ended", volumes.as_str());
-    send(
-        &site,
-        AlertCommand::Silence(Silence {
-            until: clock::now(),
-            ..silence.clone()
-        }),
-        done,
-    )
-    .await
+    let ended = Silence {
+        until: clock::now(),
+        ..silence.clone()
+    };
+    send(&site, AlertCommand::Silence(ended), done).await
 }
 
 /// Sends a test message to receivers; returns their answers.
@@ -278,17 +261,11 @@ pub async fn test_receivers(
     let is_wanted = |known: &&Receiver| receiver.as_ref().is_none_or(|name| known.name == *name);
     let receivers: Vec<&Receiver> = present.receivers.iter().filter(is_wanted).collect();
     if receivers.is_empty() {
-        let names: Vec<&str> = present
-            .receivers
-            .iter()
-            .map(|receiver| &*receiver.name)
-            .collect();
+        let names = present.receivers.iter().map(|known| &*known.name);
+        let names = names.collect::<Vec<&str>>().join(", ");
         return Err(Problem::NotFound(match receiver {
             Some(name) if !names.is_empty() => {
-                format!(
-                    "no receiver is named {name:?}: expected one of {}",
-                    names.join(", ")
-                )
+                format!("no receiver is named {name:?}: expected one of {names}")
             }
             _ => "no receiver of alerts is configured: add [[notify]] to the configuration".into(),
         }));
@@ -298,12 +275,10 @@ pub async fn test_receivers(
     let _place = TESTS.try_acquire().map_err(busy)?;
     let tests = receivers.into_iter().map(async |receiver| {
         let result = notify::test(receiver, &present.host).await;
-        let is_delivered = result.is_ok();
-        let answer = result.unwrap_or_else(|why| why);
         TestResult {
             receiver: receiver.name.clone(),
-            is_delivered,
-            answer,
+            is_delivered: result.is_ok(),
+            answer: result.unwrap_or_else(|why| why),
         }
     });
     Ok(Json(futures_util::future::join_all(tests).await))
@@ -316,39 +291,20 @@ async fn send(site: &Site, command: AlertCommand, done: String) -> AlertResponse
         AlertCommand::Silence(_) => 0,
     };
     let until = Instant::now() + ANSWER_TIMEOUT;
-    let (reply, outcome) = oneshot::channel();
-    let request = AlertRequest { command, reply };
-    let outcome = async {
-        site.alert_commands
-            .send(request)
-            .await
-            .ok()
-            .and(outcome.await.ok())
-    };
-    let busy = || Problem::Unavailable("the daemon is stopping or too busy; try again".into());
-    let stored = timeout_at(until, outcome)
-        .await
-        .ok()
-        .flatten()
-        .ok_or_else(busy)?;
-    let unknown = || {
+    let request = |reply| AlertRequest { command, reply };
+    let reply = reply_of(&site.alert_commands, request, until).await?;
+    let stored = reply.ok_or_else(|| {
         Problem::NotFound(format!(
             "alert {number} is not open: `cowbell alert list` lists all alerts"
         ))
+    })?;
+    let why_not = why_not_stored(site, stored, until).await?;
+    let status = match why_not {
+        Some(_) => StatusCode::ACCEPTED,
+        None => StatusCode::OK,
     };
-    let why_not = why_not_stored(site, stored.ok_or_else(unknown)?, until).await?;
-    let status = if why_not.is_some() {
-        StatusCode::ACCEPTED
-    } else {
-        StatusCode::OK
-    };
-    Ok((
-        status,
-        Json(AlertReply {
-            done,
-            message: why_not.map(held),
-        }),
-    ))
+    let message = why_not.map(held);
+    Ok((status, Json(AlertReply { done, message })))
 }
 
 fn number(id: &str) -> Result<i64, Problem> {
@@ -363,13 +319,13 @@ fn pattern(text: &str) -> Result<Pattern, Problem> {
 }
 
 fn check_end(until: Timestamp, now: Timestamp) -> Result<Timestamp, String> {
-    let days = LONGEST_SILENCE.as_hours() / 24;
-    match until > now && until.duration_since(now) <= LONGEST_SILENCE {
-        true => Ok(until),
-        false => Err(format!(
-            "expected `until` later than now ({now}) by at most {days} days, but found {until}"
-        )),
+    if until > now && until.duration_since(now) <= LONGEST_SILENCE {
+        return Ok(until);
     }
+    let days = LONGEST_SILENCE.as_hours() / 24;
+    Err(format!(
+        "expected `until` later than now ({now}) by at most {days} days, but found {until}"
+    ))
 }
 
 /// A note may be empty.

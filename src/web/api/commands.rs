@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
+use axum::extract::{FromRequest, Request as HttpRequest};
 use axum::http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 use utoipa::ToSchema;
 
@@ -82,19 +84,12 @@ pub(super) async fn send(
         ));
     };
     let until = Instant::now() + ANSWER_TIMEOUT;
-    let (reply, outcome) = oneshot::channel();
-    let request = Request {
+    let request = |reply| Request {
         command,
         stored,
         reply,
     };
-    let outcome = async { commands.send(request).await.ok().and(outcome.await.ok()) };
-    let busy = || Problem::Unavailable("the daemon is stopping or too busy; try again".into());
-    let Reply { change, stored } = timeout_at(until, outcome)
-        .await
-        .ok()
-        .flatten()
-        .ok_or_else(busy)??;
+    let Reply { change, stored } = reply_of(commands, request, until).await??;
     let why_not = match stored {
         None => None,
         Some(stored) => why_not_stored(site, stored, until).await?,
@@ -104,12 +99,27 @@ pub(super) async fn send(
         (None, Effect::Created) => StatusCode::CREATED,
         (None, _) => StatusCode::OK,
     };
-    let message = why_not.map(held);
     Ok(CommandOutcome {
         status,
         job: change.job,
-        message,
+        message: why_not.map(held),
     })
+}
+
+/// What the loop answers to a request, which gets the sender of the reply.
+pub(super) async fn reply_of<R, Q>(
+    requests: &mpsc::Sender<Q>,
+    request: impl FnOnce(oneshot::Sender<R>) -> Q,
+    until: Instant,
+) -> Result<R, Problem> {
+    let (sender, reply) = oneshot::channel();
+    let answered = async {
+        requests.send(request(sender)).await.ok()?;
+        reply.await.ok()
+    };
+    let answered = timeout_at(until, answered).await.ok().flatten();
+    answered
+        .ok_or_else(|| Problem::Unavailable("the daemon is stopping or too busy; try again".into()))
 }
 
 pub(super) fn held(why: String) -> String {
@@ -122,15 +132,10 @@ pub(super) async fn why_not_stored(
     stored: Stored,
     until: Instant,
 ) -> Result<Option<String>, Problem> {
-    let failing = site
-        .present
-        .borrow()
-        .as_ref()
-        .and_then(|present| present.store.error.clone());
-    let until = if failing.is_some() {
-        Instant::now() + FAILING_TIMEOUT
-    } else {
-        until
+    let failing = site.present()?.store.error.clone();
+    let until = match failing {
+        Some(_) => Instant::now() + FAILING_TIMEOUT,
+        None => until,
     };
     match timeout_at(until, stored).await {
         Ok(Ok(Ok(()))) => Ok(None),
@@ -156,20 +161,18 @@ pub(super) async fn forgotten_or_room(
     // A hanging disk does not block the command.
     let stored = timeout(LOOKUP_TIMEOUT, site.store.job_of(key)).await;
     let stored = stored.ok().and_then(Result::ok).flatten();
-    if stored.is_none() {
-        site.store
-            .check_room(bytes as u64)
-            .map_err(Problem::NotStored)?;
-        if let Some(user) = user(key) {
-            let present = site.present()?;
-            let free = present
-                .keep
-                .bytes_for_jobs()
-                .saturating_sub(present.store.stock.jobs_bytes);
-            check_share(user, &present.jobs, free, present.keep.bytes_for_jobs() / 2)?;
-        }
+    if stored.is_some() {
+        return Ok(stored);
     }
-    Ok(stored)
+    let room = site.store.check_room(bytes as u64);
+    room.map_err(Problem::NotStored)?;
+    if let Some(user) = user(key) {
+        let present = site.present()?;
+        let limit = present.keep.bytes_for_jobs();
+        let free = limit.saturating_sub(present.store.stock.jobs_bytes);
+        check_share(user, &present.jobs, free, limit / 2)?;
+    }
+    Ok(None)
 }
 
 /// Refuses another job of an ordinary user that would displace those of operators.
@@ -188,24 +191,37 @@ fn check_share(user: &str, jobs: &[Arc<Job>], free: u64, reserved: u64) -> Resul
     Ok(())
 }
 
-/// Explains why a body is refused.
-pub(super) fn unread(expected: &str, rejection: &JsonRejection) -> Problem {
+/// A body as JSON; if it is invalid, the answer is a 400 that says what was expected.
+pub struct JsonBody<T>(pub T);
+
+/// What a body is, for the sentence that refuses another one.
+pub trait Described: DeserializeOwned {
+    const WHAT: &str;
+}
+
+impl<T: Described, S: Send + Sync> FromRequest<S> for JsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: HttpRequest, state: &S) -> Result<Self, Problem> {
+        match Json::from_request(request, state).await {
+            Ok(Json(body)) => Ok(Self(body)),
+            Err(rejection) => Err(unread(T::WHAT, &rejection)),
+        }
+    }
+}
+
+fn unread(expected: &str, rejection: &JsonRejection) -> Problem {
     let text = rejection.body_text();
     let found = match rejection {
         JsonRejection::BytesRejection(_) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
             format!("but found more than {} KiB", LONGEST_BODY / 1024)
         }
         JsonRejection::BytesRejection(_) => {
-            format!(
-                "but it did not arrive within {} seconds",
-                BODY_TIMEOUT.as_secs()
-            )
+            let seconds = BODY_TIMEOUT.as_secs();
+            format!("but it did not arrive within {seconds} seconds")
         }
         // The reason follows the library's general introduction.
-        _ => text
-            .split_once(": ")
-            .map_or(&*text, |(_, why)| why)
-            .to_string(),
+        _ => text.split_once(": ").map_or(&*text, |(_, why)| why).into(),
     };
     Problem::Bad(format!("expected {expected}: {found}"))
 }
@@ -215,12 +231,14 @@ pub(super) fn check_letters(what: &str, text: &str, most: usize) -> Result<(), P
 }
 
 pub(super) fn check_time(what: &str, at: Option<Timestamp>, now: Timestamp) -> Result<(), Problem> {
-    match at.filter(|at| *at < Timestamp::UNIX_EPOCH || *at - MOST_AHEAD > now) {
-        None => Ok(()),
-        Some(at) => Err(Problem::Bad(format!(
+    if let Some(at) = at
+        && (at < Timestamp::UNIX_EPOCH || at - MOST_AHEAD > now)
+    {
+        return Err(Problem::Bad(format!(
             "expected `{what}` from 1970 to now ({now}), but found {at}"
-        ))),
+        )));
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
 //! Commands on jobs: a mark begins or ends one; others, by its ID, add a phase, a note or the certificate of its archive,
 //! accept its result, or delete it. Each request is checked by itself; the loop checks it against known jobs.
 
-use axum::Json;
-use axum::extract::rejection::JsonRejection;
 use axum::extract::{Extension, Path, State};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::commands::{
-    CHOSEN, JobReply, JobResponse, check_letters, check_time, forgotten_or_room, send, unread,
+    CHOSEN, Described, JobReply, JobResponse, JsonBody, check_letters, check_time,
+    forgotten_or_room, send,
 };
 use super::numbered;
 use crate::commands::Command;
@@ -19,7 +18,7 @@ use crate::source::{
     MarkEnd, MarkKind, Note, NoteCommand, PhaseCommand, RemoveCommand, clock,
 };
 use crate::web::answer::{Problem, ProblemBody};
-use crate::web::peer::{Peer, PeerProcess};
+use crate::web::connections::{Peer, PeerProcess};
 use crate::web::{SharedSite, Site};
 
 /// Maximum characters of a note.
@@ -59,14 +58,8 @@ pub async fn put_job(
     State(site): State<SharedSite>,
     Extension(client): Extension<Peer>,
     Path(key): Path<String>,
-    body: Result<Json<PutJob>, JsonRejection>,
+    JsonBody(put): JsonBody<PutJob>,
 ) -> Result<JobResponse, Problem> {
-    let Json(put) = body.map_err(|rejection| {
-        unread(
-            "a job as JSON, such as {\"name\": …, \"started_at\": …}",
-            &rejection,
-        )
-    })?;
     check_letters("a job's key", &key, LONGEST_NAME)?;
     let key = match client {
         Peer::Process(process) if !process.is_operator => own_key(process, &key, &put)?,
@@ -95,7 +88,7 @@ fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
     check_letters("a job's name", &put.name, LONGEST_NAME)?;
     check_time("started_at", Some(put.started_at), now)?;
     check_time("ended_at", put.ended_at, now)?;
-    let label = label(put.set, put.variant, put.repeat)?;
+    let label = label(&put)?;
     if put.status.is_some() && put.ended_at.is_none() {
         return Err(Problem::Bad(
             "expected `ended_at` together with `status`".into(),
@@ -104,65 +97,60 @@ fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
     if let (Some(succeeded), Some(status)) = (put.succeeded, put.status)
         && succeeded != (status == 0)
     {
-        let sentence = format!(
-            "expected `succeeded` to be {} with `status` {status}, since 0 is success",
-            !succeeded
-        );
-        return Err(Problem::Bad(sentence));
+        let expected = !succeeded;
+        return Err(Problem::Bad(format!(
+            "expected `succeeded` to be {expected} with `status` {status}, since 0 is success"
+        )));
     }
-    let end = match (put.ended_at, put.succeeded) {
-        (None, None) => None,
-        (Some(at), Some(succeeded)) if at >= put.started_at => Some(MarkEnd {
-            at,
-            succeeded,
-            status: put.status.map(i32::from),
-        }),
-        (Some(at), Some(_)) => {
-            let began = put.started_at;
-            return Err(Problem::Bad(format!(
-                "expected `ended_at` not before the start ({began}), but found {at}"
-            )));
-        }
-        _ => {
-            return Err(Problem::Bad(
-                "expected `ended_at` and `succeeded` together, or neither".into(),
-            ));
-        }
-    };
     Ok(Mark {
+        end: mark_end(&put)?,
         key,
         kind: put.kind,
         name: put.name,
         label,
         started_at: put.started_at,
-        end,
         process: put.process,
     })
 }
 
-fn label(
-    set: Option<String>,
-    variant: Option<String>,
-    repeat: Option<u32>,
-) -> Result<Option<Label>, Problem> {
-    let Some(set) = set else {
-        return match (variant, repeat) {
-            (None, None) => Ok(None),
-            _ => Err(Problem::Bad(
+fn mark_end(put: &PutJob) -> Result<Option<MarkEnd>, Problem> {
+    let began = put.started_at;
+    match (put.ended_at, put.succeeded) {
+        (None, None) => Ok(None),
+        (Some(at), Some(_)) if at < began => Err(Problem::Bad(format!(
+            "expected `ended_at` not before the start ({began}), but found {at}"
+        ))),
+        (Some(at), Some(succeeded)) => Ok(Some(MarkEnd {
+            at,
+            succeeded,
+            status: put.status.map(i32::from),
+        })),
+        _ => Err(Problem::Bad(
+            "expected `ended_at` and `succeeded` together, or neither".into(),
+        )),
+    }
+}
+
+fn label(put: &PutJob) -> Result<Option<Label>, Problem> {
+    let (variant, repeat) = (&put.variant, put.repeat);
+    let Some(set) = &put.set else {
+        if variant.is_some() || repeat.is_some() {
+            return Err(Problem::Bad(
                 "expected `set` together with `variant` or `repeat`".into(),
-            )),
-        };
+            ));
+        }
+        return Ok(None);
     };
-    check_letters("a set's name", &set, LONGEST_NAME)?;
-    if let Some(variant) = &variant {
+    check_letters("a set's name", set, LONGEST_NAME)?;
+    if let Some(variant) = variant {
         check_letters("a variant's name", variant, LONGEST_NAME)?;
     }
     if repeat == Some(0) {
         return Err(Problem::Bad("expected `repeat` from 1, but found 0".into()));
     }
     Ok(Some(Label {
-        set,
-        variant,
+        set: set.clone(),
+        variant: variant.clone(),
         repeat,
     }))
 }
@@ -185,6 +173,22 @@ pub struct PhaseJob {
     pub at: Option<Timestamp>,
 }
 
+impl Described for PutJob {
+    const WHAT: &str = "a job as JSON, such as {\"name\": …, \"started_at\": …}";
+}
+
+impl Described for NoteJob {
+    const WHAT: &str = "a note as JSON, such as {\"text\": …}";
+}
+
+impl Described for PhaseJob {
+    const WHAT: &str = "a phase as JSON, such as {\"name\": …}";
+}
+
+impl Described for ArchiveSummary {
+    const WHAT: &str = "the summary of a certificate as JSON";
+}
+
 /// Adds a note to a job, also after its end.
 #[utoipa::path(post, path = "/api/v1/jobs/{id}/notes", tag = "jobs", request_body = NoteJob,
     params(("id" = i64, Path, description = "The ID of the job")),
@@ -192,10 +196,8 @@ pub struct PhaseJob {
 pub async fn note_job(
     State(site): State<SharedSite>,
     Path(id): Path<String>,
-    body: Result<Json<NoteJob>, JsonRejection>,
+    JsonBody(NoteJob { text, at }): JsonBody<NoteJob>,
 ) -> Result<JobResponse, Problem> {
-    let Json(NoteJob { text, at }) =
-        body.map_err(|rejection| unread("a note as JSON, such as {\"text\": …}", &rejection))?;
     let now = clock::now();
     check_letters("a note", &text, LONGEST_NOTE)?;
     check_time("at", at, now)?;
@@ -216,10 +218,8 @@ pub async fn note_job(
 pub async fn phase_job(
     State(site): State<SharedSite>,
     Path(id): Path<String>,
-    body: Result<Json<PhaseJob>, JsonRejection>,
+    JsonBody(PhaseJob { name, at }): JsonBody<PhaseJob>,
 ) -> Result<JobResponse, Problem> {
-    let Json(PhaseJob { name, at }) =
-        body.map_err(|rejection| unread("a phase as JSON, such as {\"name\": …}", &rejection))?;
     check_letters("a phase's name", &name, LONGEST_NAME)?;
     check_time("at", at, clock::now())?;
     send_to(&site, &id, |key| {
@@ -246,22 +246,16 @@ pub async fn accept_job(
 pub async fn certify_job(
     State(site): State<SharedSite>,
     Path(id): Path<String>,
-    body: Result<Json<ArchiveSummary>, JsonRejection>,
+    JsonBody(certificate): JsonBody<ArchiveSummary>,
 ) -> Result<JobResponse, Problem> {
-    let Json(certificate) =
-        body.map_err(|rejection| unread("the summary of a certificate as JSON", &rejection))?;
     check_letters("the path of an archive", &certificate.archive, LONGEST_PATH)?;
     check_letters("a checksum", &certificate.sha256, LONGEST_NAME)?;
-    check_letters(
-        "a finding",
-        certificate.finding.as_deref().unwrap_or("-"),
-        LONGEST_NOTE,
-    )?;
-    check_letters(
-        "the path of a certificate",
-        certificate.certificate.as_deref().unwrap_or("-"),
-        LONGEST_PATH,
-    )?;
+    if let Some(finding) = &certificate.finding {
+        check_letters("a finding", finding, LONGEST_NOTE)?;
+    }
+    if let Some(path) = &certificate.certificate {
+        check_letters("the path of a certificate", path, LONGEST_PATH)?;
+    }
     check_time("checked_at", Some(certificate.checked_at), clock::now())?;
     send_to(&site, &id, |key| {
         JobCommand::Certificate(CertificateCommand { key, certificate })

@@ -3,7 +3,7 @@
 use axum::body::Body;
 
 use super::*;
-use crate::web::peer::FORWARDED_FOR;
+use crate::web::connections::FORWARDED_FOR;
 
 const TOKEN: &str = "0123456789abcdef";
 

@@ -81,7 +81,7 @@ const fn column(
 #[serde(default)]
 pub struct DevicesQuery {
     show: Show,
-    /// The key of a column.
+    /// The key of a column; `None` is the default.
     #[serde(deserialize_with = "known_key")]
     sort: Option<String>,
     order: SortOrder,
@@ -121,7 +121,7 @@ fn known_key<'de, D: Deserializer<'de>>(key: D) -> Result<Option<String>, D::Err
     let key = String::deserialize(key)?;
     let keys = COLUMNS.map(|column| column.key);
     if keys.contains(&&*key) {
-        return Ok(Some(key));
+        return Ok(Some(key).filter(|key| key != DEFAULT_SORT));
     }
     let keys = keys.join(", ");
     let why = format!("expected one of {keys}, but found `{key}`");
