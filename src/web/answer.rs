@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -77,14 +77,11 @@ impl From<anyhow::Error> for Problem {
 
 impl From<ReadError> for Problem {
     fn from(unanswered: ReadError) -> Self {
-        Self::Unavailable(match unanswered {
-            ReadError::NoThread => format!("{unanswered}: try again"),
-            _ => {
-                format!(
-                    "{unanswered}; try again later, or request the last 20 minutes, which are in memory"
-                )
-            }
-        })
+        let what_to_do = match unanswered {
+            ReadError::NoThread => ": try again",
+            _ => "; try again later, or request the last 20 minutes, which are in memory",
+        };
+        Self::Unavailable(format!("{unanswered}{what_to_do}"))
     }
 }
 
@@ -94,6 +91,14 @@ pub fn header_text(headers: &HeaderMap, name: HeaderName) -> &str {
         .get(name)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default()
+}
+
+/// Names and values of all cookies.
+pub fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    let texts = headers.get_all(header::COOKIE).iter();
+    let texts = texts.filter_map(|cookies| cookies.to_str().ok());
+    let pairs = texts.flat_map(|cookies| cookies.split(';'));
+    pairs.filter_map(|pair| pair.trim().split_once('='))
 }
 
 /// An answer, with a sentence if it is incomplete.
@@ -109,32 +114,24 @@ impl<T> Partial<T> {
         in_memory: impl FnOnce() -> T,
         what: &str,
     ) -> Result<Self, Problem> {
-        match stored {
-            Ok(found) => Ok(Self {
-                found,
-                missing: None,
-            }),
+        let (found, missing) = match stored {
+            Ok(found) => (found, None),
             Err(error) => {
                 let unanswered = error.downcast::<ReadError>().map_err(Problem::Inside)?;
-                Ok(Self {
-                    found: in_memory(),
-                    missing: Some(format!("{unanswered}: {what}.")),
-                })
+                (in_memory(), Some(format!("{unanswered}: {what}.")))
             }
-        }
+        };
+        Ok(Self { found, missing })
     }
 }
 
 /// The sentence becomes a header, since lists are bare arrays.
 impl<T: Serialize> IntoResponse for Partial<Json<T>> {
     fn into_response(self) -> Response {
-        let missing = self
-            .missing
-            .and_then(|sentence| HeaderValue::try_from(sentence).ok());
         let mut response = self.found.into_response();
-        response
-            .headers_mut()
-            .extend(missing.map(|sentence| (MISSING, sentence)));
+        if let Some(Ok(missing)) = self.missing.map(HeaderValue::try_from) {
+            response.headers_mut().insert(MISSING, missing);
+        }
         response
     }
 }
@@ -163,12 +160,13 @@ impl<Q: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for ParsedQuery<Q>
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let Query(query) = Query::from_request_parts(parts, state)
-            .await
-            .map_err(|rejection| {
-                Problem::Bad(format!("invalid query: {}", rejection.body_text()))
-            })?;
-        Ok(Self(query))
+        match Query::from_request_parts(parts, state).await {
+            Ok(Query(query)) => Ok(Self(query)),
+            Err(rejection) => {
+                let why = rejection.body_text();
+                Err(Problem::Bad(format!("invalid query: {why}")))
+            }
+        }
     }
 }
 

@@ -66,21 +66,21 @@ impl Choice {
 
     /// The same; the query may select nothing.
     pub fn or_nothing(query: &[(String, String)]) -> Result<Self, Problem> {
-        let (mut ids, mut checked, mut set) = (Vec::new(), Vec::new(), None);
-        let mut groups: Vec<(String, Vec<i64>)> = Vec::new();
+        let mut choice = Self::default();
+        let mut checked = Vec::new();
         for (key, value) in query {
             match &**key {
                 // The page lists the latest first; jobs are compared in the order in which they ran.
                 "id" => checked.insert(0, number(value)?),
-                "ids" => ids.append(&mut numbers(value)?),
-                "group" => groups.push(group(value)?),
-                "set" if !value.is_empty() => set = Some(value.clone()),
+                "ids" => choice.ids.extend(numbers(value)?),
+                "group" => choice.groups.push(group(value)?),
+                "set" if !value.is_empty() => choice.set = Some(value.clone()),
                 _ => {}
             }
         }
-        checked.append(&mut ids);
+        choice.ids.splice(..0, checked);
         let mut seen = HashSet::new();
-        for (name, ids) in &mut groups {
+        for (name, ids) in &mut choice.groups {
             ids.retain(|id| seen.insert(*id));
             if ids.is_empty() {
                 return Err(Problem::Bad(format!(
@@ -88,13 +88,9 @@ impl Choice {
                 )));
             }
         }
-        let mut seen = HashSet::new();
-        checked.retain(|id| seen.insert(*id));
-        Ok(Self {
-            ids: checked,
-            set,
-            groups,
-        })
+        seen.clear();
+        choice.ids.retain(|id| seen.insert(*id));
+        Ok(choice)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -108,15 +104,15 @@ impl Choice {
     /// The query as keys and values.
     fn pairs(&self) -> Vec<(&'static str, String)> {
         let listed = |ids: &[i64]| ids.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
-        let groups = self
-            .groups
-            .iter()
-            .map(|(name, ids)| ("group", format!("{name}:{}", listed(ids))));
-        let ids = (!self.ids.is_empty()).then(|| ("ids", listed(&self.ids)));
-        groups
-            .chain(ids)
-            .chain(self.set.clone().map(|set| ("set", set)))
-            .collect()
+        let mut pairs = Vec::new();
+        for (name, ids) in &self.groups {
+            pairs.push(("group", format!("{name}:{}", listed(ids))));
+        }
+        if !self.ids.is_empty() {
+            pairs.push(("ids", listed(&self.ids)));
+        }
+        pairs.extend(self.set.clone().map(|set| ("set", set)));
+        pairs
     }
 
     /// The arguments of `cowbell job compare` for this choice, quoted for a shell.
@@ -125,44 +121,32 @@ impl Choice {
             "ids" => value.replace(',', " "),
             _ => format!("--{key} '{}'", value.replace('\'', "'\\''")),
         };
-        self.pairs()
-            .into_iter()
-            .map(argument)
-            .collect::<Vec<_>>()
-            .join(" ")
+        let arguments: Vec<String> = self.pairs().into_iter().map(argument).collect();
+        arguments.join(" ")
     }
 
     /// The query as text.
     pub fn query(&self) -> String {
-        let pairs = self.pairs();
-        pairs
-            .iter()
-            .map(|(key, value)| format!("{key}={}", escaped(value)))
-            .collect::<Vec<_>>()
-            .join("&")
+        let pair = |(key, value): (&str, String)| format!("{key}={}", escaped(&value));
+        let pairs: Vec<String> = self.pairs().into_iter().map(pair).collect();
+        pairs.join("&")
     }
 
     /// The jobs: groups first, then single ones, then the set. Of a set that is too large, the latest, with a sentence.
     pub async fn jobs(&self, site: &Site) -> Result<(Vec<Job>, Option<String>), Problem> {
-        let grouped: Vec<i64> = self
-            .groups
-            .iter()
-            .flat_map(|(_, ids)| ids)
-            .copied()
-            .collect();
+        let grouped = self.groups.iter().flat_map(|(_, ids)| ids);
+        let grouped: HashSet<i64> = grouped.copied().collect();
         check_number(self.ids.len() + grouped.len())?;
         let (mut jobs, mut left_out) = (Vec::new(), None);
         for (name, ids) in &self.groups {
             for id in ids {
-                let label = Some(Label {
+                let mut job = site.job(*id).await?;
+                job.label = Some(Label {
                     set: name.clone(),
                     variant: None,
                     repeat: None,
                 });
-                jobs.push(Job {
-                    label,
-                    ..site.job(*id).await?
-                });
+                jobs.push(job);
             }
         }
         for id in self.ids.iter().filter(|id| !grouped.contains(id)) {
@@ -205,13 +189,14 @@ impl Site {
             let phases = shared(runs.map(|(_, cost)| &cost.figures.phases[..]));
             let sets: Vec<ComparedSet> = columns.iter().map(|column| column.set(&phases)).collect();
             let comparison = compare(&sets);
-            let little = comparison
-                .has_durations_alone()
-                .then(|| DURATIONS_ALONE.to_string());
+            let mut of_all = Vec::from_iter(left_out);
+            if comparison.has_durations_alone() {
+                of_all.push(DURATIONS_ALONE.into());
+            }
             ComparisonData {
-                comparison,
                 columns,
-                of_all: left_out.into_iter().chain(little).collect(),
+                comparison,
+                of_all,
             }
         });
         let compared = comparing.await?;
@@ -256,12 +241,10 @@ impl Site {
     /// The previous job of the same origin, or without origin, of the same name.
     pub async fn previous_run(&self, job: &Job) -> Result<Option<Job>, Problem> {
         let origin = job.vg.clone().zip(job.origin.clone());
-        let name = origin.is_none().then(|| job.name.clone());
-        let before = Some(JobPlace::of(job));
         let query = JobQuery {
-            before,
+            before: Some(JobPlace::of(job)),
             kind: Some(job.kind),
-            name,
+            name: origin.is_none().then(|| job.name.clone()),
             origin,
             ..JobQuery::of(EVER)
         };
@@ -275,26 +258,25 @@ impl Site {
 impl JobColumn {
     /// The runs with their figures in these phases.
     fn set(&self, phases: &[String]) -> ComparedSet {
-        let run = |(place, (job, cost)): (usize, &(Job, Arc<Cost>))| {
-            let figures = &cost.figures;
-            ComparedRun::new(&run_name(place, job), figures, facts(job, &cost.setup))
-                .with_phases(figures, phases)
-        };
-        ComparedSet {
-            name: self.name.clone(),
-            runs: self.runs.iter().enumerate().map(run).collect(),
+        let mut runs = Vec::new();
+        for (place, (job, cost)) in self.runs.iter().enumerate() {
+            let (name, figures) = (run_name(place, job), &cost.figures);
+            let run = ComparedRun::new(&name, figures, facts(job, &cost.setup));
+            runs.push(run.with_phases(figures, phases));
         }
+        let name = self.name.clone();
+        ComparedSet { name, runs }
     }
 }
 
 fn group(value: &str) -> Result<(String, Vec<i64>), Problem> {
-    let named = value.split_once(':').map(|(name, ids)| (name.trim(), ids));
-    let (name, ids) = named.filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
-        Problem::Bad(format!(
+    let (name, ids) = value.split_once(':').unwrap_or_default();
+    let (name, ids) = (name.trim(), numbers(ids)?);
+    if name.is_empty() {
+        return Err(Problem::Bad(format!(
             "expected a name and IDs such as `group=before:3,4`, but found `{value}`"
-        ))
-    })?;
-    let ids = numbers(ids)?;
+        )));
+    }
     if ids.is_empty() {
         return Err(Problem::Bad(format!(
             "expected IDs of jobs for `{name}`, such as `group={name}:3,4`"
@@ -319,11 +301,12 @@ fn number(id: &str) -> Result<i64, Problem> {
 }
 
 fn check_number(found: usize) -> Result<(), Problem> {
-    (found <= MOST_COMPARED).then_some(()).ok_or_else(|| {
-        Problem::Bad(format!(
+    if found > MOST_COMPARED {
+        return Err(Problem::Bad(format!(
             "expected at most {MOST_COMPARED} jobs to compare, but found {found}; leave some out"
-        ))
-    })
+        )));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

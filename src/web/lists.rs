@@ -44,25 +44,17 @@ impl Site {
         let present = self.present()?;
         let what = "only running and recently ended jobs are listed";
         let Partial {
-            found: JobPage { mut jobs, next },
+            found: JobPage { mut jobs, mut next },
             missing,
         } = Partial::or_from_memory(stored, JobPage::default, what)?;
         jobs.retain(|stored| present.jobs.iter().all(|job| job.id != stored.id));
-        jobs.extend(
-            present
-                .jobs
-                .iter()
-                .filter(|job| query.matches(job))
-                .map(|job| Job::clone(job)),
-        );
+        let in_memory = present.jobs.iter().filter(|job| query.matches(job));
+        jobs.extend(in_memory.map(|job| Job::clone(job)));
         jobs.sort_by_key(|job| Reverse(JobPlace::of(job)));
-        let is_too_long = jobs.len() > most;
-        jobs.truncate(most);
-        let next = if is_too_long {
-            jobs.last().map(JobPlace::of)
-        } else {
-            next
-        };
+        if jobs.len() > most {
+            jobs.truncate(most);
+            next = jobs.last().map(JobPlace::of);
+        }
         Ok(Partial {
             found: JobPage { jobs, next },
             missing,
@@ -135,19 +127,15 @@ impl Site {
         let present = self.present()?;
         let ids: Vec<i64> = alerts.iter().map(|alert| alert.id).collect();
         let stored = self.store.deliveries(&ids).await;
-        let stored =
-            Partial::or_from_memory(stored, Vec::new, "only recent deliveries are listed")?.found;
-        let stored = stored
-            .into_iter()
-            .map(|delivery| ((delivery.alert, delivery.receiver.clone()), delivery));
-        let mut found: BTreeMap<(i64, String), Delivery> = stored.collect();
-        let recent = present
-            .deliveries
-            .iter()
-            .filter(|((alert, _), _)| ids.contains(alert));
-        found.extend(recent.map(|(key, delivery)| (key.clone(), delivery.clone())));
+        let stored = Partial::or_from_memory(stored, Vec::new, "only recent ones are listed")?;
+        let recent = present.deliveries.values();
+        let recent = recent.filter(|delivery| ids.contains(&delivery.alert));
+        let mut last = BTreeMap::new();
+        for delivery in stored.found.into_iter().chain(recent.cloned()) {
+            last.insert((delivery.alert, delivery.receiver.clone()), delivery);
+        }
         let mut by_alert = BTreeMap::<i64, Vec<Delivery>>::new();
-        for ((alert, _), delivery) in found {
+        for ((alert, _), delivery) in last {
             by_alert.entry(alert).or_default().push(delivery);
         }
         Ok(by_alert)

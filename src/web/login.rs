@@ -2,7 +2,6 @@
 //!
 //! The cookie holds a hash of the token. So a stolen cookie reveals no token, and a new token ends all sessions.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use askama::Template;
@@ -13,7 +12,7 @@ use axum::{Extension, Form};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::answer::{Problem, header_text};
+use super::answer::{Problem, cookies, header_text};
 use super::connections::Peer;
 use super::{SharedSite, zone};
 use crate::config::Token;
@@ -105,27 +104,20 @@ fn way_back<'a>(headers: &'a HeaderMap, prefix: &str) -> &'a str {
 
 /// The cookie's name and value.
 pub fn cookie(token: &Token) -> String {
-    let mut cookie = format!("{NAME}=");
-    for byte in Sha256::new_with_prefix("cowbell cookie ")
-        .chain_update(token.bytes())
-        .finalize()
-    {
-        let _ = write!(cookie, "{byte:02x}");
-    }
-    cookie
+    format!("{NAME}={}", hash(token))
+}
+
+fn hash(token: &Token) -> String {
+    let hash = Sha256::new_with_prefix("cowbell cookie ").chain_update(token.bytes());
+    let bytes = hash.finalize();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether a cookie of this site is right; `None` without one.
 pub fn has_cookie(headers: &HeaderMap, token: &Token) -> Option<bool> {
-    let cookies = headers
-        .get_all(header::COOKIE)
-        .iter()
-        .filter_map(|cookies| cookies.to_str().ok());
-    let expected = cookie(token);
-    let own = cookies
-        .flat_map(|cookies| cookies.split(';').map(str::trim))
-        .filter(|cookie| cookie.split_once('=').is_some_and(|(name, _)| name == NAME));
-    own.map(|cookie| crate::config::is_equal(cookie.as_bytes(), expected.as_bytes()))
+    let expected = hash(token);
+    let own = cookies(headers).filter(|(name, _)| *name == NAME);
+    own.map(|(_, value)| crate::config::is_equal(value.as_bytes(), expected.as_bytes()))
         .reduce(|one, other| one || other)
 }
 

@@ -92,47 +92,49 @@ pub async fn openapi() -> Json<utoipa::openapi::OpenApi> {
     Json(document)
 }
 
-/// Adds what every operation may answer that not everybody may use.
+/// What every operation may answer that not everybody may use.
+const REFUSALS: [(&str, &str); 4] = [
+    ("401", "The token is missing or wrong"),
+    ("403", "Not permitted"),
+    ("429", "Too many wrong tokens, or too many requests at once"),
+    (
+        "503",
+        "No tick has been taken yet, or the database or the loop does not answer",
+    ),
+];
+
 fn describe_refusals(document: &mut utoipa::openapi::OpenApi) {
-    let refusals = [
-        ("401", "The token is missing or wrong"),
-        ("403", "Not permitted"),
-        ("429", "Too many wrong tokens, or too many requests at once"),
-        (
-            "503",
-            "No tick has been taken yet, or the database or the loop does not answer",
-        ),
-    ];
-    let refusal = |description: &str| {
-        let schema = Some(Ref::from_schema_name("ProblemBody"));
-        let body = ContentBuilder::new().schema(schema).build();
-        ResponseBuilder::new()
-            .description(description)
-            .content("application/json", body)
-            .build()
-    };
     for item in document.paths.paths.values_mut() {
-        let is_read = [(&mut item.get, true)];
-        let changes = [&mut item.put, &mut item.post, &mut item.delete];
-        for (operation, is_read) in is_read
-            .into_iter()
-            .chain(changes.map(|change| (change, false)))
-        {
+        for (operation, is_read) in [
+            (&mut item.get, true),
+            (&mut item.put, false),
+            (&mut item.post, false),
+            (&mut item.delete, false),
+        ] {
             let Some(operation) = operation else { continue };
-            let answers = &mut operation.responses.responses;
-            for (status, description) in refusals {
-                answers
-                    .entry(status.into())
-                    .or_insert_with(|| refusal(description).into());
-            }
+            let mut refusals = Vec::from(REFUSALS);
             if operation.parameters.is_some() || operation.request_body.is_some() {
-                answers
-                    .entry("400".into())
-                    .or_insert_with(|| refusal("The request is not as described").into());
+                refusals.push(("400", "The request is not as described"));
             }
-            let without = is_read.then(SecurityRequirement::default);
-            let with = SecurityRequirement::new::<_, _, String>(TOKEN, []);
-            operation.security = Some(without.into_iter().chain([with]).collect());
+            for (status, description) in refusals {
+                let answer = operation.responses.responses.entry(status.into());
+                answer.or_insert_with(|| refusal(description).into());
+            }
+            let mut ways = vec![SecurityRequirement::new::<_, _, String>(TOKEN, [])];
+            if is_read {
+                // Without the token, on this host.
+                ways.insert(0, SecurityRequirement::default());
+            }
+            operation.security = Some(ways);
         }
     }
+}
+
+fn refusal(description: &str) -> utoipa::openapi::Response {
+    let schema = Ref::from_schema_name("ProblemBody");
+    let body = ContentBuilder::new().schema(Some(schema)).build();
+    ResponseBuilder::new()
+        .description(description)
+        .content("application/json", body)
+        .build()
 }

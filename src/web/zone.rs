@@ -17,7 +17,7 @@ use axum::response::Response;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-use super::answer::header_text;
+use super::answer::{cookies, header_text};
 
 /// As cowbell.js sets it.
 const COOKIE: &str = "zone";
@@ -101,14 +101,7 @@ pub fn with_prefix(html: String) -> String {
 }
 
 fn asked(headers: &HeaderMap) -> Option<&str> {
-    let cookies = headers
-        .get_all(header::COOKIE)
-        .iter()
-        .filter_map(|cookies| cookies.to_str().ok());
-    let mut pairs = cookies
-        .flat_map(|cookies| cookies.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='));
-    pairs.find_map(|(name, value)| (name == COOKIE).then_some(value))
+    cookies(headers).find_map(|(name, value)| (name == COOKIE).then_some(value))
 }
 
 /// Of the request that is answered; UTC outside of one.

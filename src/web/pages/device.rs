@@ -3,11 +3,10 @@
 use askama::Template;
 use axum::extract::{Path, State};
 
-use super::charts::{self, Charts, RangeTools, View};
+use super::charts::{self, View};
 use super::devices::device_href;
-use super::jobs::JobTable;
 use super::text::{self, rate};
-use super::{Content, GonePage, KeyFigure, Links, PageResult};
+use super::{Content, GonePage, History, KeyFigure, Links, PageResult, speeds};
 use crate::interval::Interval;
 use crate::present::Present;
 use crate::quantity::{Quantity, per_second};
@@ -29,9 +28,7 @@ struct DevicePage {
     remark: Option<String>,
     key_figures: Vec<KeyFigure>,
     links: Links,
-    ranges: RangeTools,
-    charts: Charts,
-    jobs: JobTable,
+    history: History,
 }
 
 pub async fn page(
@@ -60,9 +57,7 @@ pub async fn page(
         charts::latency(&subject),
         charts::utilisation(&subject),
     ];
-    let ranges = view.ranges(range, &jobs.found);
-    let charts = charts::draw(&site, &present, &view, range, &jobs.found, sketches).await?;
-    let jobs = JobTable::of(&jobs, &present);
+    let history = History::new(&site, &present, &view, range, &jobs, sketches).await?;
     let refresh = view.refresh(&format!("/devices/{}/now", escaped(&name)), range);
     let Some(device) = device else {
         let page = GonePage {
@@ -71,9 +66,7 @@ pub async fn page(
             verdict: None,
             notice: "This device does not exist now. Its history remains.".into(),
             links: Links::new(),
-            ranges,
-            charts,
-            jobs,
+            history,
         };
         return Content::new(&page.name, "/devices", refresh, &page);
     };
@@ -83,9 +76,7 @@ pub async fn page(
         remark: disk_remark(device),
         key_figures: key_figures(&present, device),
         links: links(&present.interval, device),
-        ranges,
-        charts,
-        jobs,
+        history,
     };
     Content::new(&page.label, "/devices", refresh, &page)
 }
@@ -132,28 +123,17 @@ fn key_figures(present: &Present, device: &Device) -> Vec<KeyFigure> {
         text::value(quantity.unit(), value)
     };
     let queue = value(Quantity::QueueDepth);
-    let mut figures = Vec::new();
-    for (name, quantity, detail) in [
-        ("Read", Quantity::ReadBytes, "in the last tick"),
-        ("Written", Quantity::WrittenBytes, "in the last tick"),
-        (
-            "Read latency",
-            Quantity::ReadAwaitMs,
-            "ms, mean of the last tick",
-        ),
-        (
-            "Write latency",
-            Quantity::WriteAwaitMs,
-            "ms, mean of the last tick",
-        ),
-        (
+    let mean = "ms, mean of the last tick";
+    let mut figures = Vec::from(speeds(interval, &work, "in the last tick"));
+    figures.extend([
+        KeyFigure::new("Read latency", value(Quantity::ReadAwaitMs), mean),
+        KeyFigure::new("Write latency", value(Quantity::WriteAwaitMs), mean),
+        KeyFigure::new(
             "Busy",
-            Quantity::Utilisation,
-            &format!("% of the last tick, queue depth {queue}"),
+            value(Quantity::Utilisation),
+            format!("% of the last tick, queue depth {queue}"),
         ),
-    ] {
-        figures.push(KeyFigure::new(name, value(quantity), detail));
-    }
+    ]);
     if device.is_pv && interval.may_copy(device) {
         figures.push(copying_figure(interval, device));
     }

@@ -222,7 +222,7 @@ impl RowNumbers<'_> {
 #[template(path = "devices.html")]
 struct DeviceTable {
     heads: Vec<DeviceHead>,
-    rows: Vec<DeviceLine>,
+    rows: Vec<ListedDevice>,
     total: Vec<NumberCell>,
     /// The number of hidden devices, which were never used.
     hidden: usize,
@@ -236,7 +236,7 @@ struct DeviceHead {
     direction: &'static str,
 }
 
-struct DeviceLine {
+struct ListedDevice {
     label: String,
     detail: String,
     href: String,
@@ -338,9 +338,9 @@ fn sort(rows: &mut [(&Device, RowNumbers)], query: &DevicesQuery) {
     );
 }
 
-fn row(device: &Device, numbers: &RowNumbers) -> DeviceLine {
+fn row(device: &Device, numbers: &RowNumbers) -> ListedDevice {
     let is_named = device.label.starts_with(&*device.name);
-    DeviceLine {
+    ListedDevice {
         label: device.label.clone(),
         detail: text::joined([
             (!is_named).then(|| device.name.to_string()),

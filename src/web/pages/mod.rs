@@ -32,11 +32,15 @@ use futures_util::StreamExt;
 use futures_util::stream::once;
 use tokio::time::timeout;
 
-use super::answer::{Problem, ProblemBody};
+use super::answer::{Partial, Problem, ProblemBody};
 use super::{Demo, SharedSite, Site, drawing, zone};
+use crate::interval::{Interval, Work};
+use crate::job::Job;
+use crate::present::Present;
+use crate::quantity::Quantity;
 use crate::series::Range;
 use crate::verdict::{Grade, Verdict};
-use charts::{Charts, RangeTools};
+use charts::{Charts, RangeTools, Sketch, View};
 use jobs::JobTable;
 
 /// Slightly shorter than a tick, so that no tick is skipped.
@@ -143,6 +147,18 @@ impl KeyFigure {
     }
 }
 
+/// What was read and written in the last tick.
+fn speeds(interval: &Interval, work: &Work, detail: &str) -> [KeyFigure; 2] {
+    let figure = |name, quantity: Quantity| {
+        let speed = text::rate(quantity.of_work(work, interval.elapsed_us));
+        KeyFigure::new(name, speed, detail)
+    };
+    [
+        figure("Read", Quantity::ReadBytes),
+        figure("Written", Quantity::WrittenBytes),
+    ]
+}
+
 /// Texts with their addresses.
 type Links = Vec<(String, String)>;
 
@@ -156,9 +172,31 @@ struct GonePage {
     verdict: Option<Verdict>,
     notice: String,
     links: Links,
+    history: History,
+}
+
+/// Charts over a range, with the tools that select it and its jobs.
+struct History {
     ranges: RangeTools,
     charts: Charts,
     jobs: JobTable,
+}
+
+impl History {
+    async fn new(
+        site: &Site,
+        present: &Present,
+        view: &View,
+        range: Range,
+        jobs: &Partial<Vec<Job>>,
+        sketches: Vec<Sketch>,
+    ) -> Result<Self, Problem> {
+        Ok(Self {
+            ranges: view.ranges(range, &jobs.found),
+            charts: charts::draw(site, present, view, range, &jobs.found, sketches).await?,
+            jobs: JobTable::of(jobs, present),
+        })
+    }
 }
 
 impl IntoResponse for Content {

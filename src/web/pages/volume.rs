@@ -6,13 +6,12 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::{Path, State};
 
-use super::charts::{self, Charts, RangeTools, Sketch, View};
+use super::charts::{self, Sketch, View};
 use super::devices::device_href;
-use super::jobs::JobTable;
 use super::scatter::{self, SnapshotSize};
 use super::text::{self, moment, rate, size, zoned_moment};
 use super::volumes::{used_of_size, volume_href};
-use super::{Content, GonePage, KeyFigure, Links, PageResult, job};
+use super::{Content, GonePage, History, KeyFigure, Links, PageResult, job, speeds};
 use crate::alert::Rule;
 use crate::chart::Look;
 use crate::forecast::Eta;
@@ -47,12 +46,10 @@ struct VolumePage {
     notice: Option<String>,
     key_figures: Vec<KeyFigure>,
     links: Links,
-    ranges: RangeTools,
-    charts: Charts,
+    history: History,
     size: Option<SnapshotSize>,
     /// The volumes of a pool, and the layout.
     tables: Vec<Table>,
-    jobs: JobTable,
 }
 
 pub async fn page(
@@ -105,6 +102,8 @@ async fn existing(
         tables.insert(0, by_use(present, volume));
     }
     tables.retain(|table| !table.is_empty());
+    let mut history = History::new(site, present, view, range, &jobs, sketches).await?;
+    history.charts.relation = relation;
     let page = VolumePage {
         description: describe(volume, present),
         verdict: Verdict::of_volume(present, volume, state),
@@ -112,14 +111,9 @@ async fn existing(
         notice: since_when_invalid(volume, present),
         key_figures: key_figures(present, volume, state),
         links: links(&present.interval, volume),
-        ranges: view.ranges(range, &jobs.found),
-        charts: Charts {
-            relation,
-            ..charts::draw(site, present, view, range, &jobs.found, sketches).await?
-        },
+        history,
         size: scatter::snapshot_size(present, volume, view.width()),
         tables,
-        jobs: JobTable::of(&jobs, present),
         name,
     };
     let address = format!("{}/now", volume_href(&volume.vg, &volume.lv));
@@ -142,10 +136,6 @@ async fn gone(site: &Site, present: &Present, view: &View, vg: &str, lv: &str) -
         .map(|job| job::around(job, present));
     let range = life.map_or_else(|| view.range(present), Ok)?;
     let jobs = jobs_of(site, range, vg, lv).await?;
-    let mut ranges = view.ranges(range, &jobs.found);
-    if known.is_some() {
-        ranges = ranges.with("its life", life.is_some());
-    }
     let thresholds = present.thresholds.of(Rule::SnapshotFill, vg, lv);
     let last = last_job(present, &jobs.found, vg, lv);
     let mut sketches = Vec::new();
@@ -169,17 +159,17 @@ async fn gone(site: &Site, present: &Present, view: &View, vg: &str, lv: &str) -
         sketches.push(charts::throughput("Throughput", &subject));
     }
     sketches.push(charts::latency(&subject));
+    let mut history = History::new(site, present, view, range, &jobs, sketches).await?;
+    history.charts.relation = relation;
+    if known.is_some() {
+        history.ranges.add("its life", life.is_some());
+    }
     let page = GonePage {
         description: "",
         verdict: last.map(|job| Verdict::of_job(present, job)),
         notice: since_when_gone(last, present),
         links,
-        ranges,
-        charts: Charts {
-            relation,
-            ..charts::draw(site, present, view, range, &jobs.found, sketches).await?
-        },
-        jobs: JobTable::of(&jobs, present),
+        history,
         name,
     };
     let refresh = view.refresh(&format!("{own_href}/now"), range);
@@ -440,13 +430,7 @@ fn key_figures(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<K
     }
     let interval = &present.interval;
     let work = interval.work_of_volume(volume);
-    for (name, quantity) in [
-        ("Read", Quantity::ReadBytes),
-        ("Written", Quantity::WrittenBytes),
-    ] {
-        let speed = rate(quantity.of_work(&work, interval.elapsed_us));
-        figures.push(KeyFigure::new(name, speed, "in the last tick"));
-    }
+    figures.extend(speeds(interval, &work, "in the last tick"));
     figures.extend(cost_figures(interval, volume));
     figures
 }

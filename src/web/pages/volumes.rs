@@ -4,11 +4,10 @@
 use askama::Template;
 use axum::extract::{Path, State};
 
-use super::charts::{self, Charts, RangeTools, Sketch, View};
+use super::charts::{self, Charts, Sketch, View};
 use super::devices::device_href;
-use super::jobs::JobTable;
 use super::text::{self, rate, size};
-use super::{Content, GonePage, KeyFigure, Links, PageResult, Refresh};
+use super::{Content, GonePage, History, KeyFigure, Links, PageResult, Refresh, speeds};
 use crate::chart::Look;
 use crate::interval::Work;
 use crate::present::Present;
@@ -56,10 +55,8 @@ struct GroupPage {
     remark: Option<String>,
     key_figures: Vec<KeyFigure>,
     links: Links,
-    ranges: RangeTools,
-    charts: Charts,
+    history: History,
     volumes: Table,
-    jobs: JobTable,
 }
 
 pub async fn page(State(site): State<SharedSite>) -> PageResult {
@@ -98,7 +95,6 @@ pub async fn group_page(
     let refresh = view.refresh(&format!("{}/now", group_href(&vg)), range);
     let mut jobs = site.own_job_list(range, MOST_JOBS).await?;
     jobs.found.retain(|job| job.vg.as_ref() == Some(&vg));
-    let ranges = view.ranges(range, &jobs.found);
     let group = present.interval.topology.group(&vg);
     let pvs: Vec<&Device> = group
         .into_iter()
@@ -111,8 +107,7 @@ pub async fn group_page(
         ],
         None => sketches_of_gone(&site, &vg)?,
     };
-    let charts = charts::draw(&site, &present, &view, range, &jobs.found, sketches).await?;
-    let jobs = JobTable::of(&jobs, &present);
+    let history = History::new(&site, &present, &view, range, &jobs, sketches).await?;
     let Some(group) = group else {
         let volumes = site.store.volumes_of(&vg).into_keys();
         let page = GonePage {
@@ -122,15 +117,15 @@ pub async fn group_page(
             links: volumes
                 .map(|lv| (lv.clone(), volume_href(&vg, &lv)))
                 .collect(),
-            ranges,
-            charts,
-            jobs,
+            history,
             name: vg,
         };
         return Content::new(&page.name, "/volumes", refresh, &page);
     };
     let volumes = present.interval.topology.volumes.iter();
     let of_group: Vec<&Volume> = volumes.filter(|volume| volume.vg == vg).collect();
+    let interval = &present.interval;
+    let work_of_all = Work::sum(pvs.iter().map(|pv| interval.work_of(pv)));
     let page = GroupPage {
         description: text::joined([
             Some("volume group".into()),
@@ -138,16 +133,14 @@ pub async fn group_page(
             Some(count_text(pvs.len(), "PV", "PVs")),
             (group.missing_pvs > 0).then(|| format!("{} missing", group.missing_pvs)),
         ]),
-        remark: uneven(&work(&pvs, &charts), &of_group),
-        key_figures: key_figures(&present, &pvs),
+        remark: uneven(&work(&pvs, &history.charts), &of_group),
+        key_figures: speeds(interval, &work_of_all, "all PVs, in the last tick").into(),
         links: pvs
             .iter()
             .map(|pv| (format!("PV {}", pv.name), device_href(pv)))
             .collect(),
-        ranges,
-        charts,
+        history,
         volumes: volume_table(&present, &vg, "Volumes"),
-        jobs,
         name: vg,
     };
     Content::new(&page.name, "/volumes", refresh, &page)
@@ -185,19 +178,6 @@ fn why_gone(present: &Present) -> &'static str {
     } else {
         "Whether this volume group exists is not known, since LVM was not read yet. Its history remains."
     }
-}
-
-fn key_figures(present: &Present, pvs: &[&Device]) -> Vec<KeyFigure> {
-    let interval = &present.interval;
-    let work = Work::sum(pvs.iter().map(|pv| interval.work_of(pv)));
-    let figure = |name, quantity: Quantity| {
-        let speed = rate(quantity.of_work(&work, interval.elapsed_us));
-        KeyFigure::new(name, speed, "all PVs, in the last tick")
-    };
-    vec![
-        figure("Read", Quantity::ReadBytes),
-        figure("Written", Quantity::WrittenBytes),
-    ]
 }
 
 /// Why no snapshot or pool is listed: there is none, or cowbell cannot read it, as the verdict says.

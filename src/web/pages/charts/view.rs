@@ -175,7 +175,7 @@ pub struct RangeTools {
 
 impl RangeTools {
     /// Adds the page's usual range, first.
-    pub fn with(mut self, name: &'static str, is_current: bool) -> Self {
+    pub fn add(&mut self, name: &'static str, is_current: bool) {
         for choice in &mut self.choices {
             choice.is_current &= !is_current;
         }
@@ -185,7 +185,6 @@ impl RangeTools {
             is_current,
         };
         self.choices.insert(0, usual);
-        self
     }
 
     fn new(choices: Vec<ChoiceLink>, range: Range) -> Self {
