@@ -41,13 +41,13 @@ pub struct Choice {
 
 /// The jobs by columns, with their comparison.
 pub struct ComparisonData {
-    pub columns: Vec<JobColumn>,
+    pub columns: Vec<ComparedColumn>,
     pub comparison: Comparison,
     /// Sentences on the whole comparison.
     pub of_all: Vec<String>,
 }
 
-pub struct JobColumn {
+pub struct ComparedColumn {
     pub name: String,
     pub runs: Vec<(Job, Arc<Cost>)>,
 }
@@ -182,7 +182,7 @@ impl Site {
                 let cost = self.cost(&job).await?;
                 runs.push((job, cost));
             }
-            columns.push(JobColumn { name, runs });
+            columns.push(ComparedColumn { name, runs });
         }
         let comparing = on_a_thread(move || {
             let runs = columns.iter().flat_map(|column| &column.runs);
@@ -255,7 +255,7 @@ impl Site {
     }
 }
 
-impl JobColumn {
+impl ComparedColumn {
     /// The runs with their figures in these phases.
     fn set(&self, phases: &[String]) -> ComparedSet {
         let mut runs = Vec::new();

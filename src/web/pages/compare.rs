@@ -21,7 +21,7 @@ use crate::series::{Point, Range, Series, saturating_add_seconds};
 use crate::store::JobQuery;
 use crate::table::{Cell, Column, Table};
 use crate::web::answer::{ParsedQuery, Problem, QueryPairs};
-use crate::web::compare::{Choice, ComparisonData, EVER, JobColumn, MOST_COMPARED};
+use crate::web::compare::{Choice, ComparedColumn, ComparisonData, EVER, MOST_COMPARED};
 use crate::web::costs::Cost;
 use crate::web::{SharedSite, Site, escaped};
 
@@ -170,7 +170,7 @@ fn look(place: usize) -> Look {
 
 /// A single job over elapsed time.
 pub fn alone(job: &Job, cost: Arc<Cost>, width: u32) -> Vec<ChartFigure> {
-    let column = JobColumn {
+    let column = ComparedColumn {
         name: job.name.clone(),
         runs: vec![(job.clone(), cost)],
     };
@@ -180,7 +180,7 @@ pub fn alone(job: &Job, cost: Arc<Cost>, width: u32) -> Vec<ChartFigure> {
 type OfPoint = fn(&OutlinePoint) -> Option<f64>;
 
 /// The jobs over elapsed time. Charts without a known value are left out.
-fn figures(columns: &[JobColumn], width: u32) -> Vec<ChartFigure> {
+fn figures(columns: &[ComparedColumn], width: u32) -> Vec<ChartFigure> {
     let runs = || columns.iter().flat_map(|column| &column.runs);
     let is_snapshot = |(job, _): &(Job, Arc<Cost>)| job.kind == JobKind::Snapshot;
     let read = match (runs().any(is_snapshot), runs().all(is_snapshot)) {
@@ -208,7 +208,7 @@ fn figure(
     title: &str,
     axis: Axis,
     value: OfPoint,
-    columns: &[JobColumn],
+    columns: &[ComparedColumn],
     width: u32,
 ) -> ChartFigure {
     let mut lines = Vec::new();
