@@ -156,7 +156,7 @@ async fn batches(folder: &Path) -> Vec<Batch> {
 async fn ticks(reader: &StoreReader) -> Vec<Batch> {
     let (mut after, mut ticks) = (Position::default(), Vec::new());
     let to = Position {
-        segment: i64::MAX,
+        stretch: i64::MAX >> 44,
         at_ms: i64::MAX,
     };
     while let Some(segment) = reader.samples_after(after).await.expect("ticks") {

@@ -25,27 +25,24 @@ CREATE TABLE volume (
     last_seen_ms    INTEGER NOT NULL
 ) STRICT;
 
--- About ten minutes of ticks, or a longer time of roll-ups: when its rows ended and how long they were.
-CREATE TABLE segment (
-    id           INTEGER PRIMARY KEY,                            -- level << 36 | number; numbers grow with the writing
-    from_ms      INTEGER NOT NULL,                               -- the ends of its first and of its last row
-    to_ms        INTEGER NOT NULL CHECK (to_ms >= from_ms),
-    rows         INTEGER NOT NULL CHECK (rows > 0),
-    first_source INTEGER,                                        -- numbers of the segments of ticks
-    last_source  INTEGER CHECK (last_source >= first_source),    -- that it is made of; NULL at level 0
-    watched_ms   INTEGER NOT NULL CHECK (watched_ms >= 0),       -- the length of all ticks up to its end: its age is counted in it
-    axis         BLOB    NOT NULL,                               -- packed (src/store/segment.rs)
-    CHECK ((id >> 36 = 0) = (first_source IS NULL)),
-    CHECK ((first_source IS NULL) = (last_source IS NULL))
+-- A tick, packed (src/store/record.rs): what differs from the tick before. The first one of ten minutes is complete.
+-- The id is stretch << 44 | the end of the tick; a stretch ends where the clock goes back. So ids grow with the writing,
+-- new rows go to the end of the table, and a range of time is a range of ids.
+CREATE TABLE tick (
+    id     INTEGER PRIMARY KEY,
+    record BLOB    NOT NULL
 ) STRICT;
 
-CREATE INDEX segment_ends ON segment (to_ms, from_ms);           -- every chart asks for the segments of a range
-CREATE INDEX segment_watched ON segment (watched_ms);            -- retention asks for the oldest
+-- Roll-ups: exact sums, the smallest and the largest tick. Each has the id of the last tick in it.
+CREATE TABLE minute (
+    id     INTEGER PRIMARY KEY,
+    record BLOB    NOT NULL
+) STRICT;
 
--- One stream (a device, a volume, the host) in one segment, packed (src/store/codec).
-CREATE TABLE chunk (
-    id   INTEGER PRIMARY KEY,                                    -- segment's id << 24 | stream's number
-    data BLOB    NOT NULL
+CREATE TABLE ten_minute (
+    id         INTEGER PRIMARY KEY,
+    watched_ms INTEGER NOT NULL CHECK (watched_ms >= 0),         -- the length of all ticks up to its end: its age is counted in it
+    record     BLOB    NOT NULL
 ) STRICT;
 
 -- Ticks that were not stored, and why: a chart shows a gap, and this is its reason.
@@ -57,7 +54,7 @@ CREATE TABLE gap (
     reason  TEXT    NOT NULL CHECK (reason <> '')
 ) STRICT;
 
--- One row: the journal's file carries the same number.
+-- One row: a random number, by which the daemon knows its own database again after it was moved.
 CREATE TABLE identity (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     id  INTEGER NOT NULL
@@ -134,3 +131,43 @@ CREATE VIEW alert AS
 SELECT id, body ->> 'rule' AS rule, body ->> 'severity' AS severity, body ->> 'vg' AS vg, body ->> 'lv' AS lv,
     body ->> 'uuid' AS uuid, body ->> 'value' AS value, raised_ms, cleared_ms, body ->> 'sentence' AS sentence
 FROM alert_record;
+
+-- The last delivery of an alert to a receiver as JSON (src/notify/delivery.rs). People query the view `delivery`.
+-- Alerts are deleted without their deliveries, which follow: an alert may come later than its first delivery.
+CREATE TABLE delivery_record (
+    alert    INTEGER NOT NULL,
+    receiver TEXT    NOT NULL CHECK (receiver <> ''),
+    body     TEXT    NOT NULL CHECK (json_valid(body)),
+    PRIMARY KEY (alert, receiver)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW delivery AS
+SELECT alert, receiver, body ->> '$.known.status' AS known_status, body ->> '$.known.severity' AS known_severity,
+    CAST(round((julianday(body ->> '$.known.at') - 2440587.5) * 86400000) AS INTEGER) AS known_ms,
+    body ->> 'is_delivered' AS is_delivered, body ->> 'tries' AS tries,
+    CAST(round((julianday(body ->> 'tried_at') - 2440587.5) * 86400000) AS INTEGER) AS tried_ms,
+    body ->> 'answer' AS answer
+FROM delivery_record;
+
+-- Alerts of these volumes are not delivered until then. One that is over stays until retention deletes it.
+CREATE TABLE silence (
+    volumes  TEXT    PRIMARY KEY CHECK (volumes <> ''),          -- a pattern of vg/lv
+    until_ms INTEGER NOT NULL,
+    note     TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Which ticks the receiver of [remote_write] took, or refused for good (src/remote_write/plan.rs).
+CREATE TABLE remote_write (
+    one     INTEGER PRIMARY KEY CHECK (one = 1),
+    done    INTEGER NOT NULL,                                    -- all up to the tick with this id
+    islands TEXT    NOT NULL CHECK (json_valid(islands))         -- later ones, sent before what an outage had kept back
+) STRICT;
+
+-- How many chunks of a volume were written within each age, an hour apart, as JSON (src/sizing/curve.rs). A later start
+-- of the program continues with them. Those of the two weeks before the newest are kept.
+CREATE TABLE size_curve (
+    uuid  TEXT    NOT NULL CHECK (uuid <> ''),                   -- of the volume
+    at_ms INTEGER NOT NULL,
+    body  TEXT    NOT NULL CHECK (json_valid(body)),
+    PRIMARY KEY (uuid, at_ms)
+) STRICT, WITHOUT ROWID;

@@ -1,20 +1,22 @@
 //! A store that a simulated machine is fed to, tick by tick, and what this costs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cowbell::config::Store as Config;
 use cowbell::interval::Interval;
-use cowbell::store::{StoreReader, StoreWriter, TickOrigin, open};
+use cowbell::source::{Note, NoteCommand};
+use cowbell::store::{StoreReader, StoreWriter, TickOrigin, WriteOp, open};
 use futures_util::FutureExt;
+use jiff::Timestamp;
 use tempfile::TempDir;
 
 use crate::machine::Machine;
 use crate::meter::{Process, device_written, process_time, thread_time};
 
-/// Ticks that may wait in the queue before the loop waits for the writer: it must not lose any.
-const AHEAD: u64 = 50;
+/// Ticks of a commit: those of ten seconds, at one a second.
+const COMMITTED: u64 = 10;
 
 /// A database of its own, in `$FOLDER` or where temporary files are.
 pub struct Store {
@@ -78,12 +80,12 @@ impl Store {
             other += thread_time() - making;
             self.append(&interval, &mut cost);
             let waiting = thread_time();
-            if tick % 25 == 0 {
-                self.wait(AHEAD);
+            if tick % COMMITTED == COMMITTED - 1 {
+                self.commit();
             }
             other += thread_time() - waiting;
         }
-        self.wait(0);
+        self.commit();
         let wrote_now = self.wrote();
         (cost.written, cost.device_written) = (wrote_now.0 - wrote.0, wrote_now.1 - wrote.1);
         cost.storing = (process_time() - began).saturating_sub(other);
@@ -105,8 +107,18 @@ impl Store {
         cost.ticks += 1;
     }
 
-    /// Until the writer is no more than so many behind.
-    pub fn wait(&self, behind: u64) {
+    /// Waits until all ticks are committed. A note is committed at once, and this one is of no job.
+    pub fn commit(&mut self) {
+        self.handed += 1;
+        let command = NoteCommand {
+            key: "none".into(),
+            note: Note {
+                at: Timestamp::UNIX_EPOCH,
+                text: String::new(),
+            },
+        };
+        let queued = self.inlet.append(WriteOp::Note(command)).now_or_never();
+        queued.expect("watching never waits for room");
         loop {
             let (health, lost) = self.inlet.health();
             assert!(
@@ -114,23 +126,11 @@ impl Store {
                 "{lost} lost, {:?}",
                 health.error
             );
-            if health.written + behind >= self.handed {
+            if health.written >= self.handed {
                 return;
             }
             std::thread::sleep(Duration::from_micros(300));
         }
-    }
-
-    fn journal(&self) -> [PathBuf; 1] {
-        [self.path().with_file_name("cowbell.db-ticks")]
-    }
-
-    /// Bytes of the journal's two files, which are written as zeros before they are used.
-    pub fn journal_size(&self) -> u64 {
-        self.journal()
-            .iter()
-            .map(|path| path.metadata().map_or(0, |metadata| metadata.len()))
-            .sum()
     }
 
     /// By this process, and to the device, so far.
@@ -138,11 +138,7 @@ impl Store {
         (Process::own().written(), device_written(self.folder.path()))
     }
 
-    fn path(&self) -> PathBuf {
-        self.folder.path().join("cowbell.db")
-    }
-
-    /// Everything is in the database then, and nothing else is beside it but the journal's two files.
+    /// Everything is in the database then, and nothing else is beside it.
     pub async fn close(self) -> TempDir {
         let Self {
             folder,

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use crate::device::COUNTERS;
 use crate::machine::Machine;
 
-/// Seconds of a segment.
+/// Seconds of a window.
 const WINDOW: u64 = 600;
 
 /// How often each number was there.

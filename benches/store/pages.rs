@@ -161,7 +161,7 @@ impl Server {
             let own = thread_time();
             let interval = Arc::new(machine.tick());
             store.append(&interval, &mut Cost::default());
-            store.wait(0);
+            store.commit();
             let present = present(store, interval);
             self.present.send_replace(Some(Arc::new(present)));
             // A tick reaches all windows at once.

@@ -66,9 +66,8 @@ fn report(path: &Path, inventory: &Inventory) -> anyhow::Result<ExitCode> {
 fn text(inventory: &Inventory) -> String {
     let Inventory {
         ticks,
-        in_journal,
-        segments,
-        chunks,
+        minutes,
+        ten_minutes,
         bytes,
         ..
     } = inventory;
@@ -78,7 +77,7 @@ fn text(inventory: &Inventory) -> String {
         _ => String::new(),
     };
     format!(
-        "ticks     {}; {in_journal} of them in the journal{span}\nsegments  {segments}, of {chunks} chunks\nsize      {}\n",
+        "ticks     {}{span}\nroll-ups  {minutes} of a minute, {ten_minutes} of ten minutes\nsize      {}\n",
         ticks.len(),
         size_text(*bytes)
     )

@@ -1,4 +1,4 @@
-//! `cowbell export`: stored data as CSV, JSON lines, OpenMetrics or plain tables, read directly from the database.
+//! `cowbell export`: stored data as CSV, JSON lines or OpenMetrics, read directly from the database.
 
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -6,13 +6,14 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 
 use super::new_file::NewFile;
 use super::printing::print;
 use super::progress::Progress;
 use super::serve::signalled;
 use crate::client::complain;
-use crate::series::when::TimeQuery;
+use crate::series::when::{TimeQuery, including_latest};
 use crate::store::{
     self, ExportQuery, ExportSummary, Form, OpenMetrics, ReadView, Resolution, Target, Text,
 };
@@ -25,10 +26,10 @@ const DEFAULT_FROM: &str = "1970-01-01T00:00:00Z";
 
 #[derive(Args)]
 pub struct Export {
-    /// The start, such as 2026-11-20T00:00:00Z, or relative to the last tick, such as -6h [default: all]
+    /// The start, such as 2026-11-20T00:00:00Z, or relative to now, such as -6h [default: all]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<String>,
-    /// The end, likewise [default: now, which is the last tick]
+    /// The end, likewise [default: all]. In a recording, now is its last tick
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<String>,
     /// device:<name or uuid>, volume:<vg/lv or uuid>, total or vm; can be repeated [default: all]
@@ -57,15 +58,13 @@ enum Format {
     /// Samples with times, for `promtool tsdb create-blocks-from openmetrics`
     #[value(name = "openmetrics")]
     OpenMetrics,
-    /// Plain tables in a SQLite file
-    Sqlite,
 }
 
 /// Exports all that can be read. If something is missing, it is reported, and the exit status is 1. A closed output pipe is
 /// not an error.
 pub async fn export(db: &Path, export: Export) -> anyhow::Result<ExitCode> {
     let mut view = ReadView::of(db).await?;
-    let ask = ask(&export, &mut view).await?;
+    let ask = ask(&export, view.now().await?)?;
     let written = match &export.output {
         Some(file) => to_file(db, file, export.format(), &ask, &mut view).await,
         None => to_standard_output(export.format(), &ask, &mut view).await,
@@ -89,12 +88,12 @@ pub async fn ticks(db: &Path, from: &str, file: &Path) -> anyhow::Result<()> {
         format: None,
         output: None,
     };
-    let ask = ask(&export, &mut view).await?;
+    let ask = ask(&export, view.last_tick_at().await?)?;
     let (made, output) = NewFile::make(file)?;
     let exported = view
         .export(&ask, &mut text(Format::Csv, output.try_clone()?), |_| {})
         .await?;
-    for sentence in &exported.missing {
+    if let Some(sentence) = &exported.missing {
         writeln!(&output, "{sentence}")?;
     }
     made.keep();
@@ -107,10 +106,10 @@ fn report(exported: &ExportSummary, file: Option<&Path>) -> anyhow::Result<ExitC
     let printed = file.map_or(Ok(()), |file| {
         print(&format!("{rows} in {}\n", file.display()))
     });
-    for sentence in &exported.missing {
+    if let Some(sentence) = &exported.missing {
         complain(&format!("cowbell: {sentence}"));
     }
-    printed.map(|()| ExitCode::from(u8::from(!exported.missing.is_empty())))
+    printed.map(|()| ExitCode::from(u8::from(exported.missing.is_some())))
 }
 
 impl Export {
@@ -123,14 +122,14 @@ impl Export {
         self.format.unwrap_or(match ending {
             Some("json" | "jsonl" | "ndjson") => Format::Json,
             Some("om" | "openmetrics") => Format::OpenMetrics,
-            Some("db" | "sqlite" | "sqlite3") => Format::Sqlite,
             _ => Format::Csv,
         })
     }
 }
 
-async fn ask(export: &Export, view: &mut ReadView) -> anyhow::Result<ExportQuery> {
-    let Some(last) = view.last_tick_at().await? else {
+/// Relative times refer to `now`, which is `None` without ticks.
+fn ask(export: &Export, now: Option<Timestamp>) -> anyhow::Result<ExportQuery> {
+    let Some(now) = now else {
         bail!("the database holds no ticks yet")
     };
     let query = TimeQuery {
@@ -138,7 +137,7 @@ async fn ask(export: &Export, view: &mut ReadView) -> anyhow::Result<ExportQuery
         to: export.to.clone(),
     };
     Ok(ExportQuery {
-        range: query.range(last, DEFAULT_FROM)?,
+        range: including_latest(&query, query.range(now, DEFAULT_FROM)?),
         of: export.of.clone(),
         metrics: export.metric.clone(),
         resolution: export.resolution,
@@ -154,10 +153,7 @@ async fn to_file(
 ) -> anyhow::Result<ExportSummary> {
     let (made, file) = NewFile::make(path)?;
     store::give_rights(db, path)?;
-    let mut target = match format {
-        Format::Sqlite => Target::tables(path, db).await?,
-        _ => text(format, file),
-    };
+    let mut target = text(format, file);
     // A signal must not leave an incomplete file.
     let shutdown = signalled()?;
     let mut progress = Progress::new();
@@ -175,9 +171,6 @@ async fn to_standard_output(
     ask: &ExportQuery,
     view: &mut ReadView,
 ) -> anyhow::Result<ExportSummary> {
-    if format == Format::Sqlite {
-        bail!("a SQLite file cannot be written to standard output; name one with --output");
-    }
     let mut progress = Progress::new();
     let mut target = text(format, std::io::stdout());
     view.export(ask, &mut target, |share| progress.show(share))

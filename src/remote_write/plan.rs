@@ -76,7 +76,7 @@ mod tests {
 
     fn at(second: i64) -> Position {
         Position {
-            segment: 1 + second / 600,
+            stretch: 0,
             at_ms: second * 1000,
         }
     }
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_clock_that_went_back_stops_nothing() {
         let newest = Position {
-            segment: 2,
+            stretch: 1,
             at_ms: 40_000,
         };
         let expected = Span {

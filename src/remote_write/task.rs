@@ -14,7 +14,7 @@ use super::encoding::{ExternalLabels, encoded};
 use super::endpoint::{Backoff, Endpoint, SendFailure};
 use super::plan::{self, LIVE_EVERY_MS};
 use crate::store::{
-    Position, Progress, SampleBatch, SegmentSamples, Span, StoreReader, in_words, on_a_thread,
+    Position, Progress, SampleBatch, Span, StoreReader, TickSamples, in_words, on_a_thread,
 };
 
 /// Samples of a request, or one tick. Receivers take some megabytes at once.
@@ -49,14 +49,14 @@ struct Sending {
 struct Lane {
     request: JoinSet<RequestEnd>,
     /// The segment of the last request, since the next one is likely to be of it too.
-    segment: Option<SegmentSamples>,
+    segment: Option<TickSamples>,
     /// Since the store could not be read.
     paused_until: Option<Instant>,
 }
 
 /// The end of a request.
 struct RequestEnd {
-    segment: Option<SegmentSamples>,
+    segment: Option<TickSamples>,
     result: Result<Sent, String>,
 }
 
@@ -69,7 +69,7 @@ struct Sent {
 
 /// The first ticks of a span as the body of a request.
 struct Encoded {
-    segment: SegmentSamples,
+    segment: TickSamples,
     batch: SampleBatch,
     body: Vec<u8>,
 }
@@ -265,7 +265,7 @@ impl Lane {
 
 impl Sending {
     /// Sends the first ticks of a span. `segment` is used if it continues there, and replaced otherwise.
-    async fn send(&self, span: Span, segment: &mut Option<SegmentSamples>) -> anyhow::Result<Sent> {
+    async fn send(&self, span: Span, segment: &mut Option<TickSamples>) -> anyhow::Result<Sent> {
         let held = segment.take().filter(|held| held.continues(span.after));
         let mut encoded = self.encoded(span, held).await?;
         if encoded.is_none() {
@@ -300,7 +300,7 @@ impl Sending {
     async fn encoded(
         &self,
         span: Span,
-        segment: Option<SegmentSamples>,
+        segment: Option<TickSamples>,
     ) -> anyhow::Result<Option<Encoded>> {
         let Some(segment) = segment else {
             return Ok(None);

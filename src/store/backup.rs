@@ -1,6 +1,6 @@
 //! Backup, compaction and inventory of a database, also while a daemon writes.
 //!
-//! A backup is one file: `VACUUM INTO` copies the database, and the ticks of the journal are sealed into the copy.
+//! A backup is one file, a copy by `VACUUM INTO`.
 
 use std::collections::BTreeSet;
 use std::fs::{File, Permissions};
@@ -13,15 +13,13 @@ use jiff::Timestamp;
 use sqlx::{Connection, SqliteConnection};
 
 use super::catalog::Catalog;
-use super::codec::decode_stored;
 use super::damage::with_way_out;
 use super::paths::beside;
 use super::read_view::ReadView;
+use super::record::Decoder;
 use super::records::readable;
-use super::rollup::columns_at;
-use super::seal::{last_segment, seal};
-use super::segment::{Axis, Level, stream_of_chunk};
-use super::stream::{Kind, Stream};
+use super::scan::RowQuery;
+use super::stream::{Kind, Level, Stream};
 use super::words::in_words;
 use super::{database, paths};
 use crate::alert::Alert;
@@ -30,20 +28,19 @@ use crate::job::Job;
 /// Rights needed to write the copy, even if the database is read-only.
 const OWN_RIGHTS: u32 = 0o600;
 
-/// The content of a database and its journal.
+/// The content of a database.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inventory {
     /// End and length in microseconds of each tick, in the order of storing.
     pub ticks: Vec<(Timestamp, u64)>,
-    /// How many of them only the journal has.
-    pub in_journal: usize,
-    pub segments: usize,
-    pub chunks: usize,
+    /// Rows of a minute, and of ten minutes.
+    pub minutes: usize,
+    pub ten_minutes: usize,
     /// Size of the database's files.
     pub bytes: u64,
     /// A sentence for each thing that cannot be read.
     pub damage: Vec<String>,
-    /// Streams that have chunks.
+    /// Streams that have rows.
     streams: BTreeSet<Stream>,
 }
 
@@ -66,7 +63,6 @@ async fn copy(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
             file.display()
         )
     };
-    // The journal comes first: ticks that leave it meanwhile are in the database by then.
     let mut view = ReadView::of(path).await?;
     sqlx::query("COMMIT")
         .execute(&mut view.connection)
@@ -81,15 +77,13 @@ async fn copy(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
         .execute(&mut view.connection)
         .await
         .with_context(named)?;
-    let damage = seal_into(file, view).await.with_context(named)?;
+    view.close().await.with_context(named)?;
     File::open(file)
         .and_then(|file| file.sync_all())
         .with_context(named)?;
-    let read_back = inventory(file).await;
-    let mut inventory =
-        read_back.with_context(|| format!("the copy {} cannot be read back", file.display()))?;
-    inventory.damage.extend(damage);
-    Ok(inventory)
+    inventory(file)
+        .await
+        .with_context(|| format!("the copy {} cannot be read back", file.display()))
 }
 
 /// Gives the new `file` no more permissions than the database at `path` has.
@@ -101,21 +95,6 @@ pub fn give_rights(path: &Path, file: &Path) -> anyhow::Result<()> {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
         given => given.with_context(|| format!("cannot change who may read {}", file.display())),
     }
-}
-
-/// Seals the journal's ticks into the copy, if it lacks them. Returns a sentence for each damaged place of the journal.
-async fn seal_into(file: &Path, view: ReadView) -> anyhow::Result<Vec<String>> {
-    let mut copy = database::to_rewrite(file).await?;
-    let sealed = last_segment(&mut copy).await?;
-    for segment in view
-        .journaled
-        .iter()
-        .filter(|segment| segment.number > sealed)
-    {
-        seal(&mut copy, segment.number, &segment.ticks).await?;
-    }
-    copy.close().await?;
-    Ok(view.damage)
 }
 
 /// Compacts the database, which no daemon may use meanwhile. Returns its size in bytes before and after.
@@ -143,11 +122,10 @@ async fn rewrite(connection: &mut SqliteConnection) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Reads all content of the database and its journal.
+/// Reads all content of the database.
 pub async fn inventory(path: &Path) -> anyhow::Result<Inventory> {
     let mut view = ReadView::of(path).await?;
     let mut inventory = Inventory {
-        damage: view.damage.clone(),
         bytes: bytes(path),
         ..Inventory::default()
     };
@@ -173,20 +151,57 @@ pub async fn inventory(path: &Path) -> anyhow::Result<Inventory> {
         }
     }
     // An unreadable page ends the reading; earlier content still counts.
-    if let Err(error) = add_segments(&mut view.connection, &mut inventory).await {
-        inventory.damage.push(format!(
-            "the segments cannot be read further: {}",
-            in_words(&error)
-        ));
+    for level in Level::ALL {
+        if let Err(error) = inventory.add_rows(&mut view.connection, level).await {
+            inventory.damage.push(format!(
+                "the table {} cannot be read further: {}",
+                level.table(),
+                in_words(&error)
+            ));
+        }
     }
     add_unknown(&view.catalog, &mut inventory);
-    for tick in view.journaled.iter().flat_map(|segment| &segment.ticks) {
-        inventory.in_journal += 1;
-        inventory
-            .ticks
-            .push((Timestamp::from_millisecond(tick.at_ms)?, tick.elapsed_us));
-    }
     Ok(inventory)
+}
+
+impl Inventory {
+    /// Decodes all rows of a level. One that cannot be read is damage.
+    async fn add_rows(
+        &mut self,
+        connection: &mut SqliteConnection,
+        level: Level,
+    ) -> anyhow::Result<()> {
+        let mut decoder = Decoder::new(level);
+        let mut query = RowQuery::all(connection, level).await?;
+        loop {
+            let rows = query.next(connection).await?;
+            if rows.is_empty() {
+                break;
+            }
+            for row in rows {
+                let at = Timestamp::from_millisecond(row.position.at_ms)?;
+                if let Err(damaged) = decoder.decode(row.position, &row.record) {
+                    let what = level.row_text();
+                    self.damage
+                        .push(format!("the {what} up to {at} cannot be read: {damaged}"));
+                    continue;
+                }
+                self.streams.extend(decoder.streams());
+                match level {
+                    Level::Ticks => self.ticks.push((at, decoder.elapsed_us())),
+                    Level::Minutes => self.minutes += 1,
+                    Level::TenMinutes => self.ten_minutes += 1,
+                }
+            }
+        }
+        for at_ms in query.left_out_ms {
+            let (what, at) = (level.table(), Timestamp::from_millisecond(at_ms)?);
+            self.damage.push(format!(
+                "a page of the table {what} up to {at:.0} cannot be read"
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// A sentence for each damaged row of a job or an alert.
@@ -222,70 +237,10 @@ fn add_unknown(catalog: &Catalog, inventory: &mut Inventory) {
     );
 }
 
-/// Of the database, SQLite's log and the journal; 0 for a missing file.
+/// Of the database and SQLite's log; 0 for a missing file.
 fn bytes(path: &Path) -> u64 {
-    ["", "-wal", "-ticks"]
+    ["", "-wal"]
         .iter()
         .map(|ending| beside(path, ending).metadata().map_or(0, |file| file.len()))
         .sum()
-}
-
-async fn add_segments(
-    connection: &mut SqliteConnection,
-    inventory: &mut Inventory,
-) -> anyhow::Result<()> {
-    let mut after = -1;
-    loop {
-        let next: Option<(i64, Vec<u8>)> =
-            sqlx::query_as("SELECT id, axis FROM segment WHERE id > ? ORDER BY id LIMIT 1")
-                .bind(after)
-                .fetch_optional(&mut *connection)
-                .await?;
-        let Some((id, axis)) = next else {
-            return Ok(());
-        };
-        after = id;
-        inventory.segments += 1;
-        let axis = match Axis::decode(&axis) {
-            Ok(axis) => axis,
-            Err(damaged) => {
-                inventory
-                    .damage
-                    .push(format!("segment {id} cannot be read: {damaged}"));
-                continue;
-            }
-        };
-        let (level, _) =
-            Level::of_key(id).with_context(|| format!("segment {id} is of no level"))?;
-        if level == Level::Ticks {
-            for (at_ms, elapsed_us) in axis.at_ms.iter().zip(&axis.elapsed_us) {
-                inventory
-                    .ticks
-                    .push((Timestamp::from_millisecond(*at_ms)?, *elapsed_us));
-            }
-        }
-        let chunks: Vec<(i64, Vec<u8>)> =
-            sqlx::query_as("SELECT id, data FROM chunk WHERE id >= ? << 24 AND id < ? << 24")
-                .bind(id)
-                .bind(id + 1)
-                .fetch_all(&mut *connection)
-                .await?;
-        for (key, data) in chunks {
-            inventory.chunks += 1;
-            let Some(stream) = stream_of_chunk(key) else {
-                inventory
-                    .damage
-                    .push(format!("chunk {key} is of no stream"));
-                continue;
-            };
-            inventory.streams.insert(stream);
-            if let Err(damaged) =
-                decode_stored(columns_at(level, stream.kind), Some(&data), axis.len())
-            {
-                inventory.damage.push(format!(
-                    "chunk {key} of segment {id} cannot be read: {damaged}"
-                ));
-            }
-        }
-    }
 }

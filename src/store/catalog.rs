@@ -1,8 +1,13 @@
-//! Devices and volumes by row number, in memory, so that look-ups never wait for the disk.
+//! Devices and volumes by row number: in memory, so that look-ups never wait for the disk, and their tables.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use anyhow::Context;
+use sqlx::{AssertSqlSafe, SqliteConnection};
+
+use super::position::Position;
+use super::stored::earliest_ms;
 use super::stream::Stream;
 use crate::interval::Interval;
 use crate::source::variant_name;
@@ -21,11 +26,11 @@ pub struct Catalog {
     topology: Option<Arc<Topology>>,
     learned_ms: i64,
     /// The database of these rows; `None` before one could be read.
-    pub identity: Option<u64>,
-    /// Earlier segments have the row numbers of another database.
-    pub first_segment: i64,
-    /// The segment of the last tick.
-    pub last_segment: i64,
+    pub identity: Option<i64>,
+    /// How often all rows were replaced by those of another database. Ticks of an earlier generation have other numbers.
+    pub generation: u64,
+    /// The last tick of that database, when the rows were read from it.
+    pub last: Option<Position>,
 }
 
 /// A device as last seen.
@@ -94,13 +99,12 @@ impl Catalog {
         }
     }
 
-    /// Replaces all rows by those of another database, whose next segment is `next_segment`.
-    pub fn replace(&mut self, rows: Rows, identity: u64, next_segment: i64) {
-        let first_segment = next_segment.max(self.last_segment + 1);
+    /// Replaces all rows by those of another database, whose last tick is `last`.
+    pub fn replace(&mut self, rows: Rows, identity: Option<i64>, last: Option<Position>) {
         *self = Self {
-            identity: Some(identity),
-            first_segment,
-            last_segment: first_segment - 1,
+            identity,
+            generation: self.generation + 1,
+            last,
             ..Self::new(rows)
         };
     }
@@ -230,4 +234,120 @@ impl Catalog {
 fn next_id<Row>(rows: &BTreeMap<u32, Row>) -> Option<u32> {
     let id = rows.last_key_value().map_or(1, |(id, _)| id + 1);
     (id < Stream::MOST_ROWS).then_some(id)
+}
+
+/// All devices and volumes with stored data.
+pub async fn catalog_rows(connection: &mut SqliteConnection) -> anyhow::Result<Rows> {
+    let devices: Vec<(u32, String, String, String, String, bool, i64)> = sqlx::query_as(
+        "SELECT id, identity, name, label, kind, counts, last_seen_ms FROM device ORDER BY id",
+    )
+    .fetch_all(&mut *connection)
+    .await
+    .context("cannot read the devices")?;
+    let volumes: Vec<(u32, String, String, String, Option<String>, i64)> = sqlx::query_as(
+        "SELECT id, uuid, vg, lv, device_identity, last_seen_ms FROM volume ORDER BY id",
+    )
+    .fetch_all(&mut *connection)
+    .await
+    .context("cannot read the volumes")?;
+    let devices =
+        devices
+            .into_iter()
+            .map(
+                |(id, identity, name, label, kind, counts, last_seen_ms)| DeviceRow {
+                    id,
+                    identity: identity.into(),
+                    name,
+                    label,
+                    kind,
+                    counts,
+                    last_seen_ms,
+                },
+            );
+    let volumes = volumes
+        .into_iter()
+        .map(|(id, uuid, vg, lv, device_identity, last_seen_ms)| {
+            let device_identity = device_identity.map(Into::into);
+            VolumeRow {
+                id,
+                uuid: uuid.into(),
+                vg,
+                lv,
+                device_identity,
+                last_seen_ms,
+            }
+        });
+    Ok(Rows {
+        devices: devices.collect(),
+        volumes: volumes.collect(),
+    })
+}
+
+/// The number that tells this database from any other; created at the first call.
+pub async fn identity(connection: &mut SqliteConnection) -> anyhow::Result<i64> {
+    sqlx::query("INSERT INTO identity (one, id) VALUES (1, random()) ON CONFLICT DO NOTHING")
+        .execute(&mut *connection)
+        .await?;
+    Ok(sqlx::query_scalar("SELECT id FROM identity")
+        .fetch_one(connection)
+        .await?)
+}
+
+/// Forgets devices and volumes without data. Existing ones are stored again at the first tick.
+///
+/// A row is stored again each day, so all data of a row that was seen last two days before the first data is deleted. A
+/// number that still has data must not be reused.
+pub async fn forget_unseen(connection: &mut SqliteConnection) -> anyhow::Result<()> {
+    let Some(first_ms) = earliest_ms(connection).await? else {
+        return Ok(());
+    };
+    for table in ["device", "volume"] {
+        let forget = format!("DELETE FROM {table} WHERE last_seen_ms < ?");
+        sqlx::query(AssertSqlSafe(forget))
+            .bind(first_ms - 2 * LEARN_AGAIN_MS.cast_signed())
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
+}
+
+pub async fn write_rows(connection: &mut SqliteConnection, rows: &Rows) -> anyhow::Result<()> {
+    for device in &rows.devices {
+        sqlx::query(
+            "INSERT INTO device (id, identity, name, label, kind, counts, last_seen_ms)
+             VALUES (?, ?, ?, ?, ?, ?, ?)
+             ON CONFLICT (id) DO UPDATE SET name = excluded.name, label = excluded.label, kind = excluded.kind,
+                 counts = excluded.counts, last_seen_ms = excluded.last_seen_ms
+             -- Never under another identity: the number may be of a database that was replaced.
+             WHERE device.identity = excluded.identity",
+        )
+        .bind(device.id)
+        .bind(&*device.identity)
+        .bind(&device.name)
+        .bind(&device.label)
+        .bind(&device.kind)
+        .bind(device.counts)
+        .bind(device.last_seen_ms)
+        .execute(&mut *connection)
+        .await
+        .with_context(|| format!("cannot keep device {}", device.name))?;
+    }
+    for volume in &rows.volumes {
+        sqlx::query(
+            "INSERT INTO volume (id, uuid, vg, lv, device_identity, last_seen_ms) VALUES (?, ?, ?, ?, ?, ?)
+             ON CONFLICT (id) DO UPDATE SET vg = excluded.vg, lv = excluded.lv,
+                 device_identity = excluded.device_identity, last_seen_ms = excluded.last_seen_ms
+             WHERE volume.uuid = excluded.uuid",
+        )
+        .bind(volume.id)
+        .bind(&*volume.uuid)
+        .bind(&volume.vg)
+        .bind(&volume.lv)
+        .bind(volume.device_identity.as_deref())
+        .bind(volume.last_seen_ms)
+        .execute(&mut *connection)
+        .await
+        .with_context(|| format!("cannot keep volume {}/{}", volume.vg, volume.lv))?;
+    }
+    Ok(())
 }

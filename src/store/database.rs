@@ -7,50 +7,27 @@ use std::sync::LazyLock;
 use anyhow::{Context, bail};
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection, SqlSafeStr, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, SqlSafeStr, SqliteConnection};
 
 use super::paths::{
     APPLICATION_ID, beside, folder_of, has_content, has_folder, has_log, hindrance, options,
 };
-use super::{TickOrigin, damage, journal, paths};
+use super::{TickOrigin, damage, paths};
 
 /// `sqlx::migrate!` would do the same, but its macro makes cargo compile SQLite and most of sqlx a second time.
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
-    let migration = |(version, name, sql): (i64, &'static str, &'static str)| {
-        Migration::new(
-            version,
-            name.into(),
-            MigrationType::Simple,
-            sql.into_sql_str(),
-            false,
-        )
-    };
-    let migrations = [
-        (
-            1,
-            "schema",
-            include_str!("../../migrations/0001_schema.sql"),
-        ),
-        (
-            2,
-            "deliveries",
-            include_str!("../../migrations/0002_deliveries.sql"),
-        ),
-        (
-            3,
-            "remote_write",
-            include_str!("../../migrations/0003_remote_write.sql"),
-        ),
-        (
-            4,
-            "size_curve",
-            include_str!("../../migrations/0004_size_curve.sql"),
-        ),
-    ];
-    Migrator::with_migrations(migrations.map(migration).into())
+    let schema = Migration::new(
+        1,
+        "schema".into(),
+        MigrationType::Simple,
+        include_str!("../../migrations/0001_schema.sql").into_sql_str(),
+        false,
+    );
+    Migrator::with_migrations(vec![schema])
 });
 
-/// Bytes of a page of a new database. Most chunks have one to three kB, so larger pages would waste more space.
+/// Bytes of a page of a new database. A commit writes whole pages, and ten ticks of 30 devices
+/// have two kB.
 pub const PAGE: u32 = 2_048;
 /// The table of completed migrations.
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
@@ -64,7 +41,13 @@ pub struct OpenDatabase {
 }
 
 /// The only connection that writes. If our own database is damaged, it is moved aside and a new one is created.
-pub async fn for_writing(path: &Path, holds: TickOrigin) -> anyhow::Result<OpenDatabase> {
+///
+/// `is_suspect` if SQLite reported damage while writing: then all pages are checked.
+pub async fn for_writing(
+    path: &Path,
+    holds: TickOrigin,
+    is_suspect: bool,
+) -> anyhow::Result<OpenDatabase> {
     let named = || {
         format!(
             "cannot use the database {}{}",
@@ -74,32 +57,24 @@ pub async fn for_writing(path: &Path, holds: TickOrigin) -> anyhow::Result<OpenD
     };
     let (mut lock, mut notes) = (paths::lock(path)?, Vec::new());
     if has_content(path).is_ok_and(|has_content| has_content) {
-        notes.extend(
-            damage::set_foreign_log_aside(path)
-                .await
-                .with_context(named)?,
-        );
+        let set_aside = damage::set_foreign_log_aside(path, &lock).await;
+        notes.extend(set_aside.with_context(named)?);
     }
-    if let Some(damage) = damage::of(path).await {
-        notes.push(damage::set_aside(path, &damage).await.with_context(named)?);
-        lock = paths::lock(path)?;
-    }
-    let connection = match open_and_migrate(path, holds).await {
-        Err(error)
-            if error.is::<OldFormat>() || error.is::<Foreign>() && journal::lies_beside(path) =>
-        {
-            notes.push(
-                damage::set_aside(path, &error.to_string())
-                    .await
-                    .with_context(named)?,
-            );
+    let mut damage = damage::of(path, &lock, is_suspect)
+        .await
+        .with_context(named)?;
+    let connection = loop {
+        if let Some(damage) = damage.take() {
+            notes.push(damage::set_aside(path, &damage).await.with_context(named)?);
             lock = paths::lock(path)?;
-            open_and_migrate(path, holds).await
         }
-        opened => opened,
+        match open_and_migrate(path, holds).await {
+            Err(error) if error.is::<OldFormat>() => damage = Some(error.to_string()),
+            opened => break opened.with_context(named)?,
+        }
     };
     Ok(OpenDatabase {
-        connection: connection.with_context(named)?,
+        connection,
         notes,
         lock,
     })
@@ -117,11 +92,13 @@ struct OldFormat;
 
 async fn open_and_migrate(path: &Path, holds: TickOrigin) -> anyhow::Result<SqliteConnection> {
     roll_back_making(path).await?;
-    let is_new = !has_content(path)?;
-    if !is_new {
-        refuse_foreign(path, holds)
-            .await
-            .map_err(|error| damage::left_alone(path, error))?;
+    let mut is_new = !has_content(path)?;
+    if is_new {
+        // A creation that failed half-way may have left zeros.
+        File::options().write(true).open(path)?.set_len(0)?;
+    } else {
+        let found = refuse_foreign(path, holds).await;
+        is_new = found.map_err(|error| damage::left_alone(path, error))? == Content::Nothing;
     }
     let options = options(path)
         .create_if_missing(true)
@@ -130,14 +107,16 @@ async fn open_and_migrate(path: &Path, holds: TickOrigin) -> anyhow::Result<Sqli
         .synchronous(SqliteSynchronous::Full)
         .auto_vacuum(SqliteAutoVacuum::Incremental);
     let mut connection = options.connect().await?;
+    if is_new {
+        // Before the schema, so that a database with a schema tells what it holds. A pragma takes no parameters.
+        let holds = format!("PRAGMA user_version = {}", holds as i64);
+        sqlx::query(AssertSqlSafe(holds))
+            .execute(&mut connection)
+            .await?;
+    }
     match MIGRATIONS.run(&mut connection).await {
         Err(MigrateError::VersionMismatch(_)) => return Err(OldFormat.into()),
         migrated => migrated?,
-    }
-    if is_new && holds == TickOrigin::Recording {
-        sqlx::query("PRAGMA user_version = 1")
-            .execute(&mut connection)
-            .await?;
     }
     if is_new {
         // The file alone then shows that it is cowbell's. The log shows it too, so a failure does no harm.
@@ -199,20 +178,34 @@ async fn reader(options: SqliteConnectOptions) -> sqlx::Result<SqliteConnection>
     Ok(connection)
 }
 
+/// What a database of ours has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    /// No schema yet: its creation failed half-way.
+    Nothing,
+    Schema,
+}
+
 /// Refuses the database of another program or of a newer cowbell. It is opened read-only.
-async fn refuse_foreign(path: &Path, holds: TickOrigin) -> anyhow::Result<()> {
+async fn refuse_foreign(path: &Path, holds: TickOrigin) -> anyhow::Result<Content> {
     let mut connection = options(path).read_only(true).connect().await?;
-    let id: i64 = sqlx::query_scalar("PRAGMA application_id")
-        .fetch_one(&mut connection)
-        .await?;
     let tables: Vec<String> =
         sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'table'")
             .fetch_all(&mut connection)
             .await?;
-    // Ours has no number yet if the program ended while it created the first table.
-    let is_empty = tables.iter().all(|table| table == MIGRATIONS_TABLE);
-    if id != APPLICATION_ID && !(id == 0 && is_empty) {
+    let has_table = |name: &str| tables.iter().any(|table| table == name);
+    let id: i64 = sqlx::query_scalar("PRAGMA application_id")
+        .fetch_one(&mut connection)
+        .await?;
+    if tables.iter().all(|table| table == MIGRATIONS_TABLE) && [0, APPLICATION_ID].contains(&id) {
+        connection.close().await?;
+        return Ok(Content::Nothing);
+    }
+    if id != APPLICATION_ID {
         return Err(Foreign("it is another program's database".into()).into());
+    }
+    if !has_table("ten_minute") && has_table(MIGRATIONS_TABLE) {
+        return Err(OldFormat.into());
     }
     let held: i64 = sqlx::query_scalar("PRAGMA user_version")
         .fetch_one(&mut connection)
@@ -230,20 +223,16 @@ async fn refuse_foreign(path: &Path, holds: TickOrigin) -> anyhow::Result<()> {
         };
         bail!("it holds {holder}, and the two are not mixed; name another file with --db");
     }
-    if tables.iter().any(|table| table == MIGRATIONS_TABLE) {
-        let newest: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations")
-            .fetch_one(&mut connection)
-            .await?;
-        if newest.is_some() && !tables.iter().any(|table| table == "job_record") {
-            return Err(OldFormat.into());
-        }
-        if let Some(newest) = newest.filter(|newest| Some(*newest) > newest_version()) {
-            bail!(
-                "it is of a newer cowbell (its version is {newest}); install that one, or name another file with --db"
-            );
-        }
+    let newest: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations")
+        .fetch_one(&mut connection)
+        .await?;
+    if let Some(newest) = newest.filter(|newest| Some(*newest) > newest_version()) {
+        bail!(
+            "it is of a newer cowbell (its version is {newest}); install that one, or name another file with --db"
+        );
     }
-    Ok(connection.close().await?)
+    connection.close().await?;
+    Ok(Content::Schema)
 }
 
 /// The version of this program's databases.
@@ -263,6 +252,7 @@ pub async fn try_out(path: &Path, is_named: bool) -> anyhow::Result<()> {
     if has_content(path).with_context(named)? {
         let refused = refuse_foreign(path, TickOrigin::ThisMachine).await;
         refused
+            .map(drop)
             .map_err(|error| damage::left_alone(path, error))
             .with_context(named)?;
         File::options()

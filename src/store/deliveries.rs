@@ -1,13 +1,19 @@
-//! What receivers know of alerts, and silences.
+//! What receivers of alerts and of remote write know, silences, and the curves of measured volumes.
+
+use std::sync::Arc;
 
 use anyhow::Context;
 use jiff::Timestamp;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row, SqliteConnection};
 
+use super::StoreReader;
+use super::position::{Position, Progress};
+use super::readers::Reader;
 use super::records::readable_records;
 use crate::alert::Alert;
 use crate::notify::{Delivery, Silence, Unfinished};
+use crate::sizing::{Curve, MeasuredVolumes, OLDEST_CURVE};
 
 /// Receivers get the end of alerts that were cleared within this time before the start.
 const UNFINISHED_MS: i64 = 7 * 24 * 3600 * 1000;
@@ -103,4 +109,86 @@ impl FromRow<'_, SqliteRow> for Silence {
             note: row.try_get("note")?,
         })
     }
+}
+
+/// Stores a curve, and deletes those of all volumes that are too old.
+pub async fn write_curve(
+    connection: &mut SqliteConnection,
+    uuid: &str,
+    curve: &Curve,
+) -> anyhow::Result<()> {
+    sqlx::query("INSERT INTO size_curve (uuid, at_ms, body) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET body = excluded.body")
+        .bind(uuid)
+        .bind(curve.at.as_millisecond())
+        .bind(serde_json::to_string(curve)?)
+        .execute(&mut *connection)
+        .await
+        .with_context(|| format!("cannot store the curve of volume {uuid}"))?;
+    let oldest = curve.at.checked_sub(OLDEST_CURVE).unwrap_or(curve.at);
+    sqlx::query("DELETE FROM size_curve WHERE at_ms < ?")
+        .bind(oldest.as_millisecond())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// All curves by volume. One that cannot be read is left out.
+pub async fn curves(connection: &mut SqliteConnection) -> anyhow::Result<MeasuredVolumes> {
+    let rows: Vec<(String, String)> =
+        sqlx::query_as("SELECT uuid, body FROM size_curve ORDER BY uuid, at_ms")
+            .fetch_all(connection)
+            .await
+            .context("cannot read the curves of volumes")?;
+    let mut found = MeasuredVolumes::new();
+    for (uuid, body) in rows {
+        match serde_json::from_str(&body) {
+            Ok(curve) => found.entry(uuid.into()).or_default().add(Arc::new(curve)),
+            Err(error) => {
+                tracing::warn!("a curve of volume {uuid} is damaged and left out: {error}")
+            }
+        }
+    }
+    Ok(found)
+}
+
+impl StoreReader {
+    /// The progress that was written last; `None` if there is none. An error while the database is not open.
+    pub async fn progress(&self) -> anyhow::Result<Option<Progress>> {
+        self.check_open()?;
+        let reading = |mut connection: Reader| async move {
+            let row: Option<(i64, String)> =
+                sqlx::query_as("SELECT done, islands FROM remote_write")
+                    .fetch_optional(&mut *connection)
+                    .await?;
+            let Some((done, islands)) = row else {
+                return Ok(None);
+            };
+            let islands =
+                serde_json::from_str(&islands).context("`islands` in remote_write is damaged")?;
+            Ok(Some(Progress {
+                done: Position::numbered(done),
+                islands,
+            }))
+        };
+        self.readers
+            .read(reading)
+            .await
+            .context("cannot read what was sent")
+    }
+}
+
+pub async fn write_progress(
+    connection: &mut SqliteConnection,
+    progress: &Progress,
+) -> anyhow::Result<()> {
+    sqlx::query(
+        "INSERT INTO remote_write (one, done, islands) VALUES (1, ?, ?)
+         ON CONFLICT (one) DO UPDATE SET done = excluded.done, islands = excluded.islands",
+    )
+    .bind(progress.done.number())
+    .bind(serde_json::to_string(&progress.islands)?)
+    .execute(connection)
+    .await
+    .context("cannot store what was sent")?;
+    Ok(())
 }

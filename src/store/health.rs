@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
 use super::retention::{jobs_bytes, used_bytes};
-use super::segment::Level;
-use super::write_op::Gap;
+use super::stored::{Gap, last_windows, times_of};
+use super::stream::Level;
 use super::{StoreReader, database};
 use crate::config;
 use crate::units::size_text;
@@ -16,13 +16,15 @@ use crate::units::size_text;
 /// A write that takes longer counts as a hanging disk.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The size of a day of ticks is measured over the last segments, six hours at most.
-const RECENT_SEGMENTS: i64 = 36;
-/// Size of all roll-ups relative to their ticks, and what SQLite adds to packed bytes. Source: `benches/RESULTS.md`.
+/// The size of a day of ticks is measured over the last windows of ten minutes, six hours at most.
+const RECENT_WINDOWS: i64 = 36;
+/// Size of all roll-ups relative to their ticks. Source: `benches/RESULTS.md`.
 const ROLL_UPS: f64 = 0.11;
-const OVERHEAD: f64 = 1.12;
-/// Packed bytes of a device's ticks in a day, volumes included, on a host with half of its disks idle.
-const USUAL_PER_DEVICE: f64 = 430_000.0;
+/// What SQLite adds to a record: its key and length, and the rest of a page that no record fits into.
+const OVERHEAD_PER_RECORD: i64 = 15;
+const OVERHEAD: f64 = 1.06;
+/// Bytes of a device's ticks in a day, volumes included, on a host with half of its disks idle.
+const USUAL_PER_DEVICE: f64 = 700_000.0;
 /// Maximum number of gaps shown, the latest.
 const GAPS: i64 = 20;
 const DAY_MS: f64 = 24.0 * 3600.0 * 1000.0;
@@ -36,16 +38,14 @@ pub struct Health {
     pub took_us: u64,
     /// When the current write began; `None` while the writer is idle.
     pub(super) busy_since: Option<Instant>,
-    /// Entries that are in the database or its journal since the start.
+    /// Entries that were committed since the start.
     pub written: u64,
-    /// Changes of stored jobs and alerts, also by opening another database.
-    pub(super) records: u64,
     /// Entries that violated a constraint.
     pub refused: u64,
     pub last_ok_at: Option<Timestamp>,
     /// Sentences on the opening of the database, such as on damage.
     pub notes: Vec<String>,
-    /// As of the last segment that was sealed.
+    /// As of the last ten minutes that were rolled up.
     pub stock: StorageUsage,
 }
 
@@ -78,7 +78,7 @@ pub struct StorageUsage {
     pub jobs_bytes: u64,
     /// When the oldest row of each level ends.
     pub since: [Option<Timestamp>; Level::ALL.len()],
-    /// Size of a day of ticks, with what SQLite adds; `None` before there is a segment.
+    /// Size of a day of ticks, with what SQLite adds; `None` before ten minutes are complete.
     pub bytes_per_day: Option<u64>,
     /// Share of the time in which a job ran.
     pub jobs_share: f64,
@@ -127,35 +127,26 @@ pub async fn stock(connection: &mut SqliteConnection) -> anyhow::Result<StorageU
         ..StorageUsage::default()
     };
     for level in Level::ALL {
-        let from_ms: Option<i64> =
-            sqlx::query_scalar("SELECT min(from_ms) FROM segment WHERE id >= ? AND id < ?")
-                .bind(level.keys().0)
-                .bind(level.keys().1)
-                .fetch_one(&mut *connection)
-                .await?;
-        stock.since[level as usize] = from_ms.and_then(|ms| Timestamp::from_millisecond(ms).ok());
+        let times = times_of(connection, level).await?;
+        stock.since[level as usize] =
+            times.and_then(|(from_ms, _)| Timestamp::from_millisecond(from_ms).ok());
     }
     Ok(stock)
 }
 
 async fn bytes_per_day(connection: &mut SqliteConnection) -> anyhow::Result<Option<u64>> {
-    let (bytes, length_ms): (Option<i64>, Option<i64>) = sqlx::query_as(
-        "WITH recent AS (
-             SELECT id, (to_ms - from_ms) * rows / max(rows - 1, 1) AS length_ms, length(axis) AS bytes FROM segment
-             WHERE id < ?1 ORDER BY id DESC LIMIT ?2)
-         SELECT sum(bytes) + (SELECT sum(length(data)) FROM chunk
-                 WHERE id >= (SELECT min(id) FROM recent) << 24 AND id < ?1 << 24), sum(length_ms)
-         FROM recent",
-    )
-    .bind(Level::Ticks.keys().1)
-    .bind(RECENT_SEGMENTS)
-    .fetch_one(connection)
-    .await?;
-    let known = bytes.zip(length_ms).filter(|(_, length_ms)| *length_ms > 0);
-    Ok(
-        known
-            .map(|(bytes, length_ms)| (bytes as f64 * OVERHEAD / length_ms as f64 * DAY_MS) as u64),
-    )
+    let Some((first, last, length_ms)) = last_windows(connection, RECENT_WINDOWS).await? else {
+        return Ok(None);
+    };
+    let bytes: Option<i64> =
+        sqlx::query_scalar("SELECT sum(length(record) + ?) FROM tick WHERE id BETWEEN ? AND ?")
+            .bind(OVERHEAD_PER_RECORD)
+            .bind(first)
+            .bind(last)
+            .fetch_one(connection)
+            .await?;
+    let per_day = |bytes: i64| (bytes as f64 * OVERHEAD / length_ms as f64 * DAY_MS) as u64;
+    Ok(bytes.filter(|_| length_ms > 0).map(per_day))
 }
 
 /// An upper limit, since jobs that ran at the same time count separately.
@@ -195,7 +186,7 @@ pub async fn stock_of(path: &Path) -> anyhow::Result<StorageUsage> {
 
 /// The size that these settings usually need on a host with this many devices. Source: `benches/RESULTS.md`.
 pub fn usual_bytes(keep: &config::Store, devices: usize) -> u64 {
-    let bytes_per_day = Some((USUAL_PER_DEVICE * OVERHEAD * devices as f64) as u64);
+    let bytes_per_day = Some((USUAL_PER_DEVICE * devices as f64) as u64);
     let stock = StorageUsage {
         bytes_per_day,
         ..StorageUsage::default()

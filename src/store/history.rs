@@ -3,7 +3,6 @@
 use std::fmt::{Display, Formatter};
 use std::io::{Read, Write};
 use std::str::FromStr;
-use std::sync::Arc;
 
 use anyhow::Context;
 use flate2::Compression;
@@ -14,11 +13,10 @@ use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{AssertSqlSafe, FromRow, Row, Sqlite, SqliteConnection};
 
 use super::StoreReader;
+use super::deliveries;
 use super::readers::{ReadError, Reader};
 use super::records::{readable, readable_records};
-use super::seal::last_instant;
-use super::tick::Tick;
-use super::{curves, deliveries};
+use super::stored::last_tick;
 use crate::alert::Alert;
 use crate::job::{Job, JobKind};
 use crate::notify::{Delivery, Silence, Unfinished};
@@ -153,14 +151,6 @@ impl JobQuery {
 }
 
 impl StartState {
-    /// Adds ticks that only the journal has.
-    pub(super) fn see_ticks<'a>(&mut self, ticks: impl Iterator<Item = &'a Arc<Tick>>) {
-        let last = ticks
-            .last()
-            .and_then(|tick| Timestamp::from_millisecond(tick.at_ms).ok());
-        self.last_tick_at = last.or(self.last_tick_at);
-    }
-
     /// For a database that cannot be read: numbers so high that they do not collide with any that it may have.
     pub(super) fn unknown() -> Self {
         let base = Timestamp::now().as_second();
@@ -215,48 +205,18 @@ impl StoreReader {
 
     /// Alerts that were raised or cleared in the range, the latest first.
     pub async fn alerts_of(&self, range: Range, most: usize) -> anyhow::Result<Vec<Alert>> {
-        let read = |from_ms| self.alerts_between(from_ms, i64::MAX, most);
-        match self
-            .alerts
-            .since(self.record_version()?, range, most, read)
-            .await?
-        {
-            Some(alerts) => {
-                let touches = |alert: &&Alert| {
-                    range.contains(alert.raised_at)
-                        || alert.cleared_at.is_some_and(|at| range.contains(at))
-                };
-                Ok(alerts.iter().filter(touches).cloned().collect())
-            }
-            None => self
-                .alerts_between(range.from.as_millisecond(), range.to.as_millisecond(), most)
-                .await
-                .map(|(alerts, _)| alerts),
-        }
-    }
-
-    /// The latest ones, and whether these are all.
-    async fn alerts_between(
-        &self,
-        from_ms: i64,
-        to_ms: i64,
-        most: usize,
-    ) -> anyhow::Result<(Vec<Alert>, bool)> {
         let query = sqlx::query(
             "SELECT * FROM alert_record WHERE raised_ms BETWEEN ?1 AND ?2 OR cleared_ms BETWEEN ?1 AND ?2
              ORDER BY id DESC LIMIT ?3",
         );
         let query = query
-            .bind(from_ms)
-            .bind(to_ms)
-            .bind(i64::try_from(most + 1)?);
-        let mut rows = self
-            .rows(query)
-            .await
-            .context("cannot read the alerts of a time range")?;
-        let are_all = rows.len() <= most;
-        rows.truncate(most);
-        Ok((readable_records(&rows), are_all))
+            .bind(range.from.as_millisecond())
+            .bind(range.to.as_millisecond())
+            .bind(i64::try_from(most)?);
+        let rows = self.rows(query).await;
+        Ok(readable_records(
+            &rows.context("cannot read the alerts of a time range")?,
+        ))
     }
 
     /// The deliveries of these alerts.
@@ -271,33 +231,6 @@ impl StoreReader {
                 .await
                 .context("cannot read the deliveries of alerts")?,
         ))
-    }
-
-    /// The jobs that ran in the range, the latest first.
-    pub async fn jobs_of(&self, range: Range, most: usize) -> anyhow::Result<JobPage> {
-        let read = async |from_ms| {
-            let since = Range {
-                from: Timestamp::from_millisecond(from_ms)?,
-                to: Timestamp::MAX,
-            };
-            let JobPage { jobs, next } = self.jobs(&JobQuery::of(since), most).await?;
-            Ok((jobs, next.is_none()))
-        };
-        match self
-            .jobs
-            .since(self.record_version()?, range, most, read)
-            .await?
-        {
-            Some(jobs) => {
-                let jobs = jobs
-                    .iter()
-                    .filter(|job| JobQuery::of(range).matches(job))
-                    .cloned()
-                    .collect();
-                Ok(JobPage { jobs, next: None })
-            }
-            None => self.jobs(&JobQuery::of(range), most).await,
-        }
     }
 
     /// The selected jobs, the latest first.
@@ -364,12 +297,6 @@ impl StoreReader {
         self.readers.read(reading).await
     }
 
-    /// Changes with each job and alert.
-    fn record_version(&self) -> Result<u64, ReadError> {
-        self.check_open()?;
-        Ok(self.health.borrow().records)
-    }
-
     pub(super) fn check_open(&self) -> Result<(), ReadError> {
         let health = self.health.borrow();
         let why = || {
@@ -411,10 +338,10 @@ pub async fn start_state(
     jobs.sort_by_key(|job| job.id);
     let unfinished = deliveries::unfinished(connection, &alerts).await?;
     let silences = deliveries::silences(connection).await?;
-    let last_tick_ms = last_instant(connection).await?;
-    let last_tick_at = last_tick_ms.and_then(|at_ms| Timestamp::from_millisecond(at_ms).ok());
+    let last_tick = last_tick(connection).await?;
+    let last_tick_at = last_tick.and_then(|last| Timestamp::from_millisecond(last.at_ms).ok());
     let damage = damaged_jobs.into_iter().chain(damaged_alerts).collect();
-    let measured = curves::curves(connection).await?;
+    let measured = deliveries::curves(connection).await?;
     let state = StartState {
         jobs,
         last_job_id,

@@ -1,42 +1,43 @@
-//! SQLite and a journal: one writer behind a bounded queue, and readers beside it.
+//! SQLite: one writer behind a bounded queue, and readers beside it. Only this module contains SQL.
 //!
-//! The loop queues ticks and records and continues. The writer retries failed writes; the last 20 minutes are read from
-//! memory. Operations that do not fit into the queue are counted. Only this module contains SQL.
+//! The loop encodes each tick as a compact record (`record.rs`), queues it, and continues. A tick is one row: what differs
+//! from the tick before, and a complete record at least every ten minutes. The writer commits ticks every ten seconds, and
+//! jobs, alerts and the like at once, with the ticks before them. So a kill or a power cut loses ten seconds of ticks at
+//! most, and nothing else. SQLite's write-ahead log with `synchronous=FULL` is the only journal; a commit every ten seconds
+//! writes a fifth of what a commit at every tick would (`benches/RESULTS.md`).
+//!
+//! Every ten minutes become ten rows of a minute and one of ten minutes, in tables of the same form. Charts of more than
+//! a few hours read those. Each row is found by one integer, which has its time (`position.rs`), so the tables need no
+//! index; in return a clock that goes back begins a new stretch of numbers.
+//!
+//! The last 20 minutes are read from memory, and all that cannot be written. Failed writes are retried. Operations that do
+//! not fit into the queue are counted.
 
 mod backup;
 mod catalog;
-mod codec;
-mod curves;
 mod damage;
 mod database;
 mod deliveries;
 mod export;
 mod health;
 mod history;
-mod journal;
 mod paths;
-mod plan;
 mod position;
 mod read;
 mod read_view;
 mod readers;
 mod recent;
-mod record_cache;
+mod record;
 mod records;
 mod retention;
-mod rolling;
 mod rollup;
-mod rows;
-mod seal;
-mod segment;
-mod sent;
+mod scan;
+mod stored;
 mod stream;
 mod subject;
 #[cfg(test)]
 mod tests;
-mod tick;
-mod tick_table;
-mod unsent;
+mod wal;
 mod words;
 mod write_op;
 mod writer;
@@ -53,44 +54,43 @@ pub use backup::{Inventory, backup, compact, give_rights, inventory};
 pub use damage::with_way_out;
 pub use database::try_out;
 pub use export::{
-    ExportQuery, ExportSummary, Form, OpenMetrics, Resolution, SampleBatch, SegmentSamples,
-    SeriesSamples, Target, Text, escaped_label,
+    ExportQuery, ExportSummary, Form, OpenMetrics, Resolution, SampleBatch, SeriesSamples, Target,
+    Text, TickSamples, escaped_label,
 };
 pub use health::{Health, StorageUsage, stock_of, usual_bytes};
 pub use history::{JobPage, JobPlace, JobQuery, StartState, packed};
 pub use paths::{existing_path, passing_folder, path};
 pub use position::{Position, Progress, Span};
+pub use read::TickTable;
 pub use read_view::ReadView;
 pub use readers::{ReadError, on_a_thread};
-pub use segment::Level;
+pub use stored::Gap;
+pub use stream::Level;
 pub use subject::{SeriesKey, Subject};
-pub use tick_table::TickTable;
 pub use words::in_words;
-pub use write_op::{Gap, WriteError, WriteOp};
+pub use write_op::{WriteError, WriteOp};
 
-use crate::alert::Alert;
 use crate::config;
 use crate::interval::Interval;
-use crate::job::Job;
+use crate::quantity::{copying_row, volume_row};
 use crate::units::count_text;
 use catalog::{Catalog, Rows};
 use paths::InUse;
 use readers::Readers;
-use recent::{RecentTicks, SegmentNumbering};
-use record_cache::RecordCache;
-use tick::Tick;
+use recent::{RecentTicks, TickRecord};
+use record::Encoder;
+use stream::{Kind, Stream};
 use write_op::{QueueEntry, Reply};
 use writer::Context;
 
 /// Maximum operations in the queue: a quarter of an hour of ticks at ten a second, with jobs and alerts.
 const QUEUE: usize = 10_000;
-/// Maximum rows of a segment, for very short intervals.
-const SEGMENT_ROWS: usize = 8_192;
 /// Maximum wait for opening the database. After that, watching begins without it.
 const OPENING: Duration = Duration::from_secs(10);
 /// Maximum wait for the disk when the program ends.
 const CLOSING: Duration = Duration::from_secs(5);
-/// The reason of a gap whose ticks did not fit into the queue.
+/// The reasons of gaps: of ticks with a time that is stored nowhere, and of ticks that did not fit into the queue.
+const WRONG_TIME: &str = "their time is before 1970 or after 2527";
 const QUEUE_FULL: &str = "the database could not be written for so long that memory was full";
 
 /// The loop's end of the queue.
@@ -100,8 +100,11 @@ pub struct StoreWriter {
     health: watch::Receiver<Health>,
     catalog: Arc<RwLock<Catalog>>,
     recent: Arc<RecentTicks>,
-    numbering: SegmentNumbering,
-    last: Option<Arc<Tick>>,
+    encoder: Encoder,
+    /// The last tick.
+    last: Option<Position>,
+    /// Of the catalog that has the numbers of the encoder's devices and volumes.
+    generation: u64,
     /// Operations that were queued, and those that did not fit.
     taken: u64,
     lost: AtomicU64,
@@ -120,8 +123,6 @@ pub struct StoreReader {
     /// The lock is held only for a look-up.
     catalog: Arc<RwLock<Catalog>>,
     recent: Arc<RecentTicks>,
-    jobs: Arc<RecordCache<Job>>,
-    alerts: Arc<RecordCache<Alert>>,
     start: Arc<StartState>,
     keep: config::Store,
 }
@@ -171,8 +172,6 @@ pub async fn open(
         health: health.clone(),
         catalog: Arc::clone(&catalog),
         recent: Arc::clone(&recent),
-        jobs: Arc::default(),
-        alerts: Arc::default(),
         start: Arc::new(start),
         keep,
     };
@@ -182,8 +181,9 @@ pub async fn open(
         health,
         catalog,
         recent,
-        numbering: SegmentNumbering::new(1),
+        encoder: Encoder::new(Level::Ticks),
         last: None,
+        generation: u64::MAX,
         taken: 0,
         lost: AtomicU64::new(0),
         gap: None,
@@ -233,8 +233,8 @@ impl StoreWriter {
         };
         match sent {
             Ok(()) => {
-                if let WriteOp::Tick(segment, tick) = op {
-                    self.recent.put(segment, tick);
+                if let WriteOp::Tick(_, tick) = op {
+                    self.recent.put(tick);
                 }
             }
             Err(mut queued) => {
@@ -245,26 +245,37 @@ impl StoreWriter {
         }
     }
 
-    fn tick_ops(&mut self, interval: &Interval) -> impl Iterator<Item = WriteOp> + use<> {
+    fn tick_ops(&mut self, interval: &Interval) -> Vec<WriteOp> {
         let mut catalog = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
-        if self.numbering.is_before(catalog.first_segment) {
+        if self.generation != catalog.generation {
             // The catalog belongs to another database than the previous tick.
-            self.numbering = SegmentNumbering::new(catalog.first_segment);
-            (self.last, self.unsaved) = (None, Rows::default());
+            (self.generation, self.last) = (catalog.generation, catalog.last);
+            self.unsaved = Rows::default();
+            self.encoder.restart();
         }
         self.unsaved
             .add(catalog.learn(interval).unwrap_or_default());
-        let tick = Arc::new(Tick::of(interval, &catalog, self.last.as_deref()));
-        let segment = self.numbering.number(tick.at_ms, SEGMENT_ROWS);
-        catalog.last_segment = segment;
+        let rows = tick_rows(interval, &catalog);
         drop(catalog);
-        self.last = Some(Arc::clone(&tick));
-        let rows = std::mem::take(&mut self.unsaved);
-        let rows = (!rows.is_empty()).then_some(WriteOp::Catalog(rows));
-        let gap = self.gap.take().map(WriteOp::Gap);
-        rows.into_iter()
-            .chain(gap)
-            .chain([WriteOp::Tick(segment, tick)])
+        let mut ops = Vec::new();
+        let learned = std::mem::take(&mut self.unsaved);
+        if !learned.is_empty() {
+            ops.push(WriteOp::Catalog(learned));
+        }
+        ops.extend(self.gap.take().map(WriteOp::Gap));
+        let at_ms = interval.at.as_millisecond();
+        let Some(position) = Position::next(self.last, at_ms) else {
+            ops.push(WriteOp::Gap(Gap::of(at_ms, WRONG_TIME)));
+            return ops;
+        };
+        self.last = Some(position);
+        let record = self.encoder.encode(position, interval.elapsed_us, &rows);
+        let record = TickRecord {
+            position,
+            record: record.into(),
+        };
+        ops.push(WriteOp::Tick(self.generation, record));
+        ops
     }
 
     fn lose(&mut self, op: WriteOp) {
@@ -276,8 +287,13 @@ impl StoreWriter {
         match op {
             WriteOp::Catalog(rows) => self.unsaved.add(rows),
             WriteOp::Tick(_, tick) => {
-                let gap = self.gap.take().map(|gap| gap.and(tick.at_ms));
-                self.gap = Some(gap.unwrap_or_else(|| Gap::of(tick.at_ms, QUEUE_FULL)));
+                // The next tick must not depend on it.
+                self.encoder.restart();
+                let at_ms = tick.position.at_ms;
+                self.gap = Some(match self.gap.take() {
+                    Some(gap) => gap.and(at_ms),
+                    None => Gap::of(at_ms, QUEUE_FULL),
+                });
             }
             WriteOp::Gap(gap) => self.gap = Some(gap),
             _ => {}
@@ -303,4 +319,29 @@ impl StoreWriter {
             tracing::error!("the disk does not respond: {left} could not be stored");
         }
     }
+}
+
+/// What is stored of an interval.
+fn tick_rows(interval: &Interval, catalog: &Catalog) -> record::Rows {
+    record::Rows::collect(Level::Ticks, |push| {
+        push(Stream::HOST, &interval.host.0);
+        push(Stream::TOTAL, &interval.total().0);
+        for (device, done) in interval.topology.devices.iter().zip(&interval.devices) {
+            let Some(row) = catalog.device(&device.identity) else {
+                continue;
+            };
+            push(Stream::new(Kind::Device, row), &done.work.0);
+            if device.is_pv
+                && interval.may_copy(device)
+                && let Some(share) = interval.share(device)
+            {
+                push(Stream::new(Kind::Copying, row), &copying_row(&share));
+            }
+        }
+        for (volume, state) in interval.volumes() {
+            if let Some(row) = catalog.volume(&volume.uuid) {
+                push(Stream::new(Kind::Volume, row), &volume_row(state));
+            }
+        }
+    })
 }

@@ -20,11 +20,16 @@ const BUSY_LIMIT: Duration = Duration::from_secs(5);
 /// KiB of pages that a connection keeps in memory; a negative number to SQLite.
 const CACHE_KIB: u32 = 512;
 
+/// Rows that wait between SQLite's thread and the reader. With few, the two would wake one another all the time.
+const ROW_BUFFER: usize = 1_000;
+
 /// The database of the packages' service.
 const SERVICE: &str = "/var/lib/cowbell/cowbell.db";
 
 /// The first bytes of every SQLite database.
 const HEADER: &[u8; 16] = b"SQLite format 3\0";
+/// Bytes that a creation that failed half-way may have left empty.
+const FIRST_PAGE: u64 = 8 << 10;
 /// A cowbell that is ending, or a child process that it was starting, may hold the lock this long.
 const LOCK_LIMIT: Duration = Duration::from_millis(500);
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
@@ -32,7 +37,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// The path of the database: as named, else in systemd's state directory, else in the user's.
 pub fn path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(named) = named {
-        // The journal is beside the database itself, whatever links lead to it.
+        // SQLite's log is beside the database itself, whatever links lead to it.
         return Ok(named.canonicalize().unwrap_or_else(|_| named.to_path_buf()));
     }
     let folder =
@@ -96,6 +101,7 @@ pub fn lock(path: &Path) -> anyhow::Result<File> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             // It shows the server's activity, so only its owner may read it.
             File::options()
+                .read(true)
                 .write(true)
                 .create_new(true)
                 .mode(0o600)
@@ -121,6 +127,7 @@ pub fn options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
         .busy_timeout(BUSY_LIMIT)
+        .row_buffer_size(ROW_BUFFER)
         .pragma("cache_size", format!("-{CACHE_KIB}"))
         .disable_statement_logging()
 }
@@ -139,19 +146,21 @@ pub fn has_log(path: &Path) -> bool {
         .is_ok_and(|log| log.len() > 0)
 }
 
-/// Whether the file has content. An error if it is not SQLite's.
+/// Whether the file has content. An error if it is not SQLite's. A first page of zeros is of a creation that failed
+/// half-way: it is no content.
 pub fn has_content(path: &Path) -> anyhow::Result<bool> {
     refuse_what_is_no_file(path)?;
     let mut start = Vec::new();
     match File::open(path) {
-        Ok(file) => file.take(HEADER.len() as u64).read_to_end(&mut start)?,
+        Ok(file) => file.take(FIRST_PAGE).read_to_end(&mut start)?,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error.into()),
     };
-    if !start.is_empty() && start != HEADER {
+    let is_empty = start.iter().all(|byte| *byte == 0);
+    if !is_empty && !start.starts_with(HEADER) {
         bail!("it is no SQLite database; name another file with --db");
     }
-    Ok(!start.is_empty())
+    Ok(!is_empty)
 }
 
 /// Refuses pipes, devices and the like: opening them may block or have an effect.

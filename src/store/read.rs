@@ -1,80 +1,149 @@
-//! Series over a range, from the database and, for the last 20 minutes, from memory.
+//! Rows of a range as series and tables, from the database and, for the last 20 minutes, from memory.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use anyhow::Context;
-use sqlx::{Connection, FromRow, Row, SqliteConnection};
+use sqlx::{Connection, SqliteConnection};
 
 use super::StoreReader;
 use super::catalog::DeviceRow;
-use super::codec::{Presence, Rows, decode_stored};
-use super::plan::{level_for, plan};
+use super::position::Position;
 use super::readers::{Reader, on_a_thread};
-use super::rollup::{SegmentAxis, Value, columns_at};
-use super::seal::{Segment, rolled_until};
-use super::segment::{Axis, Level, chunk_key, rows_of};
-use super::stream::Stream;
+use super::recent::TickRecord;
+use super::record::Decoder;
+use super::rollup::extent;
+use super::scan::{RangeScan, StoredRow};
+use super::stored::{count_rows, has_rows};
+use super::stream::{Level, Stream};
 use super::subject::{SeriesKey, Subject};
-use super::tick::SegmentTicks;
-use crate::quantity::Quantity;
+use crate::quantity::{Extent, Quantity, RowKind};
 use crate::series::{Downsampler, Range, Series};
-
-/// Segments of a range, packed as they are stored, and those in memory.
-#[derive(Default)]
-pub(super) struct StoredRange {
-    /// In order of time, each with its key.
-    pub(super) stored: Vec<(i64, SegmentAxis)>,
-    chunks: HashMap<i64, Vec<u8>>,
-    recent: Vec<SegmentTicks>,
-}
 
 /// So many ticks in memory are summarised sooner than a thread is woken.
 const QUICK_TICKS: usize = 1_500;
+/// Series of longer ranges are made of roll-ups, unless each point is so short that it needs ticks. Six hours of ticks are
+/// five megabytes.
+const LONGEST_OF_TICKS_MS: i64 = 6 * 3600 * 1000;
+const SHORT_POINT_MS: i64 = 30_000;
+/// Maximum rows of a table, apart from ticks that are not rolled up yet: a day at one tick a second. A row takes 16 bytes
+/// for each quantity.
+const MOST_ROWS: u64 = 100_000;
 
-impl StoredRange {
-    /// Whether there is little to do.
-    fn is_quick(&self) -> bool {
-        self.stored.is_empty()
-            && self
-                .recent
-                .iter()
-                .map(|ticks| ticks.ticks.len())
-                .sum::<usize>()
-                <= QUICK_TICKS
+/// A series to read: its stream and quantity; `None` for a subject that was never seen.
+pub type Wanted = Option<(Stream, Quantity)>;
+
+/// The rows of some quantities, row by row.
+///
+/// Figures are computed from these rows, since a chart has too few points. The rows are ticks if they are still stored and
+/// not too many, otherwise the finest roll-ups. A volume's fill is the maximum of a roll-up, so that no peak is lost. All
+/// other values are means.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TickTable {
+    /// When each row ended, in milliseconds since 1970, in order of time.
+    pub ends_ms: Vec<i64>,
+    /// The length of each row; never 0.
+    pub elapsed_us: Vec<u64>,
+    /// The values of each requested quantity, one for each row; `None` for a subject that was never seen.
+    pub columns: Vec<Option<Vec<Option<f64>>>>,
+}
+
+/// Takes the values of the wanted quantities, row by row.
+trait RowSink: Send + 'static {
+    fn row(&mut self, at_ms: i64, elapsed_us: u64, values: &[Option<Extent>]);
+}
+
+/// Decodes rows, and hands those of the range to the sink.
+struct RangeReader<Sink> {
+    wanted: Vec<Wanted>,
+    times: (i64, i64),
+    decoder: Decoder,
+    /// Of the current row.
+    values: Vec<Option<Extent>>,
+    /// Rows that could not be decoded.
+    unreadable: usize,
+    sink: Sink,
+}
+
+impl<Sink: RowSink> RangeReader<Sink> {
+    fn new(wanted: Vec<Wanted>, range: Range, sink: Sink) -> Self {
+        Self {
+            wanted,
+            times: times(range),
+            decoder: Decoder::new(Level::Ticks),
+            values: Vec::new(),
+            unreadable: 0,
+            sink,
+        }
     }
 
-    /// Unpacks one segment after the other, and calls `take` with each value and the index of its series in `wanted`.
-    pub(super) fn each(
-        &self,
-        wanted: &[Option<(Stream, Quantity)>],
-        mut take: impl FnMut(usize, Value),
-    ) {
-        for (key, segment) in &self.stored {
-            let rows = |stream| stored_rows(stream, *key, segment, &self.chunks);
-            each_of_segment(segment, rows, wanted, &mut take);
+    /// Takes the next row. One that cannot be decoded is a gap.
+    fn take(&mut self, position: Position, record: &[u8], is_covered: bool) {
+        let is_readable = self.decoder.decode(position, record).is_ok();
+        let (from_ms, to_ms) = self.times;
+        if is_covered || !(from_ms..=to_ms).contains(&position.at_ms) {
+            return;
         }
-        for ticks in &self.recent {
-            let rows = |stream| rows_of(&ticks.ticks, stream);
-            each_of_segment(&SegmentAxis::of_ticks(ticks), rows, wanted, &mut take);
+        self.unreadable += usize::from(!is_readable);
+        let elapsed_us = self.decoder.elapsed_us();
+        self.values.clear();
+        for wanted in &self.wanted {
+            let value = wanted
+                .filter(|_| is_readable)
+                .and_then(|(stream, quantity)| {
+                    let row = self.decoder.row(stream)?;
+                    extent(self.decoder.level(), stream, quantity, row, elapsed_us)
+                });
+            self.values.push(value);
         }
+        self.sink.row(position.at_ms, elapsed_us, &self.values);
+    }
+
+    fn take_stored(mut self, level: Level, rows: Vec<StoredRow>) -> Self {
+        if self.decoder.level() != level {
+            self.decoder = Decoder::new(level);
+        }
+        for row in rows {
+            self.take(row.position, &row.record, row.is_covered);
+        }
+        self
+    }
+
+    /// Takes ticks in memory that follow the stored rows.
+    fn take_recent(mut self, ticks: &[TickRecord]) -> Self {
+        self.decoder = Decoder::new(Level::Ticks);
+        for tick in ticks {
+            self.take(tick.position, &tick.record, false);
+        }
+        self
+    }
+
+    fn finish(self) -> Sink {
+        if self.unreadable > 0 {
+            tracing::warn!(
+                "{} stored rows are damaged and shown as a gap; `cowbell db verify` says more",
+                self.unreadable
+            );
+        }
+        self.sink
     }
 }
 
-fn each_of_segment(
-    segment: &SegmentAxis,
-    rows: impl Fn(Stream) -> Rows,
-    wanted: &[Option<(Stream, Quantity)>],
-    take: &mut impl FnMut(usize, Value),
-) {
-    let mut unpacked: HashMap<Stream, Rows> = HashMap::new();
-    for (index, wanted) in wanted.iter().enumerate() {
-        if let Some((stream, quantity)) = wanted {
-            let rows = unpacked.entry(*stream).or_insert_with(|| rows(*stream));
-            segment
-                .values(stream.kind, rows, *quantity)
-                .for_each(|value| take(index, value));
-        }
+fn times(range: Range) -> (i64, i64) {
+    (range.from.as_millisecond(), range.to.as_millisecond())
+}
+
+/// Ticks for a few hours, so that a range ends exactly where it is asked to; otherwise the coarsest level with at least two
+/// rows for each point.
+fn level_for(range: Range, points: usize) -> Level {
+    let (from_ms, to_ms) = times(range);
+    let width_ms = Downsampler::new(range, points).width_ms();
+    if to_ms - from_ms <= LONGEST_OF_TICKS_MS || width_ms < SHORT_POINT_MS {
+        Level::Ticks
+    } else if width_ms < 2 * Level::TenMinutes.row_ms() {
+        Level::Minutes
+    } else {
+        Level::TenMinutes
     }
 }
 
@@ -87,13 +156,10 @@ impl StoreReader {
         range: Range,
         points: usize,
     ) -> anyhow::Result<Vec<Option<Series>>> {
-        let streams = self.streams(wanted);
-        let level = level_for(Downsampler::new(range, points).width_ms());
-        let found = self.stored(level, range, &streams).await?;
-        match found.is_quick() {
-            true => Ok(series(&found, &streams, range, points)),
-            false => Ok(on_a_thread(move || series(&found, &streams, range, points)).await?),
-        }
+        let wanted = self.wanted(wanted);
+        let sink = Samplers::new(&wanted, range, points);
+        let level = level_for(range, points);
+        Ok(self.read(level, wanted, range, sink).await?.finish())
     }
 
     /// The same from memory only: the last 20 minutes, and all data that is not written yet.
@@ -103,76 +169,126 @@ impl StoreReader {
         range: Range,
         points: usize,
     ) -> Vec<Option<Series>> {
-        let recent = self.recent.view().within(range);
-        let found = StoredRange {
-            recent,
-            ..StoredRange::default()
-        };
-        series(&found, &self.streams(wanted), range, points)
+        let wanted = self.wanted(wanted);
+        let sink = Samplers::new(&wanted, range, points);
+        let ticks = within(self.recent.view().ticks, range, None);
+        let reader = RangeReader::new(wanted, range, sink);
+        reader.take_recent(&ticks).finish().finish()
     }
 
-    /// The segments in memory, and these streams' segments that only the database has.
-    pub(super) async fn stored(
+    /// Every row of each of `wanted` over the range.
+    pub async fn tick_table(
+        &self,
+        wanted: &[SeriesKey],
+        range: Range,
+    ) -> anyhow::Result<TickTable> {
+        let level = self.table_level(range).await?;
+        let wanted = self.wanted(wanted);
+        let table = TickTable {
+            columns: wanted
+                .iter()
+                .map(|wanted| wanted.map(|_| Vec::new()))
+                .collect(),
+            ..TickTable::default()
+        };
+        let sink = TableSink {
+            quantities: wanted
+                .iter()
+                .map(|wanted| wanted.map(|(_, quantity)| quantity))
+                .collect(),
+            table,
+        };
+        let sink = self.read(level, wanted, range, sink).await?;
+        Ok(on_a_thread(move || sink.table.sorted()).await?)
+    }
+
+    /// The finest level with few enough rows.
+    async fn table_level(&self, range: Range) -> anyhow::Result<Level> {
+        let minutes = (range.seconds() / 60.0) as u64;
+        if minutes > MOST_ROWS {
+            return Ok(Level::TenMinutes);
+        }
+        // At one tick a second, a longer range has too many ticks. They are not counted by reading them.
+        if range.seconds() > MOST_ROWS as f64 {
+            return Ok(Level::Minutes);
+        }
+        if self.has_all_in_memory(range) {
+            return Ok(Level::Ticks);
+        }
+        let reading = move |mut connection: Reader| async move {
+            count_rows(&mut connection, Level::Ticks, times(range)).await
+        };
+        let count = self.readers.read(reading).await;
+        match count.context("cannot count ticks")? {
+            count if count > MOST_ROWS => Ok(Level::Minutes),
+            _ => Ok(Level::Ticks),
+        }
+    }
+
+    fn has_all_in_memory(&self, range: Range) -> bool {
+        let from_ms = range.from.as_millisecond();
+        self.check_open().is_err() || self.recent.view().reaches_back_to(from_ms)
+    }
+
+    /// Hands all rows of the range to the sink: those that only the database has, and the ticks in memory.
+    async fn read<Sink: RowSink>(
         &self,
         level: Level,
+        wanted: Vec<Wanted>,
         range: Range,
-        wanted: &[Option<(Stream, Quantity)>],
-    ) -> anyhow::Result<StoredRange> {
+        sink: Sink,
+    ) -> anyhow::Result<Sink> {
         let view = self.recent.view();
-        let streams: BTreeSet<Stream> =
-            wanted.iter().flatten().map(|(stream, _)| *stream).collect();
-        let is_in_memory =
-            self.check_open().is_err() || view.reaches_back_to(range.from.as_millisecond());
-        let mut found = StoredRange::default();
-        if !is_in_memory && !streams.is_empty() {
-            let first_in_memory = view.first_segment();
+        let needs_stored = wanted.iter().any(Option::is_some)
+            && self.check_open().is_ok()
+            && !view.reaches_back_to(range.from.as_millisecond());
+        let mut reader = RangeReader::new(wanted, range, sink);
+        let mut rolled = None;
+        if needs_stored {
+            let in_memory = view.first();
             let reading = move |mut connection: Reader| async move {
-                stored(&mut connection, level, range, &streams, first_in_memory).await
+                read_stored(&mut connection, level, in_memory, reader).await
             };
-            found = self
-                .readers
-                .read(reading)
-                .await
-                .context("cannot read ticks")?;
+            let read = self.readers.read(reading).await;
+            (reader, rolled) = read.context("cannot read ticks")?;
         }
-        found.recent = view.within(range);
-        Ok(found)
+        let ticks = within(view.ticks, range, rolled.filter(|_| level > Level::Ticks));
+        if ticks.len() <= QUICK_TICKS {
+            return Ok(reader.take_recent(&ticks).finish());
+        }
+        Ok(on_a_thread(move || reader.take_recent(&ticks).finish()).await?)
     }
 
     /// The finest level that has data in the range; `None` if there are none.
     pub async fn finest(&self, range: Range) -> anyhow::Result<Option<Level>> {
-        let (from_ms, to_ms) = (range.from.as_millisecond(), range.to.as_millisecond());
-        if self
-            .recent
-            .view()
-            .ticks()
-            .any(|tick| (from_ms..=to_ms).contains(&tick.at_ms))
+        let (from_ms, to_ms) = times(range);
+        let recent = self.recent.view().ticks;
+        if recent
+            .iter()
+            .any(|tick| (from_ms..=to_ms).contains(&tick.position.at_ms))
         {
             return Ok(Some(Level::Ticks));
         }
         if self.check_open().is_err() {
             return Ok(None);
         }
-        let key =
-            sqlx::query_scalar("SELECT min(id) FROM segment WHERE to_ms >= ? AND from_ms <= ?")
-                .bind(from_ms)
-                .bind(to_ms);
-        let reading =
-            |mut connection: Reader| async move { Ok(key.fetch_one(&mut *connection).await?) };
-        let key: Option<i64> = self
-            .readers
-            .read(reading)
-            .await
-            .context("cannot read what is stored")?;
-        Ok(key.and_then(Level::of_key).map(|(level, _)| level))
+        let reading = move |mut connection: Reader| async move {
+            for level in Level::ALL {
+                if has_rows(&mut connection, level, (from_ms, to_ms)).await? {
+                    return Ok(Some(level));
+                }
+            }
+            Ok(None)
+        };
+        let finest = self.readers.read(reading).await;
+        finest.context("cannot read what is stored")
     }
 
     /// The stream of each; `None` if the subject was never seen.
-    pub(super) fn streams(&self, wanted: &[SeriesKey]) -> Vec<Option<(Stream, Quantity)>> {
+    fn wanted(&self, keys: &[SeriesKey]) -> Vec<Wanted> {
         let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner);
-        wanted
-            .iter()
-            .map(|wanted| Some((wanted.stream(&catalog)?, wanted.quantity)))
+        keys.iter()
+            .map(|key| Some((key.stream(&catalog)?, key.quantity)))
             .collect()
     }
 
@@ -185,6 +301,12 @@ impl StoreReader {
             .filter(|row| [&*row.identity, &*row.name, &*row.label].contains(&name));
         rows.max_by_key(|row| (*row.identity == *name, row.last_seen_ms))
             .cloned()
+    }
+
+    /// The identity of the last device of a volume, if it was ever seen.
+    pub fn device_identity(&self, volume: &str) -> Option<Arc<str>> {
+        let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner);
+        catalog.identity_of_volume(catalog.volume_named(volume)?)
     }
 
     /// The UUIDs of the volumes that this group had, by name, the last ones of each name.
@@ -208,116 +330,146 @@ impl StoreReader {
     }
 }
 
-fn series(
-    found: &StoredRange,
-    wanted: &[Option<(Stream, Quantity)>],
-    range: Range,
-    points: usize,
-) -> Vec<Option<Series>> {
-    let mut samplers: Vec<_> = wanted
-        .iter()
-        .map(|_| Downsampler::new(range, points))
-        .collect();
-    found.each(wanted, |index, (at_ms, _, extent)| {
-        samplers[index].push(at_ms, extent)
-    });
-    let finished = samplers.into_iter().map(Downsampler::finish);
-    finished
-        .zip(wanted)
-        .map(|(series, wanted)| wanted.map(|_| series))
-        .collect()
-}
-
-/// The database's segments of these streams, except those in memory.
-async fn stored(
+/// Hands the database's rows to the sink. Returns the reader, and the last tick that is part of roll-ups.
+async fn read_stored<Sink: RowSink>(
     connection: &mut SqliteConnection,
-    level: Level,
-    range: Range,
-    streams: &BTreeSet<Stream>,
-    first_in_memory: Option<i64>,
-) -> anyhow::Result<StoredRange> {
-    // One transaction, so that a segment that is sealed or rolled up meanwhile is read once.
+    wanted: Level,
+    in_memory: Option<Position>,
+    mut reader: RangeReader<Sink>,
+) -> anyhow::Result<(RangeReader<Sink>, Option<Position>)> {
+    // One transaction, so that ticks that are rolled up meanwhile are read once.
     let mut transaction = connection.begin().await?;
-    // Segments that are part of a sufficient roll-up are not needed.
-    let ticks_from = match level {
-        Level::Ticks => 0,
-        _ => rolled_until(&mut transaction, Level::Minutes).await? + 1,
-    };
-    let minutes_from = match level {
-        Level::TenMinutes => rolled_until(&mut transaction, level).await? + 1,
-        _ => 0,
-    };
-    let rows = sqlx::query(
-        "SELECT id, from_ms, to_ms, first_source, last_source, axis FROM segment
-         WHERE to_ms >= ? AND from_ms <= ?
-             AND (id >= ? OR id BETWEEN ? AND ? OR id BETWEEN ? AND ?)",
-    )
-    .bind(range.from.as_millisecond())
-    .bind(range.to.as_millisecond())
-    .bind(level.key(0))
-    .bind(Level::Ticks.key(ticks_from))
-    .bind(Level::Ticks.keys().1 - 1)
-    .bind(Level::Minutes.key(minutes_from))
-    .bind(Level::Minutes.keys().1 - 1)
-    .fetch_all(&mut *transaction)
-    .await?;
-    let in_memory = first_in_memory.unwrap_or(i64::MAX);
-    let (mut segments, mut axes) = (Vec::with_capacity(rows.len()), HashMap::new());
-    for row in &rows {
-        let segment = Segment::from_row(row)?;
-        match Axis::decode(row.try_get("axis")?) {
-            _ if segment.numbers().0 >= in_memory => {}
-            Ok(axis) => {
-                axes.insert(segment.id, axis);
-                segments.push(segment);
-            }
-            // It does not hide another segment of the same time.
-            Err(damaged) => {
-                tracing::warn!("segment {} cannot be read: {damaged}", segment.number())
-            }
-        }
+    let mut scan = RangeScan::new(&mut transaction, wanted, reader.times, in_memory).await?;
+    while let Some((level, rows)) = scan.next(&mut transaction).await? {
+        reader = on_a_thread(move || reader.take_stored(level, rows)).await?;
     }
-    let mut found = StoredRange::default();
-    for mut part in plan(level, &segments) {
-        // A roll-up may cover segments that are also in memory.
-        part.covered.push((in_memory, i64::MAX));
-        let key = part.segment.id;
-        if let Some(axis) = axes.remove(&key) {
-            found.stored.push((
-                key,
-                SegmentAxis {
-                    level: part.segment.level(),
-                    axis,
-                    covered: part.covered,
-                },
-            ));
-        }
-    }
-    let keys = found
-        .stored
-        .iter()
-        .flat_map(|(key, _)| streams.iter().map(|stream| chunk_key(*key, *stream)));
-    let keys = serde_json::to_string(&keys.collect::<Vec<_>>())?;
-    let chunks: Vec<(i64, Vec<u8>)> =
-        sqlx::query_as("SELECT id, data FROM chunk WHERE id IN (SELECT value FROM json_each(?))")
-            .bind(keys)
-            .fetch_all(&mut *transaction)
-            .await?;
-    found.chunks = chunks.into_iter().collect();
-    Ok(found)
+    Ok((reader, scan.rolled))
 }
 
-/// The rows of a stream in a stored segment; a gap if they are damaged.
-fn stored_rows(
-    stream: Stream,
-    key: i64,
-    segment: &SegmentAxis,
-    chunks: &HashMap<i64, Vec<u8>>,
-) -> Rows {
-    let (count, columns) = (segment.axis.len(), columns_at(segment.level, stream.kind));
-    let chunk = chunks.get(&chunk_key(key, stream)).map(Vec::as_slice);
-    decode_stored(columns, chunk, count).unwrap_or_else(|damaged| {
-        tracing::warn!("{stream:?} in segment {key} is damaged and shown as a gap: {damaged}");
-        Rows::without_values(Presence::Unknown, count, columns)
-    })
+/// The ticks of a range after a position, from the beginning of their first window, since ticks depend on those before.
+fn within(mut ticks: Vec<TickRecord>, range: Range, after: Option<Position>) -> Vec<TickRecord> {
+    let (from_ms, to_ms) = times(range);
+    ticks.retain(|tick| Some(tick.position) > after);
+    let is_in_range = |tick: &TickRecord| (from_ms..=to_ms).contains(&tick.position.at_ms);
+    let Some(first) = ticks.iter().find(|tick| is_in_range(tick)) else {
+        return Vec::new();
+    };
+    let window = first.position.window();
+    ticks.retain(|tick| tick.position.window() >= window);
+    ticks
+}
+
+/// A downsampler for each series.
+struct Samplers(Vec<Option<Downsampler>>);
+
+impl Samplers {
+    fn new(wanted: &[Wanted], range: Range, points: usize) -> Self {
+        let sampler = |wanted: &Wanted| wanted.map(|_| Downsampler::new(range, points));
+        Self(wanted.iter().map(sampler).collect())
+    }
+
+    fn finish(self) -> Vec<Option<Series>> {
+        let samplers = self.0.into_iter();
+        samplers
+            .map(|sampler| sampler.map(Downsampler::finish))
+            .collect()
+    }
+}
+
+impl RowSink for Samplers {
+    fn row(&mut self, at_ms: i64, _elapsed_us: u64, values: &[Option<Extent>]) {
+        for (sampler, value) in self.0.iter_mut().zip(values) {
+            if let Some(sampler) = sampler {
+                sampler.push(at_ms, *value);
+            }
+        }
+    }
+}
+
+/// Collects a table.
+struct TableSink {
+    quantities: Vec<Option<Quantity>>,
+    table: TickTable,
+}
+
+impl RowSink for TableSink {
+    fn row(&mut self, at_ms: i64, elapsed_us: u64, values: &[Option<Extent>]) {
+        if elapsed_us == 0 {
+            return;
+        }
+        self.table.ends_ms.push(at_ms);
+        self.table.elapsed_us.push(elapsed_us);
+        let columns = self.table.columns.iter_mut().zip(&self.quantities);
+        for ((column, quantity), extent) in columns.zip(values) {
+            if let (Some(column), Some(quantity)) = (column, quantity) {
+                column.push(extent.and_then(|extent| value(*quantity, extent)));
+            }
+        }
+    }
+}
+
+impl TickTable {
+    /// In order of time: the clock may have gone back.
+    fn sorted(self) -> Self {
+        if self.ends_ms.is_sorted() {
+            return self;
+        }
+        let mut order: Vec<usize> = (0..self.ends_ms.len()).collect();
+        order.sort_by_key(|row| self.ends_ms[*row]);
+        let columns = self.columns.iter().map(|column| {
+            let column = column.as_ref()?;
+            Some(order.iter().map(|row| column[*row]).collect())
+        });
+        Self {
+            ends_ms: order.iter().map(|row| self.ends_ms[*row]).collect(),
+            elapsed_us: order.iter().map(|row| self.elapsed_us[*row]).collect(),
+            columns: columns.collect(),
+        }
+    }
+}
+
+/// `None` if it is not a number.
+fn value(quantity: Quantity, extent: Extent) -> Option<f64> {
+    let value = if quantity.kind() == RowKind::Volume {
+        extent.max
+    } else {
+        extent.all.value()
+    };
+    Some(value).filter(|value| value.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantity::Observation;
+
+    #[test]
+    fn of_a_fill_that_was_rolled_up_the_largest_is_taken_and_of_a_rate_the_mean() {
+        let extent = Extent {
+            all: Observation {
+                amount: 50,
+                over: 10,
+                scale: 1.0,
+            },
+            min: 1.0,
+            max: 9.0,
+        };
+        assert_eq!(value(Quantity::FillPercent, extent), Some(9.0));
+        assert_eq!(value(Quantity::ReadBytes, extent), Some(5.0));
+    }
+
+    #[test]
+    fn long_ranges_are_read_from_roll_ups() {
+        let level = |hours: i64, points| {
+            let to = jiff::Timestamp::from_second(1_800_000_000).unwrap();
+            let from = to - jiff::SignedDuration::from_hours(hours);
+            level_for(Range { from, to }, points)
+        };
+        assert_eq!(level(6, 600), Level::Ticks);
+        assert_eq!(level(8, 600), Level::Minutes);
+        assert_eq!(level(24, 1_920), Level::Minutes);
+        assert_eq!(level(24, 10_000), Level::Ticks, "each point is asked for");
+        assert_eq!(level(30 * 24, 600), Level::TenMinutes);
+        assert_eq!(level(3, 1), Level::Ticks);
+    }
 }

@@ -1,34 +1,23 @@
-//! A consistent view of a database and its journal, read from another process, also while a daemon writes them.
+//! A consistent view of a database, read from another process, also while a daemon writes it.
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 use sqlx::{Connection, Row, SqliteConnection};
 
-use super::catalog::Catalog;
+use super::catalog::{Catalog, catalog_rows};
 use super::damage::with_way_out;
-use super::seal::{last_instant, last_segment};
-use super::tick::{SegmentTicks, segments_of};
-use super::{database, journal, paths, rows};
-
-/// A journal that looks damaged is read again, at most this many times, and after this pause.
-const MOST_LOOKS: usize = 3;
-const LOOK_PAUSE: Duration = Duration::from_millis(50);
+use super::stored::last_tick;
+use super::{TickOrigin, database, paths};
 
 /// The stored data at one moment.
 pub struct ReadView {
     /// In a transaction, so that later changes are not seen.
     pub(super) connection: SqliteConnection,
     pub(super) catalog: Catalog,
-    /// Ticks that only the journal has, by segment, the oldest first.
-    pub(super) journaled: Vec<SegmentTicks>,
-    /// A sentence for each damaged place of the journal.
-    pub(super) damage: Vec<String>,
-    pub(super) identity: u64,
-    /// The last segment in the database.
-    pub(super) sealed: i64,
+    /// `None` if the program ended while it created the database.
+    pub(super) identity: Option<i64>,
 }
 
 impl ReadView {
@@ -45,45 +34,19 @@ impl ReadView {
         refuse_unreadable(&mut connection)
             .await
             .with_context(named)?;
-        // The journal comes first: ticks that leave it meanwhile are in the database by then.
-        let identity = rows::identity_of(&mut connection)
-            .await
-            .with_context(named)?
-            .unwrap_or_default();
-        let bytes = journal::bytes(path)?;
-        sqlx::query("BEGIN")
-            .execute(&mut connection)
-            .await
-            .with_context(named)?;
-        let sealed = last_segment(&mut connection).await.with_context(named)?;
-        let catalog = Catalog::new(
-            rows::catalog_rows(&mut connection)
-                .await
-                .with_context(named)?,
-        );
-        let decoded = |bytes: &[u8]| segments_of(journal::recover(bytes, identity, sealed));
-        let (mut journaled, mut damage) = decoded(&bytes);
-        for _ in 0..MOST_LOOKS {
-            if damage.is_empty() {
-                break;
-            }
-            // A daemon may have been writing a record. The transaction does not see a segment that was sealed since.
-            tokio::time::sleep(LOOK_PAUSE).await;
-            let (again, damage_again) = decoded(&journal::bytes(path)?);
-            if again.first().map(|segment| segment.number)
-                != journaled.first().map(|segment| segment.number)
-            {
-                break;
-            }
-            (journaled, damage) = (again, damage_again);
-        }
+        Self::begin(connection).await.with_context(named)
+    }
+
+    async fn begin(mut connection: SqliteConnection) -> anyhow::Result<Self> {
+        sqlx::query("BEGIN").execute(&mut connection).await?;
+        let identity = sqlx::query_scalar("SELECT id FROM identity")
+            .fetch_optional(&mut connection)
+            .await?;
+        let catalog = Catalog::new(catalog_rows(&mut connection).await?);
         Ok(Self {
             connection,
             catalog,
-            journaled,
-            damage,
             identity,
-            sealed,
         })
     }
 
@@ -94,10 +57,20 @@ impl ReadView {
 
     /// When the last tick ended; `None` without ticks.
     pub async fn last_tick_at(&mut self) -> anyhow::Result<Option<Timestamp>> {
-        let kept = last_instant(&mut self.connection).await?;
-        let ticks = self.journaled.iter().flat_map(|segment| &segment.ticks);
-        let last = ticks.map(|tick| tick.at_ms).chain(kept).max();
-        Ok(last.and_then(|at_ms| Timestamp::from_millisecond(at_ms).ok()))
+        let last = last_tick(&mut self.connection).await?;
+        Ok(last.and_then(|last| Timestamp::from_millisecond(last.at_ms).ok()))
+    }
+
+    /// The time to which relative times refer: now, or the end of the last tick of a recording. `None` without ticks.
+    pub async fn now(&mut self) -> anyhow::Result<Option<Timestamp>> {
+        let last = self.last_tick_at().await?;
+        let holds: i64 = sqlx::query_scalar("PRAGMA user_version")
+            .fetch_one(&mut self.connection)
+            .await?;
+        if holds == TickOrigin::Recording as i64 {
+            return Ok(last);
+        }
+        Ok(last.map(|_| Timestamp::now()))
     }
 }
 

@@ -240,7 +240,7 @@ mod tests {
             folder.path().join("real.db"),
             folder.path().join("cowbell.db"),
         );
-        database::for_writing(&path, TickOrigin::ThisMachine)
+        database::for_writing(&path, TickOrigin::ThisMachine, false)
             .await
             .unwrap()
             .connection

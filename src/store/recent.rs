@@ -1,16 +1,24 @@
-//! The ticks of the last 20 minutes, and all that are not in the database yet: recent charts need no disk.
+//! The ticks of the last 20 minutes, and all that are not committed yet: recent charts need no disk.
+//!
+//! They are held as the records that the database gets, so that both are read in the same way, and a tick of 30 devices
+//! takes 250 bytes.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::position::Position;
-use super::segment::window;
-use super::tick::{SegmentTicks, Tick, add};
-use crate::series::Range;
+use super::position::{Position, Window};
 
-/// Segments of about ten minutes that stay in memory after they are in the database.
-const SEALED_SEGMENTS: usize = 2;
+/// Windows of ten minutes that stay in memory after they were committed.
+const COMMITTED_WINDOWS: usize = 2;
 
-/// A ring of ticks.
+/// A tick, encoded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TickRecord {
+    pub position: Position,
+    pub record: Arc<[u8]>,
+}
+
+/// A ring of ticks, in the order of writing. The first one is complete.
 #[derive(Debug, Default)]
 pub struct RecentTicks {
     /// The lock is held only to add a tick, or to copy pointers to ticks.
@@ -19,145 +27,118 @@ pub struct RecentTicks {
 
 #[derive(Debug, Default)]
 struct Inside {
-    view: RecentView,
-    /// The last tick that the writer has written.
-    written: Option<Arc<Tick>>,
+    ticks: VecDeque<TickRecord>,
+    /// The last tick that the database has.
+    committed: Option<Position>,
+    /// The latest instant of ticks that only the database has.
+    stored_to_ms: Option<i64>,
 }
 
 /// The ticks in memory at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct RecentView {
-    /// In order of arrival. A segment is here completely or not at all.
-    pub segments: Vec<SegmentTicks>,
-    /// The latest instant of ticks that only the database has.
+    pub ticks: Vec<TickRecord>,
     stored_to_ms: Option<i64>,
 }
 
 impl RecentView {
     /// Whether the database has nothing to add from this instant on.
     pub fn reaches_back_to(&self, from_ms: i64) -> bool {
+        let first = self.ticks.first();
         self.stored_to_ms < Some(from_ms)
-            && self
-                .ticks()
-                .next()
-                .is_some_and(|first| first.at_ms <= from_ms)
+            && first.is_some_and(|first| first.position.at_ms <= from_ms)
     }
 
-    /// The first segment in memory. The database's segments from this one on are in memory too.
-    pub fn first_segment(&self) -> Option<i64> {
-        self.segments.first().map(|segment| segment.number)
-    }
-
-    /// The ticks of a range.
-    pub fn within(self, range: Range) -> Vec<SegmentTicks> {
-        let (from_ms, to_ms) = (range.from.as_millisecond(), range.to.as_millisecond());
-        let mut segments = self.segments;
-        segments.iter_mut().for_each(|segment| {
-            segment
-                .ticks
-                .retain(|tick| (from_ms..=to_ms).contains(&tick.at_ms))
-        });
-        segments.retain(|segment| !segment.ticks.is_empty());
-        segments
-    }
-
-    pub fn ticks(&self) -> impl Iterator<Item = &Arc<Tick>> {
-        self.segments.iter().flat_map(|segment| &segment.ticks)
+    /// The first tick in memory. The database's ticks from this one on are in memory too.
+    pub fn first(&self) -> Option<Position> {
+        self.ticks.first().map(|first| first.position)
     }
 }
 
 impl RecentTicks {
-    pub fn put(&self, segment: i64, tick: Arc<Tick>) {
-        add(&mut self.lock().view.segments, segment, tick);
+    pub fn put(&self, tick: TickRecord) {
+        self.lock().ticks.push_back(tick);
     }
 
     pub fn view(&self) -> RecentView {
-        self.lock().view.clone()
+        let inside = self.lock();
+        RecentView {
+            ticks: inside.ticks.iter().cloned().collect(),
+            stored_to_ms: inside.stored_to_ms,
+        }
     }
 
     /// The newest tick, and the last one before it that ended at least this much earlier, or later, if the clock went back.
     pub fn newest(&self, apart_ms: i64) -> Option<(Position, Option<Position>)> {
         let inside = self.lock();
-        let segments = inside.view.segments.iter().rev();
-        let mut positions = segments.flat_map(|segment| {
-            segment
-                .ticks
-                .iter()
-                .rev()
-                .map(|tick| segment.position(tick))
-        });
+        let mut positions = inside.ticks.iter().rev().map(|tick| tick.position);
         let newest = positions.next()?;
         let before =
             positions.find(|other| newest.at_ms.abs_diff(other.at_ms) >= apart_ms.unsigned_abs());
         Some((newest, before))
     }
 
-    /// The number of the first segment in memory, and the first segment with ticks after a position: those, and one before.
-    pub fn after(&self, after: Position) -> (i64, Option<SegmentTicks>) {
+    /// The first tick in memory, and the ticks of the first window with ticks after a position, from the window's beginning.
+    pub fn window_after(&self, after: Position) -> (Option<Position>, Vec<TickRecord>) {
         let inside = self.lock();
-        let first = inside.view.first_segment().unwrap_or(i64::MAX);
-        let rest = inside.view.segments.iter().find_map(|segment| {
-            let old = segment
-                .ticks
-                .partition_point(|tick| segment.position(tick) <= after);
-            let ticks = &segment.ticks[old.saturating_sub(1)..];
-            (old < segment.ticks.len()).then(|| SegmentTicks {
-                number: segment.number,
-                ticks: ticks.to_vec(),
-            })
-        });
-        (first, rest)
+        let first = inside.ticks.front().map(|tick| tick.position);
+        let next = inside.ticks.partition_point(|tick| tick.position <= after);
+        let Some(next) = inside.ticks.get(next) else {
+            return (first, Vec::new());
+        };
+        let window = next.position.window();
+        let of_window = inside
+            .ticks
+            .iter()
+            .skip_while(|tick| tick.position.window() != window)
+            .take_while(|tick| tick.position.window() == window);
+        (first, of_window.cloned().collect())
     }
 
-    /// Notes that the segments up to this one are in the database. Only the last of them stay in memory.
-    pub fn sealed(&self, segment: i64) {
-        let view = &mut self.lock().view;
-        let sealed = view
-            .segments
-            .partition_point(|in_memory| in_memory.number <= segment);
-        for dropped in view
-            .segments
-            .drain(..sealed.saturating_sub(SEALED_SEGMENTS))
+    /// Notes that the ticks up to this one are in the database. Only the last windows of them stay in memory.
+    pub fn committed(&self, position: Position) {
+        let inside = &mut *self.lock();
+        inside.committed = inside.committed.max(Some(position));
+        let mut windows: Vec<Window> = Vec::new();
+        for tick in &inside.ticks {
+            let window = tick.position.window();
+            if tick.position > position || window == position.window() {
+                break;
+            }
+            if windows.last() != Some(&window) {
+                windows.push(window);
+            }
+        }
+        let Some(last_dropped) = windows
+            .len()
+            .checked_sub(COMMITTED_WINDOWS + 1)
+            .map(|index| windows[index])
+        else {
+            return;
+        };
+        while let Some(first) = inside.ticks.front()
+            && first.position.window() <= last_dropped
         {
-            view.stored_to_ms = view
-                .stored_to_ms
-                .max(dropped.ticks.iter().map(|tick| tick.at_ms).max());
+            inside.stored_to_ms = inside.stored_to_ms.max(Some(first.position.at_ms));
+            inside.ticks.pop_front();
         }
     }
 
-    /// The writer has written this tick.
-    pub fn wrote(&self, tick: &Arc<Tick>) {
-        self.lock().written = Some(Arc::clone(tick));
-    }
-
-    /// Every tick up to the last one that the writer has written.
-    pub fn written(&self) -> Vec<(i64, Arc<Tick>)> {
+    /// The ticks in memory that the last database had.
+    pub fn all_committed(&self) -> Vec<TickRecord> {
         let inside = self.lock();
-        let Some(last) = &inside.written else {
-            return Vec::new();
-        };
-        let segments = inside.view.segments.iter();
-        let ticks =
-            segments.flat_map(|segment| segment.ticks.iter().map(|tick| (segment.number, tick)));
-        let mut ticks: Vec<_> = ticks
-            .map(|(number, tick)| (number, Arc::clone(tick)))
-            .collect();
-        let count = ticks
+        let committed = inside
+            .ticks
             .iter()
-            .rposition(|(_, tick)| Arc::ptr_eq(tick, last))
-            .map_or(0, |at| at + 1);
-        ticks.truncate(count);
-        ticks
+            .take_while(|tick| Some(tick.position) <= inside.committed);
+        committed.cloned().collect()
     }
 
-    /// Replaces the segments by these. The database has others up to `stored_to_ms`.
-    pub fn replace(&self, stored_to_ms: Option<i64>, segments: Vec<SegmentTicks>) {
+    /// Forgets all ticks. The database has others, up to `stored_to_ms`.
+    pub fn clear(&self, stored_to_ms: Option<i64>) {
         *self.lock() = Inside {
-            view: RecentView {
-                segments,
-                stored_to_ms,
-            },
-            written: None,
+            stored_to_ms,
+            ..Inside::default()
         };
     }
 
@@ -166,37 +147,38 @@ impl RecentTicks {
     }
 }
 
-/// Numbers segments. Each covers one window of the wall clock, and ends early if the clock goes back.
-#[derive(Clone, Copy, Debug)]
-pub struct SegmentNumbering {
-    number: i64,
-    rows: usize,
-    last_ms: Option<i64>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl SegmentNumbering {
-    /// The first tick begins the segment of this number.
-    pub fn new(number: i64) -> Self {
-        Self {
-            number,
-            rows: 0,
-            last_ms: None,
+    fn tick(at_ms: i64) -> TickRecord {
+        TickRecord {
+            position: Position { stretch: 0, at_ms },
+            record: Arc::from([]),
         }
     }
 
-    pub fn is_before(&self, segment: i64) -> bool {
-        self.number < segment
-    }
-
-    /// The segment of a tick that ended at this instant.
-    pub fn number(&mut self, at_ms: i64, most_rows: usize) -> i64 {
-        let continues = |last_ms: i64| last_ms < at_ms && window(last_ms) == window(at_ms);
-        if self.last_ms.is_some_and(|last_ms| !continues(last_ms)) || self.rows >= most_rows {
-            self.number += 1;
-            self.rows = 0;
+    #[test]
+    fn two_committed_windows_stay_and_all_that_is_not_committed() {
+        let recent = RecentTicks::default();
+        // One tick a minute for an hour.
+        for minute in 1..=60 {
+            recent.put(tick(minute * 60_000));
         }
-        self.rows += 1;
-        self.last_ms = Some(at_ms);
-        self.number
+        let first_minute = || recent.view().first().unwrap().at_ms / 60_000;
+        recent.committed(tick(35 * 60_000).position);
+        assert_eq!(first_minute(), 11, "21 to 30 and 11 to 20 stay");
+        assert!(recent.view().reaches_back_to(11 * 60_000));
+        assert!(!recent.view().reaches_back_to(10 * 60_000));
+        assert_eq!(recent.all_committed().len(), 25);
+        recent.committed(tick(60 * 60_000).position);
+        assert_eq!(first_minute(), 31);
+        let (first, window) = recent.window_after(tick(44 * 60_000).position);
+        assert_eq!(first.unwrap().at_ms, 31 * 60_000);
+        let minutes: Vec<i64> = window
+            .iter()
+            .map(|tick| tick.position.at_ms / 60_000)
+            .collect();
+        assert_eq!(minutes, (41..=50).collect::<Vec<_>>());
     }
 }

@@ -1,30 +1,34 @@
-//! Roll-ups combine several ticks, or several finer roll-ups, in one row. Sums and peaks are preserved. Rows of any level
-//! become values of quantities here.
+//! Roll-ups combine several ticks in one row. Sums and peaks are preserved. Rows of any level become values of quantities
+//! here.
 //!
 //! A row has four columns for each quantity of its stream's kind: exact sums of `over` and `amount`, and the smallest and
-//! the largest value of one tick, rounded outward to eight binary digits.
+//! the largest value of one tick, rounded outward to eight binary digits. Most sums of `over` are the length of the row:
+//! such a cell is empty, so that an idle device takes no room.
 
-use std::ops::Range;
+use std::collections::BTreeMap;
 
-use super::codec::{Presence, Rows};
-use super::segment::{Axis, Level};
-use super::stream::{Kind, row_of};
-use super::tick::SegmentTicks;
+use anyhow::Context;
+use sqlx::{Connection, SqliteConnection};
+
+use super::position::{Position, Window};
+use super::record::{Decoder, Encoder, Rows};
+use super::stored::{Gap, rolled_to, ticks_between, watched_ms, write_gap};
+use super::stream::{Cell, Level, ROLLED_COLUMNS, Stream};
 use crate::quantity::{Extent, Observation, Quantity};
 
-/// Columns of a quantity.
-const COLUMNS: usize = 4;
+/// A window counts as at most one day long, so that one wrong length does not make all earlier data look old.
+const LONGEST_MS: i64 = 24 * 3600 * 1000;
 
-/// The four columns of one quantity.
+/// A quantity over several ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Tally {
+struct Sums {
     over: u64,
     amount: u64,
     least: u64,
     most: u64,
 }
 
-impl Tally {
+impl Sums {
     fn add(&mut self, other: Self) {
         if other.over == 0 {
             return;
@@ -38,38 +42,35 @@ impl Tally {
         self.over = self.over.saturating_add(other.over);
         self.amount = self.amount.saturating_add(other.amount);
     }
-}
 
-impl Tally {
-    /// Of a row's number in each column of a kind's roll-ups.
-    fn of_row(kind: Kind, quantity: Quantity, number: impl Fn(usize) -> u64) -> Self {
-        let index = kind
-            .quantities()
-            .iter()
-            .position(|other| *other == quantity)
-            .unwrap_or_default();
-        let [over, amount, least, most] =
-            std::array::from_fn(|column| number(index * COLUMNS + column));
-        Self {
-            over,
-            amount,
-            least,
-            most,
-        }
+    fn cells(self, elapsed_us: u64) -> [Cell; ROLLED_COLUMNS] {
+        let over = (self.over != elapsed_us).then_some(self.over);
+        [over, Some(self.amount), Some(self.least), Some(self.most)]
+    }
+
+    /// `None` if the columns are of a program that did not have the quantity.
+    fn of_cells(cells: &[Cell], elapsed_us: u64) -> Option<Self> {
+        let [over, amount, least, most] = *cells else {
+            return None;
+        };
+        Some(Self {
+            over: over.unwrap_or(elapsed_us),
+            amount: amount?,
+            least: least?,
+            most: most?,
+        })
     }
 }
 
-impl From<Option<Observation>> for Tally {
-    fn from(seen: Option<Observation>) -> Self {
-        seen.map_or_else(Self::default, |seen| {
-            let value = seen.value();
-            Self {
-                over: seen.over,
-                amount: seen.amount,
-                least: near(value),
-                most: near_above(value),
-            }
-        })
+impl From<Observation> for Sums {
+    fn from(seen: Observation) -> Self {
+        let value = seen.value();
+        Self {
+            over: seen.over,
+            amount: seen.amount,
+            least: near(value),
+            most: near_above(value),
+        }
     }
 }
 
@@ -91,177 +92,194 @@ fn value_of(near: u64) -> f64 {
     f64::from_bits(near << DROPPED)
 }
 
-/// Groups neighbouring rows of one segment of ticks into rows of this length.
-pub fn groups(axis: &Axis, row_ms: i64) -> Vec<Range<usize>> {
-    let mut groups: Vec<Range<usize>> = Vec::new();
-    // A row covers the time before it, so a row at the end of a minute is the last of that minute.
-    let number = |row: usize| ((axis.at_ms[row] - 1).div_euclid(row_ms), axis.numbers[row]);
-    for row in 0..axis.len() {
-        match groups.last_mut() {
-            Some(last) if number(last.start) == number(row) => last.end = row + 1,
-            _ => groups.push(row..row + 1),
-        }
-    }
-    groups
+/// The rows of one roll-up, while ticks or finer roll-ups are added.
+#[derive(Debug, Default)]
+pub struct RollUp {
+    streams: BTreeMap<Stream, Vec<Sums>>,
+    /// The last tick that was added.
+    last: Option<Position>,
+    elapsed_us: u64,
 }
 
-/// The axis of the groups.
-pub fn rolled_axis(axis: &Axis, groups: &[Range<usize>]) -> Axis {
-    Axis {
-        at_ms: groups
-            .iter()
-            .map(|group| axis.at_ms[group.end - 1])
-            .collect(),
-        elapsed_us: groups
-            .iter()
-            .map(|group| sum(&axis.elapsed_us[group.clone()]))
-            .collect(),
-        ticks: groups
-            .iter()
-            .map(|group| sum(&axis.ticks[group.clone()]))
-            .collect(),
-        numbers: groups
-            .iter()
-            .map(|group| axis.numbers[group.start])
-            .collect(),
-    }
-}
-
-/// One stream's roll-ups of groups of rows in `from`.
-pub fn rolled(kind: Kind, from: Level, axis: &Axis, rows: &Rows, groups: &[Range<usize>]) -> Rows {
-    let quantities = kind.quantities();
-    let mut columns = vec![vec![0; groups.len()]; quantities.len() * COLUMNS];
-    let mut presence = Vec::with_capacity(groups.len());
-    let mut numbers = vec![0; rows.columns.len()];
-    for (place, group) in groups.iter().enumerate() {
-        let mut tallies = vec![Tally::default(); quantities.len()];
-        for row in group
-            .clone()
-            .filter(|row| rows.presence[*row] == Presence::Known)
-        {
-            for (number, column) in numbers.iter_mut().zip(&rows.columns) {
-                *number = column[row];
-            }
-            for (tally, quantity) in tallies.iter_mut().zip(quantities) {
-                tally.add(match from {
-                    Level::Ticks => quantity
-                        .observe(&row_of(&numbers), axis.elapsed_us[row])
-                        .into(),
-                    _ => Tally::of_row(kind, *quantity, |column| numbers[column]),
-                });
+impl RollUp {
+    /// Adds the last row of a decoder.
+    pub fn add(&mut self, position: Position, decoded: &Decoder) {
+        let elapsed_us = decoded.elapsed_us();
+        for (stream, row) in decoded.rows() {
+            let quantities = stream.kind.quantities();
+            let sums = self
+                .streams
+                .entry(stream)
+                .or_insert_with(|| vec![Sums::default(); quantities.len()]);
+            for (index, (sums, quantity)) in sums.iter_mut().zip(quantities).enumerate() {
+                let more = match decoded.level() {
+                    Level::Ticks => quantity.observe(row, elapsed_us).map(Sums::from),
+                    _ => Sums::of_cells(of_quantity(row, index), elapsed_us),
+                };
+                sums.add(more.unwrap_or_default());
             }
         }
-        // Known if any row is known; absent only if all are.
-        presence.push(
-            rows.presence[group.clone()]
-                .iter()
-                .copied()
-                .max()
-                .unwrap_or(Presence::Absent),
-        );
-        if presence[place] == Presence::Known {
-            for (columns, tally) in columns.chunks_mut(COLUMNS).zip(tallies) {
-                let kept = [tally.over, tally.amount, tally.least, tally.most];
-                columns
-                    .iter_mut()
-                    .zip(kept)
-                    .for_each(|(column, number)| column[place] = number);
+        self.extend(position, elapsed_us);
+    }
+
+    /// Adds a finer roll-up.
+    pub fn add_finer(&mut self, finer: &Self) {
+        for (stream, more) in &finer.streams {
+            let sums = self
+                .streams
+                .entry(*stream)
+                .or_insert_with(|| vec![Sums::default(); more.len()]);
+            for (sums, more) in sums.iter_mut().zip(more) {
+                sums.add(*more);
             }
         }
+        if let Some(last) = finer.last {
+            self.extend(last, finer.elapsed_us);
+        }
     }
-    Rows { presence, columns }
-}
 
-fn sum(numbers: &[u64]) -> u64 {
-    numbers
-        .iter()
-        .fold(0, |sum, number| sum.saturating_add(*number))
-}
+    /// Makes the row end at this tick, whatever it has of it.
+    pub fn extend(&mut self, position: Position, elapsed_us: u64) {
+        self.last = Some(position);
+        self.elapsed_us = self.elapsed_us.saturating_add(elapsed_us);
+    }
 
-/// The number of columns of a kind's rows at a level.
-pub fn columns_at(level: Level, kind: Kind) -> usize {
-    if level == Level::Ticks {
-        kind.columns()
-    } else {
-        kind.quantities().len() * COLUMNS
+    /// Whether a tick at this position is of the same row of this length; true for the first.
+    pub fn includes(&self, position: Position, row_ms: i64) -> bool {
+        // A row covers the time before it, so a tick at the end of a minute is the last of that minute.
+        let row = |at: Position| (at.stretch, (at.at_ms - 1).div_euclid(row_ms));
+        self.last.is_none_or(|last| row(last) == row(position))
+    }
+
+    /// The last tick, which names the roll-up, its length and its rows. `None` if nothing was added.
+    pub fn finish(self) -> Option<(Position, u64, Rows)> {
+        let rows = Rows::collect(Level::Minutes, |push| {
+            for (stream, sums) in &self.streams {
+                let cells: Vec<Cell> = sums
+                    .iter()
+                    .flat_map(|sums| sums.cells(self.elapsed_us))
+                    .collect();
+                push(*stream, &cells);
+            }
+        });
+        Some((self.last?, self.elapsed_us, rows))
     }
 }
 
 /// A row's values of a quantity; `None` if unknown.
 pub fn extent(
     level: Level,
-    kind: Kind,
+    stream: Stream,
     quantity: Quantity,
-    rows: &Rows,
-    row: usize,
+    row: &[Cell],
     elapsed_us: u64,
 ) -> Option<Extent> {
-    if rows.presence[row] != Presence::Known {
-        return None;
-    }
     if level == Level::Ticks {
-        let mut numbers = [0; Kind::MOST_COLUMNS];
-        numbers
-            .iter_mut()
-            .zip(&rows.columns)
-            .for_each(|(number, column)| *number = column[row]);
-        return quantity
-            .observe(&row_of(&numbers), elapsed_us)
-            .map(Extent::from);
+        return quantity.observe(row, elapsed_us).map(Extent::from);
     }
-    let tally = Tally::of_row(kind, quantity, |column| rows.columns[column][row]);
-    let all = Observation::ratio(tally.amount, tally.over, quantity.scale())?;
+    let quantities = stream.kind.quantities();
+    let index = quantities.iter().position(|other| *other == quantity)?;
+    let sums = Sums::of_cells(of_quantity(row, index), elapsed_us)?;
+    let all = Observation::ratio(sums.amount, sums.over, quantity.scale())?;
     Some(Extent {
         all,
-        min: value_of(tally.least),
-        max: value_of(tally.most),
+        min: value_of(sums.least),
+        max: value_of(sums.most),
     })
 }
 
-/// A segment's time axis, and which of its rows others tell of.
-#[derive(Debug)]
-pub struct SegmentAxis {
-    pub level: Level,
-    pub axis: Axis,
-    /// Rows of these segments of ticks are left out: numbers from-to, inclusive.
-    pub covered: Vec<(i64, i64)>,
+fn of_quantity(row: &[Cell], index: usize) -> &[Cell] {
+    row.get(index * ROLLED_COLUMNS..(index + 1) * ROLLED_COLUMNS)
+        .unwrap_or_default()
 }
 
-/// One row of a stream: its end, its length, and the quantity's values if known.
-pub type Value = (i64, u64, Option<Extent>);
+/// Rolls up the windows that are complete: those with a later tick behind them.
+pub async fn roll_up(connection: &mut SqliteConnection) -> anyhow::Result<()> {
+    let mut encoder = Encoder::new(Level::Minutes);
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    while let Some(window) = next_window(&mut transaction).await? {
+        roll(&mut transaction, window, &mut encoder)
+            .await
+            .context("cannot roll up ticks")?;
+    }
+    Ok(transaction.commit().await?)
+}
 
-impl SegmentAxis {
-    /// The axis of ticks in memory.
-    pub fn of_ticks(ticks: &SegmentTicks) -> Self {
-        let axis = Axis::of(ticks.number, &ticks.ticks);
-        Self {
-            level: Level::Ticks,
-            axis,
-            covered: Vec::new(),
+/// The first window after the last roll-up; `None` until it is complete.
+async fn next_window(connection: &mut SqliteConnection) -> anyhow::Result<Option<Window>> {
+    let rolled = rolled_to(connection).await?;
+    let first: Option<i64> = sqlx::query_scalar("SELECT min(id) FROM tick WHERE id > ?")
+        .bind(rolled.map_or(-1, Position::number))
+        .fetch_one(&mut *connection)
+        .await?;
+    let Some(window) = first.map(|first| Position::numbered(first).window()) else {
+        return Ok(None);
+    };
+    let is_complete: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM tick WHERE id > ?)")
+        .bind(window.numbers().1)
+        .fetch_one(connection)
+        .await?;
+    Ok(is_complete.then_some(window))
+}
+
+async fn roll(
+    connection: &mut SqliteConnection,
+    window: Window,
+    encoder: &mut Encoder,
+) -> anyhow::Result<()> {
+    let (first, last) = window.numbers();
+    let rows = ticks_between(connection, first, last).await?;
+    let (mut minutes, mut minute, mut damaged) = (Vec::new(), RollUp::default(), Vec::new());
+    let mut decoder = Decoder::new(Level::Ticks);
+    for (number, record) in &rows {
+        let position = Position::numbered(*number);
+        if !minute.includes(position, Level::Minutes.row_ms()) {
+            minutes.push(std::mem::take(&mut minute));
+        }
+        match decoder.decode(position, record) {
+            Ok(()) => minute.add(position, &decoder),
+            Err(_) => {
+                minute.extend(position, 0);
+                damaged.push(position.at_ms);
+            }
         }
     }
-
-    /// The rows that no other segment covers.
-    pub fn uncovered(&self) -> impl Iterator<Item = usize> {
-        let is_covered = |number| {
-            self.covered
-                .iter()
-                .any(|(first, last)| (*first..=*last).contains(&number))
+    minutes.push(minute);
+    let mut ten_minutes = RollUp::default();
+    for minute in minutes {
+        ten_minutes.add_finer(&minute);
+        if let Some((position, elapsed_us, rows)) = minute.finish() {
+            let record = encoder.encode(position, elapsed_us, &rows);
+            sqlx::query("INSERT INTO minute (id, record) VALUES (?, ?)")
+                .bind(position.number())
+                .bind(record)
+                .execute(&mut *connection)
+                .await?;
+        }
+    }
+    if let (Some(from_ms), Some(to_ms)) = (damaged.first(), damaged.last()) {
+        tracing::warn!("{} ticks are damaged and become a gap", damaged.len());
+        let gap = Gap {
+            from_ms: *from_ms,
+            to_ms: *to_ms,
+            ticks: damaged.len() as i64,
+            reason: "what the database had of them is damaged".into(),
         };
-        (0..self.axis.len()).filter(move |row| !is_covered(self.axis.numbers[*row]))
+        write_gap(connection, &gap).await?;
     }
-
-    /// The values of a quantity in the rows that no other segment covers.
-    pub fn values(
-        &self,
-        kind: Kind,
-        rows: &Rows,
-        quantity: Quantity,
-    ) -> impl Iterator<Item = Value> {
-        self.uncovered().map(move |row| {
-            let elapsed_us = self.axis.elapsed_us[row];
-            let extent = extent(self.level, kind, quantity, rows, row, elapsed_us);
-            (self.axis.at_ms[row], elapsed_us, extent)
-        })
-    }
+    let Some((position, elapsed_us, rows)) = ten_minutes.finish() else {
+        return Ok(());
+    };
+    let length_ms = i64::try_from(elapsed_us / 1000).unwrap_or(i64::MAX);
+    let watched_ms = watched_ms(connection)
+        .await?
+        .saturating_add(length_ms.min(LONGEST_MS));
+    let record = Encoder::new(Level::TenMinutes).encode(position, elapsed_us, &rows);
+    sqlx::query("INSERT INTO ten_minute (id, watched_ms, record) VALUES (?, ?, ?)")
+        .bind(position.number())
+        .bind(watched_ms)
+        .bind(record)
+        .execute(connection)
+        .await?;
+    Ok(())
 }

@@ -1,16 +1,51 @@
-//! Streams: the values of a device, a volume or the host over time, each with a fixed number of integer columns.
+//! Streams: the values of a device, a volume or the host over time, each a row of integers that may be unknown.
 //!
 //! The columns and quantities of each kind are those of `crate::quantity`.
-
-use serde::{Deserialize, Serialize};
 
 pub use crate::quantity::RowKind as Kind;
 
 /// Bits of a stream's number for its kind.
-pub const KIND_BITS: u32 = 3;
+const KIND_BITS: u32 = 3;
+/// Columns of a quantity in roll-ups: sums of `over` and `amount`, the smallest and the largest value.
+pub const ROLLED_COLUMNS: usize = 4;
+
+/// A value that may be unknown.
+pub type Cell = Option<u64>;
+
+/// The resolution of stored rows: each has a table of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// Every tick, at its own interval.
+    Ticks,
+    /// Made of ticks.
+    Minutes,
+    /// Made of minutes: for charts of weeks and years.
+    TenMinutes,
+}
+
+impl Level {
+    pub const ALL: [Self; 3] = [Self::Ticks, Self::Minutes, Self::TenMinutes];
+
+    /// The length of a row; 0 if each tick is a row.
+    pub fn row_ms(self) -> i64 {
+        match self {
+            Self::Ticks => 0,
+            Self::Minutes => 60_000,
+            Self::TenMinutes => 600_000,
+        }
+    }
+
+    /// The number of columns of a kind's rows.
+    pub fn columns(self, kind: Kind) -> usize {
+        match self {
+            Self::Ticks => kind.columns(),
+            Self::Minutes | Self::TenMinutes => kind.quantities().len() * ROLLED_COLUMNS,
+        }
+    }
+}
 
 /// A device, a volume or the host over time, by the number of its row in the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stream {
     pub kind: Kind,
     pub row: u32,
@@ -46,18 +81,4 @@ impl Stream {
             row: number >> KIND_BITS,
         })
     }
-}
-
-/// Stands for an unknown value in a column.
-const UNKNOWN: u64 = u64::MAX;
-
-/// A row as it is stored; `None` if nothing is known.
-pub fn stored(row: &[Option<u64>]) -> Option<Vec<u64>> {
-    let is_known = row.iter().any(Option::is_some);
-    is_known.then(|| row.iter().map(|value| value.unwrap_or(UNKNOWN)).collect())
-}
-
-pub fn row_of(stored: &[u64]) -> Vec<Option<u64>> {
-    let known = |value: &u64| Some(*value).filter(|value| *value != UNKNOWN);
-    stored.iter().map(known).collect()
 }

@@ -3,6 +3,9 @@
 //! sqlx includes the cause in its message and again as the source, and adds SQLite's code. Every error that may come from
 //! the store is therefore shown and logged through this function.
 
+/// SQLite's primary codes of a malformed file, and of a file that is not a database.
+const MALFORMED: [i32; 2] = [11, 26];
+
 /// The sentence: what was being done, to what, and why it failed.
 pub fn in_words(error: &anyhow::Error) -> String {
     let mut words: Vec<String> = Vec::new();
@@ -28,6 +31,11 @@ pub fn of_sqlite(error: &anyhow::Error) -> Option<(i32, &str)> {
         }
         _ => None,
     })
+}
+
+/// Whether SQLite found content that is no database's, or could not read a page: it does not tell the two apart.
+pub fn is_malformed(error: &anyhow::Error) -> bool {
+    of_sqlite(error).is_some_and(|(code, _)| MALFORMED.contains(&code))
 }
 
 /// An error's own message, without that of its source.

@@ -6,7 +6,8 @@ use tokio::sync::oneshot;
 
 use super::catalog::Rows;
 use super::position::Progress;
-use super::tick::Tick;
+use super::recent::TickRecord;
+use super::stored::Gap;
 use crate::alert::Alert;
 use crate::job::Job;
 use crate::notify::{Delivery, Silence};
@@ -18,8 +19,8 @@ use crate::source::{NoteCommand, RemoveCommand};
 pub enum WriteOp {
     /// Devices and volumes that are new or changed. They go before the ticks that refer to them.
     Catalog(Rows),
-    /// A tick, and the number of its segment.
-    Tick(i64, Arc<Tick>),
+    /// A tick, and the generation of the catalog that has the numbers of its devices and volumes.
+    Tick(u64, TickRecord),
     Gap(Gap),
     Job(Box<Job>),
     Alert(Box<Alert>),
@@ -56,26 +57,10 @@ pub struct QueueEntry {
     pub reply: Option<Reply>,
 }
 
-/// Ticks that were not stored.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Gap {
-    pub from_ms: i64,
-    pub to_ms: i64,
-    pub ticks: i64,
-    pub reason: String,
-}
-
 impl WriteOp {
-    pub fn is_tick(&self) -> bool {
-        matches!(self, Self::Tick(..))
-    }
-
-    /// Whether it changes a job or an alert.
-    pub fn is_record(&self) -> bool {
-        matches!(
-            self,
-            Self::Job(_) | Self::Alert(_) | Self::Note(_) | Self::Remove(_) | Self::Import(..)
-        )
+    /// Whether it may wait for the next commit of ticks. The kill of the program loses it until then.
+    pub fn may_wait(&self) -> bool {
+        matches!(self, Self::Tick(..) | Self::Catalog(_) | Self::Sent(_))
     }
 
     /// Devices and volumes one by one: the database may refuse one of them.
@@ -100,29 +85,6 @@ impl QueueEntry {
     pub fn report(&mut self, outcome: Result<(), WriteError>) {
         if let Some(reply) = self.reply.take() {
             let _ = reply.send(outcome);
-        }
-    }
-}
-
-impl Gap {
-    /// A gap of one tick.
-    pub fn of(at_ms: i64, reason: &str) -> Self {
-        Self {
-            from_ms: at_ms,
-            to_ms: at_ms,
-            ticks: 1,
-            reason: reason.into(),
-        }
-    }
-
-    /// The gap with one more tick.
-    pub fn and(self, at_ms: i64) -> Self {
-        let (from_ms, to_ms) = (self.from_ms.min(at_ms), self.to_ms.max(at_ms));
-        Self {
-            from_ms,
-            to_ms,
-            ticks: self.ticks + 1,
-            ..self
         }
     }
 }

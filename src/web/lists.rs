@@ -80,9 +80,9 @@ impl Site {
         range: Range,
         most: usize,
     ) -> Result<Partial<Vec<Job>>, Problem> {
-        let stored = self.store.jobs_of(range, most).await;
-        let Partial { found, missing } =
-            self.with_those_in_memory(stored, &JobQuery::of(range), most)?;
+        let query = JobQuery::of(range);
+        let stored = self.store.jobs(&query, most).await;
+        let Partial { found, missing } = self.with_those_in_memory(stored, &query, most)?;
         let own = found.jobs.into_iter().filter(|job| !job.is_imported());
         Ok(Partial {
             found: own.collect(),

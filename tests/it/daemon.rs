@@ -314,6 +314,14 @@ impl Daemon {
         });
     }
 
+    /// Stores a job, and with it all ticks before: those that are not committed yet would wait for ten seconds.
+    pub fn commit(&self) {
+        let headers = [("Content-Type", "application/json"), ("Host", "127.0.0.1")];
+        let job = r#"{"name": "commit", "started_at": "2026-03-01T02:00:00Z", "ended_at": "2026-03-01T02:00:01Z", "succeeded": true}"#;
+        let answer = http::put(self.port, "/api/v1/marks/commit", &headers, job);
+        assert!([200, 201].contains(&answer.status), "{answer:?}");
+    }
+
     /// The last points of a series, one per tick.
     pub fn series(&self, of: &str, metric: &str) -> Vec<Value> {
         self.series_of(&format!("of={of}&metric={metric}&from=-90s&points=10000"))
@@ -362,7 +370,7 @@ pub fn time(value: &Value) -> jiff::Timestamp {
         .unwrap_or_else(|| panic!("{value} is no time"))
 }
 
-/// When each tick that a database and its journal hold ended, and how many microseconds it was long.
+/// When each tick that a database holds ended, and how many microseconds it was long.
 pub fn kept_ticks(db: &Path) -> Vec<(jiff::Timestamp, u64)> {
     let inventory = block_on(cowbell::store::inventory(db)).unwrap();
     assert_eq!(inventory.damage, Vec::<String>::new());

@@ -6,9 +6,7 @@ use cowbell::source::Part;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::daemon::{
-    Daemon, Said, Start, ask_database, change_database, cowbell, kept_ticks, said, time,
-};
+use crate::daemon::{Daemon, Said, Start, change_database, cowbell, kept_ticks, said, time};
 use crate::machine::{Done, line};
 use crate::tape::{Snapshot, Tape, fails};
 use crate::wait_for;
@@ -36,10 +34,10 @@ fn played(ticks: usize) -> Daemon {
     play(tape, ticks)
 }
 
-/// What is exported is what is in the journal, which is a little behind what the daemon knows.
+/// What is exported is what is committed, which is a little behind what the daemon knows.
 fn play(tape: Tape, ticks: usize) -> Daemon {
     let daemon = Start::playing(&tape.saved(), "max").start();
-    wait_for("all ticks in the journal", || {
+    wait_for("all ticks in the database", || {
         (kept_ticks(&daemon.db).len() == ticks).then_some(())
     });
     daemon
@@ -95,7 +93,7 @@ fn api(daemon: &Daemon, of: &str, metric: &str) -> Vec<(jiff::Timestamp, Option<
 }
 
 #[test]
-fn what_is_exported_is_what_the_api_says_before_it_is_sealed_and_afterwards() {
+fn what_is_exported_is_what_the_api_says_beside_the_daemon_and_afterwards() {
     let mut daemon = played(40);
     let subjects = [
         "device:sda".to_string(),
@@ -124,16 +122,11 @@ fn what_is_exported_is_what_the_api_says_before_it_is_sealed_and_afterwards() {
         }
     }
     daemon.stop(Signal::TERM);
-    assert_eq!(
-        ask_database(&daemon.db, "SELECT count(*) FROM segment"),
-        2,
-        "the first tick is the last of its ten minutes"
-    );
     assert_eq!(texts(&daemon), before);
 }
 
 #[test]
-fn what_is_not_known_is_empty_in_csv_null_in_json_and_in_sqlite() {
+fn what_is_not_known_is_empty_in_csv_and_null_in_json() {
     let daemon = played(6);
     let of = ["--of", "device:sda", "--metric", "read_bytes"];
     let known: Vec<bool> = column(&exported(&daemon, &of), "read_bytes")
@@ -158,58 +151,6 @@ fn what_is_not_known_is_empty_in_csv_null_in_json_and_in_sqlite() {
             .all(|line| line.get("read_bytes").is_some() && line["name"] == "sda"),
         "{text}"
     );
-
-    let file = daemon.folder.path().join("plain.db");
-    exported(
-        &daemon,
-        &[&of[..], &["--output", file.to_str().unwrap()]].concat(),
-    );
-    assert_eq!(
-        ask_database(
-            &file,
-            "SELECT count(*) FROM device_tick WHERE read_bytes IS NULL"
-        ),
-        3
-    );
-    assert_eq!(
-        ask_database(
-            &file,
-            "SELECT count(*) FROM device_tick WHERE read_bytes = 0"
-        ),
-        0
-    );
-}
-
-#[test]
-fn plain_tables_hold_what_the_csv_holds() {
-    let daemon = played(40);
-    let file = daemon.folder.path().join("plain.sqlite");
-    let said = exported(&daemon, &["--output", file.to_str().unwrap()]);
-    let rows = table(&exported(&daemon, &[])).1.len();
-    assert_eq!(said, format!("{rows} rows in {}\n", file.display()));
-    let count = |question| ask_database(&file, question);
-    let ticks = "SELECT (SELECT count(*) FROM device_tick) + (SELECT count(*) FROM volume_tick) + (SELECT count(*) FROM host_tick)";
-    assert_eq!(count(ticks), rows as i64);
-    let last = "SELECT CAST(round(1e6 * fill_percent) AS INTEGER) FROM volume_tick JOIN volumes ON volumes.id = volume
-        WHERE lv = 'data_snapshot' ORDER BY time DESC LIMIT 1";
-    let fill = column(
-        &exported(&daemon, &["--of", &format!("volume:{SNAPSHOT}")]),
-        "fill_percent",
-    );
-    assert_eq!(count(last), (fill[39].1.unwrap() * 1e6).round() as i64);
-    assert_eq!(
-        count("SELECT count(*) FROM device_tick JOIN devices ON id = device WHERE label = 'total'"),
-        40
-    );
-    assert_eq!(
-        count("SELECT count(*) FROM jobs WHERE lv = 'data_snapshot' AND ended IS NULL"),
-        1
-    );
-    assert_eq!(
-        count("SELECT count(*) FROM alerts"),
-        ask_database(&daemon.db, "SELECT count(*) FROM alert")
-    );
-    assert_eq!(count("SELECT count(*) FROM gaps"), 0);
 }
 
 #[test]
@@ -248,7 +189,7 @@ fn a_minute_is_the_sum_of_its_ticks_with_the_smallest_and_the_largest() {
 
 #[test]
 fn where_only_roll_ups_are_left_those_are_told_and_no_byte_is_lost() {
-    // Four hours and a little: the first segment of minutes is complete.
+    // Four hours and a little.
     let mut tape = Tape::new(10 * SECOND);
     for tick in 0..1_500 {
         let done = Done::sectors(tick * tick * 8, 0);
@@ -290,10 +231,10 @@ fn where_only_roll_ups_are_left_those_are_told_and_no_byte_is_lost() {
     assert_eq!(fine.1, coarse.1);
     change_database(
         &daemon.db,
-        "DELETE FROM segment WHERE id < 1 << 36 AND id <= (SELECT max(last_source) FROM segment WHERE id >> 36 = 1)",
+        "DELETE FROM tick WHERE id <= (SELECT max(id) FROM ten_minute)",
     );
     let left = told(&[]);
-    assert!((300..400).contains(&left.0), "{} rows", left.0);
+    assert!((250..400).contains(&left.0), "{} rows", left.0);
     assert_eq!(left.1, fine.1);
     assert_eq!(told(&["--resolution", "1min"]).2, coarse.2);
 }
@@ -358,7 +299,6 @@ fn what_cannot_be_exported_is_a_sentence() {
         &["--from", "yesterday"],
         "expected `from` to be a time such as",
     );
-    check(&["--format", "sqlite"], "name one with --output");
     check(
         &["--output", daemon.db.to_str().unwrap()],
         "exists and is not overwritten",
@@ -370,7 +310,7 @@ fn what_cannot_be_exported_is_a_sentence() {
     );
 }
 
-/// Segments of ten minutes, and two of them damaged, each in another way.
+/// A tick is needed for the later ones of its ten minutes.
 #[test]
 fn what_is_damaged_is_left_out_and_said_and_all_else_is_exported() {
     let mut tape = Tape::new(20 * SECOND);
@@ -383,11 +323,13 @@ fn what_is_damaged_is_left_out_and_said_and_all_else_is_exported() {
     let of_disk = ["--of", "device:sda", "--metric", "reads"];
     let rows = |text: &str| table(text).1.len();
     let all = rows(&exported(&daemon, &of_disk));
-    change_database(&daemon.db, "UPDATE segment SET axis = x'00' WHERE id = 2");
+    change_database(
+        &daemon.db,
+        "UPDATE tick SET record = x'00' WHERE id = (SELECT min(id) FROM tick WHERE id > 1772330400000)",
+    );
     let said = export(&daemon, &of_disk);
-    let missing = "is missing, between 2026-03-01T02:00:20Z and 2026-03-01T02:10:00Z: `cowbell db verify` says more";
-    let expected =
-        format!("cowbell: a segment is damaged, and what cannot be read of it {missing}\n");
+    let missing = "missing, between 2026-03-01T02:00:20Z and 2026-03-01T02:10:00Z: `cowbell db verify` says more";
+    let expected = format!("cowbell: 30 stored rows are damaged and {missing}\n");
     assert_eq!(
         (said.code, said.err, rows(&said.out)),
         (Some(1), expected, all - 30)
@@ -399,14 +341,13 @@ fn what_is_damaged_is_left_out_and_said_and_all_else_is_exported() {
 
     change_database(
         &daemon.db,
-        "UPDATE chunk SET data = x'00' WHERE id >> 24 = 3 AND id & 7 = 1",
+        "UPDATE tick SET record = x'00' WHERE id = 1772331600000",
     );
-    for ending in ["csv", "db"] {
+    for ending in ["csv", "jsonl"] {
         let file = daemon.folder.path().join("told").with_extension(ending);
         let to_file = ["--output", file.to_str().unwrap()];
         let said = export(&daemon, &[&of_disk[..], &to_file].concat());
-        let expected = "cowbell: 2 segments are damaged, and what cannot be read of them is missing, between \
-                        2026-03-01T02:00:20Z and 2026-03-01T02:20:00Z: `cowbell db verify` says more\n";
+        let expected = "cowbell: 31 stored rows are damaged and missing, between 2026-03-01T02:00:20Z and 2026-03-01T02:20:00Z: `cowbell db verify` says more\n";
         assert_eq!((said.code, said.err.as_str()), (Some(1), expected));
         assert!(said.out.contains(" rows in ") && file.exists(), "{said:?}");
     }

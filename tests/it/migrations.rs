@@ -178,11 +178,10 @@ async fn the_tables_refuse_what_cannot_be() {
     let folder = tempfile::tempdir().unwrap();
     let mut connection = migrated(&folder.path().join("cowbell.db")).await;
     for nonsense in [
-        "INSERT INTO segment (id, from_ms, to_ms, rows, watched_ms, axis) VALUES (7, 2, 1, 1, 1, x'00')",
-        "INSERT INTO segment (id, from_ms, to_ms, rows, watched_ms, axis) VALUES (1 << 36, 1, 1, 1, 1, x'00')",
-        "INSERT INTO segment (id, from_ms, to_ms, rows, first_source, last_source, watched_ms, axis) VALUES (7, 1, 1, 1, 1, 1, 1, x'00')",
-        "INSERT INTO segment (id, from_ms, to_ms, rows, watched_ms, axis) VALUES (7, 1, 1, 1, -1, x'00')",
-        "INSERT INTO chunk (id, data) VALUES (1, 'text')",
+        "INSERT INTO tick (id, record) VALUES (1, 'text')",
+        "INSERT INTO tick (id, record) VALUES (1, NULL)",
+        "INSERT INTO minute (id, record) VALUES (1772330400000, x'01')",
+        "INSERT INTO ten_minute (id, watched_ms, record) VALUES (7, -1, x'00')",
         "INSERT INTO identity (one, id) VALUES (2, 1)",
         "INSERT INTO gap (from_ms, to_ms, ticks, reason) VALUES (1, 1, 0, 'nothing')",
         "UPDATE job_record SET ended_ms = started_ms - 1",

@@ -41,7 +41,7 @@ fn an_invalid_command_line_is_one_line_with_status_2() {
         ),
         (
             &["export", "--format", "xml"],
-            "[possible values: csv, json, openmetrics, sqlite]",
+            "[possible values: csv, json, openmetrics]",
         ),
         (
             &["export", "--resolution", "\u{1b}[31mred"],

@@ -8,7 +8,8 @@ use cowbell::quantity::Quantity;
 use cowbell::sample::diskstats::Counter;
 use cowbell::sample::diskstats::Number;
 use cowbell::series::{Point, Range};
-use cowbell::store::{SeriesKey, StoreReader, StoreWriter, Subject, TickOrigin};
+use cowbell::source::RemoveCommand;
+use cowbell::store::{SeriesKey, StoreReader, StoreWriter, Subject, TickOrigin, WriteOp};
 use cowbell::topology::{Device, DeviceKind, Topology};
 use jiff::{SignedDuration, Timestamp};
 
@@ -107,11 +108,22 @@ pub async fn keep(db: &Path, ticks: &[Tick]) -> StoreReader {
     }
     // A stop gives up after some seconds, and a busy disk may need more for thousands of ticks.
     let began = std::time::Instant::now();
-    while inlet.health().0.written < ticks.len() as u64 && began.elapsed() < crate::PATIENCE * 4 {
+    while inlet.health().0.written + 1_000 < ticks.len() as u64
+        && began.elapsed() < crate::PATIENCE * 4
+    {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     inlet.close().await;
     store
+}
+
+/// Commits all ticks, as any change of a job does.
+pub async fn commit(inlet: &mut StoreWriter) {
+    let key = "none".into();
+    let stored = inlet
+        .append_acknowledged(WriteOp::Remove(RemoveCommand { key }))
+        .await;
+    stored.await.unwrap().unwrap();
 }
 
 /// Bytes that the disk read per second, in at most so many points.

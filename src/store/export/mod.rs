@@ -1,36 +1,29 @@
-//! Export of stored ticks: CSV, JSON lines, OpenMetrics or a SQLite file, for any range, subjects, metrics and resolution.
+//! Export of stored ticks as CSV, JSON lines or OpenMetrics, for any range, subjects, metrics and resolution.
 //!
-//! Only one segment at a time is in memory, whatever the range.
+//! Rows are read once, in portions, and handed to the target one by one.
 
-mod naming;
-mod openmetrics;
+mod formats;
 mod samples;
-mod tables;
-mod text;
 mod topics;
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::Context;
 use jiff::Timestamp;
 
-use super::codec::{Presence, Rows};
-use super::plan::{Part, plan};
+use super::position::Position;
 use super::read_view::ReadView;
-use super::rollup::{self, SegmentAxis, columns_at, extent};
-use super::seal::{Segment, read_axis, read_rows};
-use super::segment::{Level, rows_of};
-use super::tick::SegmentTicks;
+use super::record::{Decoder, Rows};
+use super::rollup::{RollUp, extent};
+use super::scan::{RangeScan, StoredRow};
+use super::stream::{Cell, Level, Stream};
 use crate::quantity::Extent;
 use crate::series::Range;
-use tables::Tables;
+use crate::units::count_text;
 use topics::{Topic, Topics};
 
-pub use openmetrics::{OpenMetrics, escaped_label};
-pub use samples::{SampleBatch, SegmentSamples, SeriesSamples};
-pub use text::{Form, Text};
+pub use formats::{Form, OpenMetrics, Text, escaped_label};
+pub use samples::{SampleBatch, SeriesSamples, TickSamples};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resolution {
@@ -55,14 +48,13 @@ pub struct ExportQuery {
 #[derive(Clone, Debug)]
 pub struct ExportSummary {
     pub rows: u64,
-    /// A sentence for each damaged part of the range, which is missing.
-    pub missing: Vec<String>,
+    /// A sentence on damaged parts of the range, which are missing.
+    pub missing: Option<String>,
 }
 
 pub enum Target {
     Text(Text),
     OpenMetrics(OpenMetrics),
-    Tables(Box<Tables>),
 }
 
 /// A row: the values of a topic up to an instant.
@@ -70,6 +62,8 @@ struct Line<'a> {
     at: Timestamp,
     /// ISO 8601, UTC, to the millisecond.
     time: &'a str,
+    /// The place of the topic in [`Topics`].
+    place: usize,
     topic: &'a Topic,
     /// The length of the row, which covers one tick or several.
     seconds: f64,
@@ -80,10 +74,9 @@ struct Line<'a> {
 impl Resolution {
     /// The level to read. Rows of ten seconds are made of ticks if those are still stored.
     fn level(self) -> Level {
-        if self == Self::Minute {
-            Level::Minutes
-        } else {
-            Level::Ticks
+        match self {
+            Self::Tick | Self::TenSeconds => Level::Ticks,
+            Self::Minute => Level::Minutes,
         }
     }
 
@@ -116,42 +109,25 @@ impl FromStr for Resolution {
 }
 
 impl Target {
-    /// Tables in the new SQLite file `file`, with jobs, alerts and gaps of the range from the database `stored`.
-    pub async fn tables(file: &Path, stored: &Path) -> anyhow::Result<Self> {
-        Ok(Self::Tables(Box::new(Tables::new(file, stored).await?)))
-    }
-
-    /// What is to be written in one pass over the range. OpenMetrics wants the samples of a series together.
-    fn passes(&self, topics: Topics) -> Vec<Topics> {
-        if let Self::OpenMetrics(_) = self {
-            topics.by_series()
-        } else {
-            vec![topics]
-        }
-    }
-
-    async fn begin(&mut self, topics: &Topics, ask: &ExportQuery) -> anyhow::Result<()> {
+    fn begin(&mut self, topics: &Topics, resolution: Resolution) -> anyhow::Result<()> {
         match self {
-            Self::Text(text) => text.begin(topics, ask.resolution),
-            Self::OpenMetrics(_) => Ok(()),
-            Self::Tables(tables) => tables.begin(topics, ask).await,
+            Self::Text(text) => text.begin(topics, resolution),
+            Self::OpenMetrics(text) => text.begin(topics),
         }
     }
 
     /// Writes a row; returns the number of rows that it became. A sample whose value is unknown is none.
-    async fn line(&mut self, line: &Line<'_>) -> anyhow::Result<u64> {
+    fn line(&mut self, line: &Line) -> anyhow::Result<u64> {
         match self {
             Self::Text(text) => text.line(line).map(|()| 1),
             Self::OpenMetrics(text) => Ok(text.line(line)?),
-            Self::Tables(tables) => tables.line(line).await.map(|()| 1),
         }
     }
 
-    async fn finish(&mut self) -> anyhow::Result<()> {
+    fn finish(&mut self) -> anyhow::Result<()> {
         match self {
             Self::Text(text) => Ok(text.finish()?),
             Self::OpenMetrics(text) => Ok(text.finish()?),
-            Self::Tables(tables) => tables.finish().await,
         }
     }
 }
@@ -164,192 +140,180 @@ impl ReadView {
         target: &mut Target,
         mut progress: impl FnMut(f64),
     ) -> anyhow::Result<ExportSummary> {
-        let topics = Topics::of(ask, &self.catalog)?;
-        target.begin(&topics, ask).await?;
-        let parts = self.parts(ask).await.context("cannot read segments")?;
-        let passes = target.passes(topics);
-        let (mut rows, mut damaged) = (0, BTreeMap::new());
-        for (index, topics) in passes.iter().enumerate() {
-            let progress = |share: f64| progress((index as f64 + share) / passes.len() as f64);
-            rows += self
-                .pass(ask, topics, &parts, target, &mut damaged, progress)
-                .await?;
+        let mut export = Export::new(ask, Topics::of(ask, &self.catalog)?, target)?;
+        let times = (
+            ask.range.from.as_millisecond(),
+            ask.range.to.as_millisecond(),
+        );
+        let scan = RangeScan::new(&mut self.connection, ask.resolution.level(), times, None);
+        let mut scan = scan.await?.leaving_out_damage();
+        while let Some((level, rows)) = self.next_rows(&mut scan).await? {
+            if let Some(last) = rows.last() {
+                progress(share(ask.range, last.position.at_ms));
+            }
+            export.add_rows(level, rows)?;
         }
-        target.finish().await?;
-        let damaged: Vec<&Segment> = damaged.into_values().collect();
-        let missing = missing(&damaged)
-            .into_iter()
-            .chain(self.damage.iter().cloned())
-            .collect();
-        Ok(ExportSummary { rows, missing })
+        export.damaged_ms.append(&mut scan.left_out_ms);
+        export.finish()
     }
 
-    /// Writes these topics from the whole range; returns the number of rows.
-    async fn pass<'a>(
+    async fn next_rows(
         &mut self,
-        ask: &ExportQuery,
-        topics: &Topics,
-        parts: &'a [Part],
-        target: &mut Target,
-        damaged: &mut BTreeMap<i64, &'a Segment>,
-        mut progress: impl FnMut(f64),
-    ) -> anyhow::Result<u64> {
-        let mut rows = 0;
-        for (index, part) in parts.iter().enumerate() {
-            progress(index as f64 / parts.len() as f64);
-            let sheet = self.sheet(part, topics).await;
-            if !sheet.as_ref().is_ok_and(|(_, is_whole)| *is_whole) {
-                damaged.insert(part.segment.id, &part.segment);
-            }
-            if let Ok((sheet, _)) = sheet {
-                rows += sheet
-                    .rolled(topics, ask.resolution)
-                    .write(topics, ask.range, target)
-                    .await?;
-            }
-        }
-        for segment in &self.journaled {
-            let sheet = Sheet::of_ticks(segment, topics).rolled(topics, ask.resolution);
-            rows += sheet.write(topics, ask.range, target).await?;
-        }
-        Ok(rows)
+        scan: &mut RangeScan,
+    ) -> anyhow::Result<Option<(Level, Vec<StoredRow>)>> {
+        let next = scan.next(&mut self.connection).await;
+        next.context("cannot read stored rows")
+    }
+}
+
+/// How much of the range ends before a time.
+fn share(range: Range, at_ms: i64) -> f64 {
+    let (from_ms, to_ms) = (range.from.as_millisecond(), range.to.as_millisecond());
+    let passed = at_ms.saturating_sub(from_ms) as f64;
+    (passed / to_ms.saturating_sub(from_ms).max(1) as f64).clamp(0.0, 1.0)
+}
+
+/// An export that is going on.
+struct Export<'a> {
+    range: Range,
+    row_ms: i64,
+    topics: Topics,
+    target: &'a mut Target,
+    decoder: Decoder,
+    /// The ticks of the row that is not complete yet.
+    rolled: RollUp,
+    rows: u64,
+    /// When rows that could not be decoded end.
+    damaged_ms: Vec<i64>,
+}
+
+impl<'a> Export<'a> {
+    fn new(ask: &ExportQuery, topics: Topics, target: &'a mut Target) -> anyhow::Result<Self> {
+        target.begin(&topics, ask.resolution)?;
+        Ok(Self {
+            range: ask.range,
+            row_ms: ask.resolution.row_ms(),
+            topics,
+            target,
+            decoder: Decoder::new(Level::Ticks),
+            rolled: RollUp::default(),
+            rows: 0,
+            damaged_ms: Vec::new(),
+        })
     }
 
-    /// The segments that cover the range; each instant is in only one of them.
-    async fn parts(&mut self, ask: &ExportQuery) -> anyhow::Result<Vec<Part>> {
-        let segments: Vec<Segment> = sqlx::query_as(
-            "SELECT id, from_ms, to_ms, first_source, last_source FROM segment
-             WHERE to_ms >= ? AND from_ms <= ? ORDER BY id",
-        )
-        .bind(ask.range.from.as_millisecond())
-        .bind(ask.range.to.as_millisecond())
-        .fetch_all(&mut self.connection)
-        .await?;
-        Ok(plan(ask.resolution.level(), &segments))
+    fn add_rows(&mut self, level: Level, rows: Vec<StoredRow>) -> anyhow::Result<()> {
+        if self.decoder.level() != level {
+            self.decoder = Decoder::new(level);
+        }
+        for row in rows {
+            let is_readable = self.decoder.decode(row.position, &row.record).is_ok();
+            let at_ms = row.position.at_ms;
+            let is_wanted = Timestamp::from_millisecond(at_ms)
+                .is_ok_and(|at| self.range.contains(at) && !row.is_covered);
+            match (is_wanted, is_readable) {
+                (true, true) => self.add(row.position)?,
+                (true, false) => self.damaged_ms.push(at_ms),
+                (false, _) => {}
+            }
+        }
+        Ok(())
     }
 
-    /// A segment's rows, and whether all of them could be read. An error if none could.
-    async fn sheet(&mut self, part: &Part, topics: &Topics) -> anyhow::Result<(Sheet, bool)> {
-        let (id, level) = (part.segment.id, part.segment.level());
-        let axis = read_axis(&mut self.connection, id).await?;
-        let (mut rows, mut is_whole) = (Vec::with_capacity(topics.streams.len()), true);
-        for stream in &topics.streams {
-            // A damaged page hides only its own content.
-            rows.push(
-                read_rows(&mut self.connection, id, *stream, axis.len())
-                    .await
-                    .unwrap_or_else(|_| {
-                        is_whole = false;
-                        Rows::without_values(
-                            Presence::Unknown,
-                            axis.len(),
-                            columns_at(level, stream.kind),
-                        )
+    /// Adds the last row of the decoder. Ticks become rows of the resolution; roll-ups stay as they are.
+    fn add(&mut self, position: Position) -> anyhow::Result<()> {
+        if self.decoder.level() == Level::Ticks && self.row_ms > 0 {
+            if !self.rolled.includes(position, self.row_ms) {
+                self.write_rolled()?;
+            }
+            self.rolled.add(position, &self.decoder);
+            return Ok(());
+        }
+        let decoder = &self.decoder;
+        let row = StoredValues {
+            level: decoder.level(),
+            position,
+            elapsed_us: decoder.elapsed_us(),
+            row: &|stream| decoder.row(stream),
+        };
+        self.rows += row.write(&self.topics, self.target)?;
+        Ok(())
+    }
+
+    fn write_rolled(&mut self) -> anyhow::Result<()> {
+        let rolled: Option<(Position, u64, Rows)> = std::mem::take(&mut self.rolled).finish();
+        let Some((position, elapsed_us, rows)) = rolled else {
+            return Ok(());
+        };
+        let row = StoredValues {
+            level: Level::Minutes,
+            position,
+            elapsed_us,
+            row: &|stream| rows.row(Level::Minutes, stream),
+        };
+        self.rows += row.write(&self.topics, self.target)?;
+        Ok(())
+    }
+
+    fn finish(mut self) -> anyhow::Result<ExportSummary> {
+        self.write_rolled()?;
+        self.target.finish()?;
+        Ok(ExportSummary {
+            rows: self.rows,
+            missing: missing(&self.damaged_ms),
+        })
+    }
+}
+
+/// The rows of all streams at one position.
+struct StoredValues<'a> {
+    level: Level,
+    position: Position,
+    elapsed_us: u64,
+    row: &'a dyn Fn(Stream) -> Option<&'a [Cell]>,
+}
+
+impl StoredValues<'_> {
+    /// Writes a line for each topic that has a row; returns the number of rows that they became.
+    fn write(&self, topics: &Topics, target: &mut Target) -> anyhow::Result<u64> {
+        let at = Timestamp::from_millisecond(self.position.at_ms)?;
+        let time = format!("{at:.3}");
+        let (mut count, mut values) = (0, Vec::new());
+        for (place, topic) in topics.list.iter().enumerate() {
+            values.clear();
+            let mut has_row = false;
+            for (stream, quantity) in &topic.quantities {
+                let row = (self.row)(*stream);
+                has_row |= row.is_some();
+                values.push(
+                    row.and_then(|row| {
+                        extent(self.level, *stream, *quantity, row, self.elapsed_us)
                     }),
-            );
-        }
-        Ok((
-            Sheet {
-                segment: SegmentAxis {
-                    level,
-                    axis,
-                    covered: part.covered.clone(),
-                },
-                rows,
-            },
-            is_whole,
-        ))
-    }
-}
-
-/// The rows of all streams of the topics in one segment.
-struct Sheet {
-    segment: SegmentAxis,
-    rows: Vec<Rows>,
-}
-
-impl Sheet {
-    fn of_ticks(ticks: &SegmentTicks, topics: &Topics) -> Self {
-        let rows = topics
-            .streams
-            .iter()
-            .map(|stream| rows_of(&ticks.ticks, *stream))
-            .collect();
-        Self {
-            segment: SegmentAxis::of_ticks(ticks),
-            rows,
-        }
-    }
-
-    /// Ticks as rows of this resolution. Roll-ups stay as they are.
-    fn rolled(mut self, topics: &Topics, resolution: Resolution) -> Self {
-        let SegmentAxis { level, axis, .. } = &mut self.segment;
-        if *level == Level::Ticks && resolution != Resolution::Tick {
-            let groups = rollup::groups(axis, resolution.row_ms());
-            for (stream, rows) in topics.streams.iter().zip(&mut self.rows) {
-                *rows = rollup::rolled(stream.kind, *level, axis, rows, &groups);
+                );
             }
-            (*level, *axis) = (Level::Minutes, rollup::rolled_axis(axis, &groups));
-        }
-        self
-    }
-
-    /// Writes the rows in the range that no finer segment covers; returns their number.
-    async fn write(
-        &self,
-        topics: &Topics,
-        range: Range,
-        target: &mut Target,
-    ) -> anyhow::Result<u64> {
-        let (axis, mut values, mut count) = (&self.segment.axis, Vec::new(), 0);
-        for row in self.segment.uncovered() {
-            let Ok(at) = Timestamp::from_millisecond(axis.at_ms[row]) else {
-                continue;
-            };
-            if !range.contains(at) {
-                continue;
-            }
-            let (time, elapsed_us) = (format!("{at:.3}"), axis.elapsed_us[row]);
-            for topic in topics.list.iter().filter(|topic| self.has(topic, row)) {
-                values.clear();
-                values.extend(topic.quantities.iter().map(|(place, quantity)| {
-                    let (kind, rows) = (topics.streams[*place].kind, &self.rows[*place]);
-                    extent(self.segment.level, kind, *quantity, rows, row, elapsed_us)
-                }));
-                let seconds = elapsed_us as f64 / 1e6;
-                count += target
-                    .line(&Line {
-                        at,
-                        time: &time,
-                        topic,
-                        seconds,
-                        values: &values,
-                    })
-                    .await?;
+            if has_row {
+                count += target.line(&Line {
+                    at,
+                    time: &time,
+                    place,
+                    topic,
+                    seconds: self.elapsed_us as f64 / 1e6,
+                    values: &values,
+                })?;
             }
         }
         Ok(count)
     }
-
-    fn has(&self, topic: &Topic, row: usize) -> bool {
-        topic
-            .quantities
-            .iter()
-            .any(|(place, _)| self.rows[*place].presence[row] != Presence::Absent)
-    }
 }
 
-/// The sentence on segments that cannot be read completely.
-fn missing(damaged: &[&Segment]) -> Option<String> {
-    let at =
-        |ms| Timestamp::from_millisecond(ms).map_or(format!("{ms} ms"), |at| format!("{at:.0}"));
-    let from = at(damaged.iter().map(|segment| segment.from_ms).min()?);
-    let to = at(damaged.iter().map(|segment| segment.to_ms).max()?);
-    let what = match damaged.len() {
-        1 => "a segment is damaged, and what cannot be read of it".to_string(),
-        several => format!("{several} segments are damaged, and what cannot be read of them"),
+/// The sentence on rows that cannot be read.
+fn missing(damaged_ms: &[i64]) -> Option<String> {
+    let at = |ms: i64| {
+        Timestamp::from_millisecond(ms).map_or(format!("{ms} ms"), |at| format!("{at:.0}"))
     };
+    let (from, to) = (at(*damaged_ms.iter().min()?), at(*damaged_ms.iter().max()?));
+    let rows = count_text(damaged_ms.len(), "stored row is", "stored rows are");
     Some(format!(
-        "{what} is missing, between {from} and {to}: `cowbell db verify` says more"
+        "{rows} damaged and missing, between {from} and {to}: `cowbell db verify` says more"
     ))
 }

@@ -1,15 +1,22 @@
-//! The ticks of one segment as samples, series by series, for remote write.
+//! Ticks after a position as samples, series by series, for remote write: ten minutes at a time, from memory, or from the
+//! database if only it has them.
 
-use std::ops::Range;
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
 
-use super::naming::{Metric, labels};
-use super::topics::Topics;
-use super::{Rows, SegmentAxis, Sheet, extent};
+use anyhow::Context;
+use sqlx::SqliteConnection;
+
+use super::topics::{Metric, Topics, labels};
 use crate::quantity::Quantity;
+use crate::store::StoreReader;
 use crate::store::catalog::Catalog;
-use crate::store::position::{Position, Span};
-use crate::store::segment::{Axis, Level};
-use crate::store::stream::Stream;
+use crate::store::position::{Position, Span, Window};
+use crate::store::readers::{Reader, on_a_thread};
+use crate::store::recent::TickRecord;
+use crate::store::record::Decoder;
+use crate::store::stored::first_window_after;
+use crate::store::stream::{Level, Stream};
 
 /// The values of a quantity over some ticks.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,148 +39,174 @@ pub struct SampleBatch {
     pub samples: usize,
 }
 
-/// The ticks of one segment, or some of them.
-pub struct SegmentSamples {
-    /// It has all later ticks of the segment, as of when it was read.
+/// The ticks of ten minutes, from their beginning, as of when they were read.
+pub struct TickSamples {
+    /// It has all later ticks of the window.
     after: Position,
-    number: i64,
-    topics: Topics,
-    sheet: Sheet,
+    window: Window,
+    ticks: Vec<TickRecord>,
+    sources: Vec<SampleSource>,
 }
 
 /// A series without its values.
-struct Source {
-    topic: usize,
-    place: usize,
-    metric: Metric,
+struct SampleSource {
+    stream: Stream,
     quantity: Quantity,
+    metric: Metric,
+    labels: Vec<(&'static str, String)>,
 }
 
-impl SegmentSamples {
-    /// The catalog has the names of the streams.
-    pub fn new(
-        after: Position,
-        number: i64,
-        axis: Axis,
-        rows: Vec<(Stream, Rows)>,
-        catalog: &Catalog,
-    ) -> Self {
-        let (streams, rows) = rows.into_iter().unzip();
-        let segment = SegmentAxis {
-            level: Level::Ticks,
-            axis,
-            covered: Vec::new(),
-        };
-        Self {
-            after,
-            number,
-            topics: Topics::of_streams(streams, catalog),
-            sheet: Sheet { segment, rows },
+impl StoreReader {
+    /// The newest tick, and the last one before it that ended at least this much earlier. `None` before the first tick.
+    pub fn newest(&self, apart_ms: i64) -> Option<(Position, Option<Position>)> {
+        self.recent.newest(apart_ms)
+    }
+
+    /// The ten minutes of the first tick after a position; `None` if there is none.
+    pub async fn samples_after(&self, after: Position) -> anyhow::Result<Option<TickSamples>> {
+        let (first_in_memory, mut ticks) = self.recent.window_after(after);
+        if first_in_memory.is_none_or(|first| first > after) {
+            self.check_open()?;
+            let reading = move |mut connection: Reader| async move {
+                stored_after(&mut connection, after, first_in_memory).await
+            };
+            let stored = self.readers.read(reading).await;
+            let stored = stored.context("cannot read ticks")?;
+            if !stored.is_empty() {
+                ticks = stored;
+            }
         }
+        let reader = self.clone();
+        let samples = on_a_thread(move || {
+            let catalog = reader.catalog.read();
+            TickSamples::new(
+                after,
+                ticks,
+                &catalog.unwrap_or_else(PoisonError::into_inner),
+            )
+        });
+        Ok(samples.await?)
+    }
+}
+
+/// The ticks of the first window after a position that only the database has.
+async fn stored_after(
+    connection: &mut SqliteConnection,
+    after: Position,
+    first_in_memory: Option<Position>,
+) -> anyhow::Result<Vec<TickRecord>> {
+    let rows = first_window_after(connection, after, first_in_memory).await?;
+    let record = |(position, record): (Position, Vec<u8>)| TickRecord {
+        position,
+        record: record.into(),
+    };
+    Ok(rows.into_iter().map(record).collect())
+}
+
+impl TickSamples {
+    /// The catalog has the names of the streams. `None` without ticks.
+    fn new(after: Position, ticks: Vec<TickRecord>, catalog: &Catalog) -> Option<Self> {
+        let window = ticks.first()?.position.window();
+        let (mut decoder, mut streams) = (Decoder::new(Level::Ticks), BTreeSet::new());
+        let mut damaged = 0;
+        for tick in &ticks {
+            match decoder.decode(tick.position, &tick.record) {
+                Ok(()) => streams.extend(decoder.streams()),
+                Err(_) => damaged += 1,
+            }
+        }
+        if damaged > 0 {
+            tracing::warn!("{damaged} stored ticks are damaged and not sent");
+        }
+        Some(Self {
+            after,
+            window,
+            ticks,
+            sources: sources(&streams, catalog),
+        })
     }
 
     /// Whether no tick is between a position and those that it has.
     pub fn continues(&self, after: Position) -> bool {
-        after.segment == self.number && self.after <= after
+        after.window() == self.window && self.after <= after
     }
 
     /// As many whole ticks of the span as have no more samples than `most`, and at least one. `None` if no tick is in it.
     pub fn batch(&self, span: Span, most: usize) -> Option<SampleBatch> {
-        let ticks = self.ticks_in(span);
-        let sources = self.sources();
-        let mut series: Vec<Vec<(i64, Option<f64>)>> = vec![Vec::new(); sources.len()];
-        let mut before = match ticks.start.checked_sub(1) {
-            Some(row) => self.values(&sources, row),
-            None => vec![None; sources.len()],
-        };
-        let (mut samples, mut to) = (0, None);
-        for row in ticks {
-            let values = self.values(&sources, row);
-            let is_sample = |place: usize| values[place].or(before[place]).is_some();
-            let more = (0..sources.len()).filter(|place| is_sample(*place)).count();
-            if to.is_some() && samples + more > most {
-                break;
-            }
-            let at_ms = self.sheet.segment.axis.at_ms[row];
-            for place in (0..sources.len()).filter(|place| is_sample(*place)) {
-                series[place].push((at_ms, values[place]));
-            }
-            (samples, to, before) = (
-                samples + more,
-                Some(Position {
-                    segment: self.number,
-                    at_ms,
-                }),
-                values,
-            );
-        }
-        let named = sources
+        let mut samples: Vec<Vec<(i64, Option<f64>)>> = vec![Vec::new(); self.sources.len()];
+        let mut before = vec![None; self.sources.len()];
+        let (mut count, mut to) = (0, None);
+        let mut decoder = Decoder::new(Level::Ticks);
+        for tick in self
+            .ticks
             .iter()
-            .zip(series)
-            .filter(|(_, samples)| !samples.is_empty());
-        let series = named
-            .map(|(source, samples)| self.named(source, samples))
-            .collect();
+            .take_while(|tick| tick.position <= span.to)
+        {
+            let is_readable = decoder.decode(tick.position, &tick.record).is_ok();
+            let values = self.values(Some(&decoder).filter(|_| is_readable));
+            if tick.position > span.after {
+                let is_sample = |place: usize| values[place].or(before[place]).is_some();
+                let places: Vec<usize> = (0..values.len()).filter(|at| is_sample(*at)).collect();
+                if to.is_some() && count + places.len() > most {
+                    break;
+                }
+                count += places.len();
+                to = Some(tick.position);
+                for place in places {
+                    samples[place].push((tick.position.at_ms, values[place]));
+                }
+            }
+            before = values;
+        }
+        let with_samples = self.sources.iter().zip(samples);
+        let series = with_samples
+            .filter(|(_, samples)| !samples.is_empty())
+            .map(|(source, samples)| source.with(samples));
         Some(SampleBatch {
-            series,
+            series: series.collect(),
             to: to?,
-            samples,
+            samples: count,
         })
     }
 
-    /// Times ascend within a segment.
-    fn ticks_in(&self, span: Span) -> Range<usize> {
-        let ends = &self.sheet.segment.axis.at_ms;
-        let until = |end: Position| {
-            ends.partition_point(|at_ms| {
-                Position {
-                    segment: self.number,
-                    at_ms: *at_ms,
-                } <= end
-            })
+    /// The values of each source in the last tick of the decoder; all are unknown if it could not be read.
+    fn values(&self, decoder: Option<&Decoder>) -> Vec<Option<f64>> {
+        let value = |source: &SampleSource| {
+            let decoder = decoder?;
+            let row = decoder.row(source.stream)?;
+            let seen = source.quantity.observe(row, decoder.elapsed_us())?;
+            Some(seen.value() / source.metric.scale).filter(|value| value.is_finite())
         };
-        let start = until(span.after);
-        start..until(span.to).max(start)
+        self.sources.iter().map(value).collect()
     }
+}
 
-    fn sources(&self) -> Vec<Source> {
-        let topics = self.topics.list.iter().enumerate();
-        let sources = topics.flat_map(|(index, topic)| {
-            topic
-                .quantities
-                .iter()
-                .map(move |(place, quantity)| Source {
-                    topic: index,
-                    place: *place,
-                    metric: Metric::of(topic, *quantity),
-                    quantity: *quantity,
-                })
-        });
-        sources.collect()
-    }
-
-    fn values(&self, sources: &[Source], row: usize) -> Vec<Option<f64>> {
-        let elapsed_us = self.sheet.segment.axis.elapsed_us[row];
-        let value = |source: &Source| {
-            let (kind, rows) = (
-                self.topics.streams[source.place].kind,
-                &self.sheet.rows[source.place],
-            );
-            let extent = extent(Level::Ticks, kind, source.quantity, rows, row, elapsed_us)?;
-            Some(extent.all.value() / source.metric.scale).filter(|value| value.is_finite())
-        };
-        sources.iter().map(value).collect()
-    }
-
-    fn named(&self, source: &Source, samples: Vec<(i64, Option<f64>)>) -> SeriesSamples {
-        let labels = labels(&self.topics.list[source.topic]).into_iter();
-        let labels = labels
+/// All quantities of these streams.
+fn sources(streams: &BTreeSet<Stream>, catalog: &Catalog) -> Vec<SampleSource> {
+    let mut sources = Vec::new();
+    for topic in Topics::of_streams(streams, catalog).list {
+        let labels = labels(&topic).into_iter();
+        let labels: Vec<(&'static str, String)> = labels
             .map(|(name, value)| (name, value.to_string()))
             .collect();
+        for (stream, quantity) in &topic.quantities {
+            sources.push(SampleSource {
+                stream: *stream,
+                quantity: *quantity,
+                metric: Metric::of(&topic, *quantity),
+                labels: labels.clone(),
+            });
+        }
+    }
+    sources
+}
+
+impl SampleSource {
+    fn with(&self, samples: Vec<(i64, Option<f64>)>) -> SeriesSamples {
         SeriesSamples {
-            name: source.metric.family.clone(),
-            unit: source.metric.unit,
-            labels,
+            name: self.metric.family.clone(),
+            unit: self.metric.unit,
+            labels: self.labels.clone(),
             samples,
         }
     }

@@ -1,7 +1,7 @@
-//! The subjects whose rows are exported, the quantities of each, and their columns: each quantity's mean, and for rows of
-//! several ticks the smallest and the largest too.
+//! The subjects whose rows are exported, the quantities of each, and what they are called: as columns, each quantity's mean,
+//! and for rows of several ticks the smallest and the largest too; as metrics, a name with a base unit and labels.
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 
 use anyhow::bail;
 
@@ -22,15 +22,23 @@ pub struct Topic {
     pub name: String,
     /// A device's identity or a volume's UUID.
     pub id: Option<String>,
-    /// Each with the place of its stream in [`Topics::streams`].
-    pub quantities: Vec<(usize, Quantity)>,
+    /// Each with the stream that it is in.
+    pub quantities: Vec<(Stream, Quantity)>,
 }
 
 /// All subjects whose rows are exported.
 #[derive(Default)]
 pub struct Topics {
     pub list: Vec<Topic>,
-    pub streams: Vec<Stream>,
+}
+
+/// A quantity as a gauge in its base unit, as OpenMetrics files and remote write name it.
+pub struct Metric {
+    /// The whole name.
+    pub family: String,
+    pub unit: &'static str,
+    /// How many of the quantity's own units make one of these.
+    pub scale: f64,
 }
 
 impl Topics {
@@ -43,108 +51,76 @@ impl Topics {
             if asked.is_empty() || topics.list.iter().any(|topic| topic.stream == stream) {
                 continue;
             }
-            let (name, id) = named(stream, catalog);
-            let mut topic = Topic {
-                stream,
-                name,
-                id,
-                quantities: Vec::new(),
-            };
+            let mut quantities = Vec::new();
             for quantity in asked {
-                let wanted = SeriesKey {
-                    subject: subject.clone(),
-                    quantity,
-                };
-                topic.quantities.extend(
-                    wanted
-                        .stream(catalog)
-                        .map(|stream| (topics.place(stream), quantity)),
-                );
+                let subject = subject.clone();
+                let wanted = SeriesKey { subject, quantity };
+                quantities.extend(wanted.stream(catalog).map(|stream| (stream, quantity)));
             }
-            topics.list.push(topic);
+            topics.list.push(Topic::new(stream, quantities, catalog));
         }
         Ok(topics)
     }
 
-    /// All that these streams have, of which each is once.
-    pub fn of_streams(streams: Vec<Stream>, catalog: &Catalog) -> Self {
-        let places: HashMap<Stream, usize> = streams
-            .iter()
-            .enumerate()
-            .map(|(place, stream)| (*stream, place))
-            .collect();
-        let list = streams
-            .iter()
-            .filter(|stream| stream.kind != Kind::Copying)
-            .map(|stream| {
-                let (name, id) = named(*stream, catalog);
-                let quantities = own_quantities(*stream).filter_map(|quantity| {
-                    let place = places.get(&Stream::new(quantity.kind(), stream.row))?;
-                    Some((*place, quantity))
-                });
-                Topic {
-                    stream: *stream,
-                    name,
-                    id,
-                    quantities: quantities.collect(),
-                }
-            });
-        let list = list.collect();
-        Self { list, streams }
+    /// All that these streams have.
+    pub fn of_streams(streams: &BTreeSet<Stream>, catalog: &Catalog) -> Self {
+        let mut topics = Self::default();
+        for stream in streams {
+            // It is part of its device.
+            if stream.kind == Kind::Copying {
+                continue;
+            }
+            let with_stream =
+                |quantity: Quantity| (Stream::new(quantity.kind(), stream.row), quantity);
+            let quantities = own_quantities(*stream)
+                .map(with_stream)
+                .filter(|(stream, _)| streams.contains(stream))
+                .collect();
+            topics.list.push(Topic::new(*stream, quantities, catalog));
+        }
+        topics
     }
+}
 
-    fn place(&mut self, stream: Stream) -> usize {
-        self.streams
-            .iter()
-            .position(|other| *other == stream)
-            .unwrap_or_else(|| {
-                self.streams.push(stream);
-                self.streams.len() - 1
-            })
-    }
-
-    /// One for each series, those of the same quantity together.
-    pub fn by_series(self) -> Vec<Self> {
-        let quantities = self.quantities(|_| true);
-        let of = |quantity: Quantity| {
-            let topics = self.list.iter();
-            topics.filter_map(move |topic| {
-                let (place, _) = topic.quantities.iter().find(|(_, own)| *own == quantity)?;
-                let (name, id) = (topic.name.clone(), topic.id.clone());
-                Some((
-                    *place,
-                    Topic {
-                        stream: topic.stream,
-                        name,
-                        id,
-                        quantities: vec![(0, quantity)],
-                    },
-                ))
-            })
+impl Metric {
+    pub fn of(topic: &Topic, quantity: Quantity) -> Self {
+        // The total has names of its own, so that no sum counts it too.
+        let prefix = match topic.word() {
+            "device" => "cowbell_device",
+            "volume" => "cowbell_volume",
+            "total" => "cowbell_total",
+            _ => "cowbell_host",
         };
-        let series = quantities.into_iter().flat_map(of);
-        series
-            .map(|(place, topic)| Self {
-                list: vec![topic],
-                streams: vec![self.streams[place]],
-            })
-            .collect()
+        let (name, unit) = quantity.metric();
+        Self {
+            family: format!("{prefix}_{name}_{unit}"),
+            unit,
+            scale: quantity.unit().per_base_unit(),
+        }
     }
+}
 
-    /// The quantities of these topics, each once, in the order of columns.
-    pub fn quantities(&self, is_wanted: impl Fn(Stream) -> bool) -> Vec<Quantity> {
-        let topics = self.list.iter().filter(|topic| is_wanted(topic.stream));
-        let held: Vec<Quantity> = topics
-            .flat_map(|topic| &topic.quantities)
-            .map(|(_, quantity)| *quantity)
-            .collect();
-        in_order()
-            .filter(|quantity| held.contains(quantity))
-            .collect()
+/// The labels of a subject.
+pub fn labels(topic: &Topic) -> Vec<(&'static str, &str)> {
+    let id = topic.id.as_deref().unwrap_or_default();
+    match (topic.word(), topic.name.split_once('/')) {
+        ("volume", Some((vg, lv))) => vec![("vg", vg), ("lv", lv), ("uuid", id)],
+        ("device", _) => vec![("name", &topic.name), ("uuid", id)],
+        _ => Vec::new(),
     }
 }
 
 impl Topic {
+    fn new(stream: Stream, quantities: Vec<(Stream, Quantity)>, catalog: &Catalog) -> Self {
+        let (name, id) = named(stream, catalog);
+        Self {
+            stream,
+            name,
+            id,
+            quantities,
+        }
+    }
+
     /// Its kind, as in the API's `of`.
     pub fn word(&self) -> &'static str {
         match self.stream.kind {
@@ -165,9 +141,15 @@ pub struct Columns {
 }
 
 impl Columns {
-    pub fn of(quantities: Vec<Quantity>, resolution: Resolution) -> Self {
+    /// The quantities of all topics, each once.
+    pub fn of(topics: &Topics, resolution: Resolution) -> Self {
+        let topics = &topics.list;
+        let has = |quantity: &Quantity| {
+            let mut held = topics.iter().flat_map(|topic| &topic.quantities);
+            held.any(|(_, other)| other == quantity)
+        };
         Self {
-            quantities,
+            quantities: in_order().filter(has).collect(),
             width: if resolution == Resolution::Tick { 1 } else { 3 },
         }
     }

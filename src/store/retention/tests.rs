@@ -1,7 +1,5 @@
 //! Forty days of a host on which a backup ran on the second one.
 
-use std::sync::Arc;
-
 use super::*;
 use crate::alert::{Alert, Rule, Severity};
 use crate::job::{Job, JobKind, Outcome};
@@ -10,11 +8,11 @@ use crate::store::TickOrigin;
 use crate::store::database::for_writing;
 use crate::store::deliveries::write_delivery;
 use crate::store::history::start_state;
+use crate::store::record::{Encoder, Rows};
 use crate::store::records::{write_alert, write_imported, write_job};
-use crate::store::rolling::roll_up;
-use crate::store::seal::{Segment, seal};
+use crate::store::rollup::roll_up;
+use crate::store::stored::write_tick;
 use crate::store::stream::{Kind, Stream};
-use crate::store::tick::Tick;
 
 const HOUR_MS: i64 = 3600 * 1000;
 const DAY_MS: i64 = 24 * HOUR_MS;
@@ -23,40 +21,51 @@ const BEGIN_MS: i64 = 1_772_323_200_000;
 /// So many that a few segments make a page.
 const DEVICES: u32 = 10;
 
-/// A segment of four minutes of ticks every twelve hours, which it counts for, and a job in the third one's time. Four
-/// segments are in one of minutes, five of those in one of ten minutes.
-async fn forty_days(folder: &tempfile::TempDir) -> SqliteConnection {
+/// Four minutes of ticks every twelve hours, for which they count, each in a window of its own. A job ran in the third one's
+/// time. `ahead_ms` is how wrong the clock is in a window. One more tick makes the last window complete.
+async fn eighty_windows(folder: &tempfile::TempDir, ahead_ms: fn(i64) -> i64) -> SqliteConnection {
     let path = folder.path().join("cowbell.db");
-    let mut connection = for_writing(&path, TickOrigin::ThisMachine)
-        .await
-        .unwrap()
-        .connection;
+    let opened = for_writing(&path, TickOrigin::ThisMachine, false).await;
+    let mut connection = opened.unwrap().connection;
     sqlx::query("PRAGMA synchronous = OFF")
         .execute(&mut connection)
         .await
         .unwrap();
-    let streams = (1..=DEVICES)
-        .map(|row| Stream::new(Kind::Device, row))
-        .collect();
-    let layout = Arc::new(streams);
-    for number in 1..=80 {
-        let ticks: [Arc<Tick>; 240] = std::array::from_fn(|second| {
-            let at_ms = BEGIN_MS + (number - 1) * 12 * HOUR_MS + 1000 * second as i64;
-            let mut tick = Tick::new(at_ms, 180_000_000, Arc::clone(&layout));
-            for place in 0..DEVICES {
-                let [reads, sectors, ms] = chances(at_ms as u64 + u64::from(place));
-                tick.push(place, Some(&[reads, sectors, ms, 0, 0, 0, 1, 1, 0]));
-            }
-            Arc::new(tick)
-        });
-        seal(&mut connection, number, &ticks).await.unwrap();
+    let (mut encoder, mut last) = (Encoder::new(Level::Ticks), None);
+    for number in 1..=81 {
+        let count = if number == 81 { 1 } else { 240 };
+        for second in 1..=count {
+            let at_ms = begin_ms(number) + ahead_ms(number) + 1000 * second;
+            let position = Position::next(last, at_ms).unwrap();
+            let rows = Rows::collect(Level::Ticks, |push| {
+                for row in 1..=DEVICES {
+                    let mut columns = vec![Some(0); Kind::Device.columns()];
+                    let chances = chances(at_ms as u64 + u64::from(row));
+                    columns[..3].copy_from_slice(&chances.map(Some));
+                    push(Stream::new(Kind::Device, row), &columns);
+                }
+            });
+            let record = encoder.encode(position, 180_000_000, &rows);
+            write_tick(&mut connection, position, &record)
+                .await
+                .unwrap();
+            last = Some(position);
+        }
     }
-    roll_up(&mut connection, [4, 5]).await.unwrap();
+    roll_up(&mut connection).await.unwrap();
     let mut job = job(1, "nightly", BEGIN_MS + 23 * HOUR_MS);
     job.ended_at = jiff::Timestamp::from_millisecond(BEGIN_MS + 25 * HOUR_MS).ok();
     job.outcome = Some(Outcome::Succeeded);
     write_job(&mut connection, &job).await.unwrap();
     connection
+}
+
+async fn forty_days(folder: &tempfile::TempDir) -> SqliteConnection {
+    eighty_windows(folder, |_| 0).await
+}
+
+fn begin_ms(window: i64) -> i64 {
+    BEGIN_MS + (window - 1) * 12 * HOUR_MS
 }
 
 fn job(id: i64, key: &str, started_ms: i64) -> Job {
@@ -81,23 +90,26 @@ async fn tidy(connection: &mut SqliteConnection, keep: config::Store) {
     assert!(!retention.step(connection).await.unwrap());
 }
 
-async fn ids(connection: &mut SqliteConnection, level: Level) -> Vec<i64> {
-    let segments: Vec<Segment> = sqlx::query_as(
-        "SELECT id, from_ms, to_ms, first_source, last_source FROM segment ORDER BY id",
-    )
-    .fetch_all(connection)
-    .await
-    .unwrap();
-    segments
-        .iter()
-        .filter(|segment| segment.level() == level)
-        .map(Segment::number)
-        .collect()
+/// The windows that a level has rows of.
+async fn windows(connection: &mut SqliteConnection, level: Level) -> Vec<i64> {
+    let ids = format!("SELECT id FROM {} ORDER BY id", level.table());
+    let ids: Vec<i64> = sqlx::query_scalar(AssertSqlSafe(ids))
+        .fetch_all(connection)
+        .await
+        .unwrap();
+    let window = |id: &i64| (Position::numbered(*id).at_ms - BEGIN_MS) / (12 * HOUR_MS) + 1;
+    let mut windows: Vec<i64> = ids.iter().map(window).collect();
+    windows.dedup();
+    windows
 }
 
-/// The first segments of ticks that each of these is of.
-fn every(count: usize, numbers: std::ops::RangeInclusive<i64>) -> Vec<i64> {
-    numbers.step_by(count).collect()
+/// The third window, in which a job ran, and these.
+fn with_the_job(others: std::ops::RangeInclusive<i64>) -> Vec<i64> {
+    std::iter::once(3).chain(others).collect()
+}
+
+fn all(numbers: std::ops::RangeInclusive<i64>) -> Vec<i64> {
+    numbers.collect()
 }
 
 fn small(size: u64) -> config::Store {
@@ -120,71 +132,57 @@ async fn ticks_go_after_thirty_days_but_those_of_a_job_and_the_roll_ups_stay() {
     let mut connection = forty_days(&folder).await;
     tidy(&mut connection, config::Store::default()).await;
     assert_eq!(
-        ids(&mut connection, Level::Ticks).await,
-        [vec![3], every(1, 21..=80)].concat()
+        windows(&mut connection, Level::Ticks).await,
+        with_the_job(21..=81)
     );
-    assert_eq!(ids(&mut connection, Level::Minutes).await, every(4, 1..=77));
-    assert_eq!(
-        ids(&mut connection, Level::TenMinutes).await,
-        every(20, 1..=61)
-    );
-    let stray = "SELECT count(*) FROM chunk WHERE (id >> 24) NOT IN (SELECT id FROM segment)";
-    assert_eq!(count(&mut connection, stray).await, 0);
+    for level in [Level::Minutes, Level::TenMinutes] {
+        assert_eq!(windows(&mut connection, level).await, all(1..=80));
+    }
 }
 
 #[tokio::test]
 async fn what_is_in_no_roll_up_yet_stays() {
     let folder = tempfile::tempdir().unwrap();
     let mut connection = forty_days(&folder).await;
-    for statement in [
-        "DELETE FROM segment WHERE id >= (1 << 36) + 9",
-        "DELETE FROM job_record",
-    ] {
-        sqlx::query(statement)
-            .execute(&mut connection)
-            .await
-            .unwrap();
-    }
+    sqlx::query("DELETE FROM ten_minute WHERE id > ?")
+        .bind(begin_ms(9))
+        .execute(&mut connection)
+        .await
+        .unwrap();
     tidy(&mut connection, config::Store::default()).await;
-    assert_eq!(ids(&mut connection, Level::Ticks).await, every(1, 9..=80));
-    let ages = config::Age::days(1);
-    tidy(
-        &mut connection,
-        config::Store {
-            ticks: ages,
-            minutes: ages,
-            ..config::Store::default()
-        },
-    )
-    .await;
+    assert_eq!(windows(&mut connection, Level::Ticks).await, all(1..=81));
+    let ticks = config::Age::days(1);
+    let keep = config::Store {
+        ticks,
+        ..config::Store::default()
+    };
+    tidy(&mut connection, keep).await;
     assert_eq!(
-        ids(&mut connection, Level::Minutes).await,
-        [1, 5],
-        "there are no ten minutes"
+        windows(&mut connection, Level::Ticks).await,
+        with_the_job(7..=81)
     );
 }
 
 /// Also where it is years ahead or behind, for all of the time or for some.
 #[tokio::test]
 async fn what_the_wall_clock_says_deletes_nothing_and_keeps_nothing() {
-    for wrong_ms in [4_070_908_800_000_i64, 0] {
-        for some in ["id IN (1, 2, 9, 20, 21, 40, 79, 80)", "id > 60", "id <> 3"] {
-            let folder = tempfile::tempdir().unwrap();
-            let mut connection = forty_days(&folder).await;
-            let set = format!("UPDATE segment SET from_ms = ?1, to_ms = ?1 WHERE {some}");
-            sqlx::query(AssertSqlSafe(set))
-                .bind(wrong_ms)
-                .execute(&mut connection)
-                .await
-                .unwrap();
-            tidy(&mut connection, config::Store::default()).await;
-            let left = ids(&mut connection, Level::Ticks).await;
-            assert_eq!(
-                left,
-                [vec![3], every(1, 21..=80)].concat(),
-                "{wrong_ms} where {some}"
-            );
-        }
+    let clocks: [fn(i64) -> i64; 3] = [
+        |window| if window > 60 { 30_000 * DAY_MS } else { 0 },
+        |window| if window > 60 { -10_000 * DAY_MS } else { 0 },
+        |window| {
+            if [1, 2, 9, 20, 21, 40, 79].contains(&window) {
+                9_000 * DAY_MS
+            } else {
+                0
+            }
+        },
+    ];
+    for ahead_ms in clocks {
+        let folder = tempfile::tempdir().unwrap();
+        let mut connection = eighty_windows(&folder, ahead_ms).await;
+        tidy(&mut connection, config::Store::default()).await;
+        let left = windows(&mut connection, Level::Ticks).await;
+        assert_eq!(left.len(), with_the_job(21..=81).len(), "{left:?}");
     }
 }
 
@@ -192,26 +190,19 @@ async fn what_the_wall_clock_says_deletes_nothing_and_keeps_nothing() {
 async fn one_wrong_length_makes_nothing_old() {
     let folder = tempfile::tempdir().unwrap();
     let mut connection = forty_days(&folder).await;
-    let before = watched_ms(&mut connection).await.unwrap();
-    assert_eq!(before, 40 * DAY_MS);
-    let tick = Tick::new(BEGIN_MS + 41 * DAY_MS, u64::MAX, Arc::default());
-    seal(&mut connection, 81, &[Arc::new(tick)]).await.unwrap();
-    assert_eq!(watched_ms(&mut connection).await.unwrap(), 41 * DAY_MS);
-}
-
-#[tokio::test]
-async fn time_is_counted_on_where_only_roll_ups_are_left() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut connection = forty_days(&folder).await;
-    for level in [Level::Ticks, Level::Minutes] {
-        sqlx::query("DELETE FROM segment WHERE id BETWEEN ? AND ?")
-            .bind(level.keys().0)
-            .bind(level.keys().1 - 1)
-            .execute(&mut connection)
+    assert_eq!(watched_ms(&mut connection).await.unwrap(), 40 * DAY_MS);
+    for (window, elapsed_us) in [(83, u64::MAX), (84, 0)] {
+        let at_ms = begin_ms(window);
+        let position = Position { stretch: 0, at_ms };
+        let record = Encoder::new(Level::Ticks).encode(position, elapsed_us, &Rows::default());
+        write_tick(&mut connection, position, &record)
             .await
             .unwrap();
-        assert_eq!(watched_ms(&mut connection).await.unwrap(), 40 * DAY_MS);
     }
+    roll_up(&mut connection).await.unwrap();
+    // With the tick that made the last window complete.
+    let expected = 41 * DAY_MS + 180_000;
+    assert_eq!(watched_ms(&mut connection).await.unwrap(), expected);
 }
 
 #[tokio::test]
@@ -226,7 +217,7 @@ async fn a_jobs_ticks_go_when_jobs_are_that_old() {
         },
     )
     .await;
-    assert_eq!(ids(&mut connection, Level::Ticks).await, every(1, 21..=80));
+    assert_eq!(windows(&mut connection, Level::Ticks).await, all(21..=81));
     assert_eq!(
         count(&mut connection, "SELECT count(*) FROM job").await,
         1,
@@ -246,8 +237,8 @@ async fn a_job_of_another_host_keeps_no_ticks_of_this_one() {
         .unwrap();
     tidy(&mut connection, config::Store::default()).await;
     assert_eq!(
-        ids(&mut connection, Level::Ticks).await,
-        [vec![3], every(1, 21..=80)].concat()
+        windows(&mut connection, Level::Ticks).await,
+        with_the_job(21..=81)
     );
 }
 
@@ -258,9 +249,10 @@ async fn what_does_not_fit_goes_the_finest_and_oldest_first_but_a_day_of_each_st
     let before = used_bytes(&mut connection).await.unwrap();
     tidy(&mut connection, small(1)).await;
     assert!(used_bytes(&mut connection).await.unwrap() < before / 4);
-    assert_eq!(ids(&mut connection, Level::Ticks).await, [79, 80]);
-    assert_eq!(ids(&mut connection, Level::Minutes).await, [77]);
-    assert_eq!(ids(&mut connection, Level::TenMinutes).await, [61]);
+    assert_eq!(windows(&mut connection, Level::Ticks).await, [79, 80, 81]);
+    for level in [Level::Minutes, Level::TenMinutes] {
+        assert_eq!(windows(&mut connection, level).await, [79, 80]);
+    }
 }
 
 #[tokio::test]
@@ -277,12 +269,12 @@ async fn of_what_does_not_fit_the_ticks_of_jobs_go_last() {
         },
     )
     .await;
-    let ticks = ids(&mut connection, Level::Ticks).await;
+    let ticks = windows(&mut connection, Level::Ticks).await;
     assert!(
         ticks[..2] != [1, 2] && ticks[0] == 3 && ticks.len() > 40,
         "{ticks:?}"
     );
-    assert_eq!(ids(&mut connection, Level::Minutes).await, every(4, 1..=77));
+    assert_eq!(windows(&mut connection, Level::Minutes).await, all(1..=80));
 }
 
 #[tokio::test]
@@ -305,7 +297,7 @@ async fn imported_files_push_no_tick_out() {
         .unwrap();
     }
     tidy(&mut connection, keep).await;
-    assert_eq!(ids(&mut connection, Level::Ticks).await, every(1, 1..=80));
+    assert_eq!(windows(&mut connection, Level::Ticks).await, all(1..=81));
 }
 
 #[tokio::test]
@@ -335,8 +327,8 @@ async fn alerts_and_gaps_go_with_the_oldest_data() {
     tidy(&mut connection, small(1)).await;
     assert_eq!(
         count(&mut connection, left).await,
-        2,
-        "that of the first day"
+        1,
+        "those of the first days"
     );
 }
 

@@ -1,13 +1,11 @@
 //! Any course of ticks: streams come and go, clocks jump, numbers are any.
 
-use std::sync::Arc;
-
 use proptest::prelude::*;
 
-use crate::store::recent::SegmentNumbering;
-use crate::store::segment::window;
-use crate::store::stream::{Kind, Stream};
-use crate::store::tick::{Layout, Tick};
+use crate::store::position::Position;
+use crate::store::recent::TickRecord;
+use crate::store::record::{Encoder, Rows};
+use crate::store::stream::{Cell, Kind, Level, Stream};
 
 /// 2026-03-01T02:00:00Z
 pub const BEGIN_MS: i64 = 1_772_330_400_000;
@@ -57,8 +55,16 @@ struct Step {
     seed: u64,
 }
 
+/// A tick as it is stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CourseTick {
+    pub at_ms: i64,
+    pub elapsed_us: u64,
+    pub rows: Rows,
+}
+
 /// Ticks of usual intervals, seldom out of the order of time.
-pub fn course(numbers: Numbers, most: usize) -> impl Strategy<Value = Vec<Arc<Tick>>> {
+pub fn course(numbers: Numbers, most: usize) -> impl Strategy<Value = Vec<CourseTick>> {
     prop::collection::vec(step(), 1..most).prop_map(move |steps| ticks(&steps, numbers))
 }
 
@@ -84,45 +90,47 @@ fn step() -> impl Strategy<Value = Step> {
     )
 }
 
-fn ticks(steps: &[Step], numbers: Numbers) -> Vec<Arc<Tick>> {
-    let (mut at_ms, mut layout) = (BEGIN_MS, layout_of(u8::MAX));
+fn ticks(steps: &[Step], numbers: Numbers) -> Vec<CourseTick> {
+    let (mut at_ms, mut there) = (BEGIN_MS, u8::MAX);
     let ticks = steps.iter().map(|step| {
         at_ms += step.walked_ms;
-        layout = step.streams.map_or_else(|| Arc::clone(&layout), layout_of);
-        let mut tick = Tick::new(at_ms, step.elapsed_us, Arc::clone(&layout));
+        there = step.streams.unwrap_or(there);
         let mut dice = Dice(step.seed | 1);
-        for (place, stream) in (0..).zip(&*layout) {
-            tick.push(place, row(*stream, numbers, &mut dice).as_deref());
+        let rows = Rows::collect(Level::Ticks, |push| {
+            for (bit, stream) in (0..).zip(STREAMS) {
+                if there >> bit & 1 == 1 {
+                    push(stream, &row(stream, numbers, &mut dice));
+                }
+            }
+        });
+        CourseTick {
+            at_ms,
+            elapsed_us: step.elapsed_us,
+            rows,
         }
-        Arc::new(tick)
     });
     ticks.collect()
 }
 
-fn layout_of(bits: u8) -> Arc<Layout> {
-    let there = (0..).zip(STREAMS).filter(|(bit, _)| bits >> bit & 1 == 1);
-    let mut streams: Vec<Stream> = there.map(|(_, stream)| stream).collect();
-    streams.sort_unstable();
-    streams.into()
-}
-
-/// Unknown, idle, what it often is, or whatever.
-fn row(stream: Stream, numbers: Numbers, dice: &mut Dice) -> Option<Vec<u64>> {
+/// Unknown in all or some columns, idle, what it often is, or whatever.
+fn row(stream: Stream, numbers: Numbers, dice: &mut Dice) -> Vec<Cell> {
     let columns = stream.kind.columns();
-    let row: Vec<u64> = match dice.next() % 8 {
-        0 => return None,
-        1..=2 => vec![0; columns],
-        3 => (1..=columns as u64).collect(),
+    let row: Vec<Cell> = match dice.next() % 8 {
+        0 => vec![None; columns],
+        1..=2 => vec![Some(0); columns],
+        3 => (1..=columns as u64).map(Some).collect(),
+        4 => (0..columns)
+            .map(|_| dice.next().is_multiple_of(2).then(|| dice.next()))
+            .collect(),
         _ => (0..columns)
-            .map(|_| dice.next() >> (dice.next() % 64))
+            .map(|_| Some(dice.next() >> (dice.next() % 64)))
             .collect(),
     };
-    let usual = |number: &u64| number % (1 << 26);
-    Some(if numbers == Numbers::Any {
-        row
-    } else {
-        row.iter().map(usual).collect()
-    })
+    let usual = |number: &Cell| number.map(|number| number % (1 << 26));
+    match numbers {
+        Numbers::Any => row,
+        Numbers::Usual => row.iter().map(usual).collect(),
+    }
 }
 
 /// Numbers that follow from the first (xorshift).
@@ -137,44 +145,16 @@ impl Dice {
     }
 }
 
-/// The ticks by segment, as the store cuts them; the first is number 1.
-pub fn segments(ticks: &[Arc<Tick>]) -> Vec<(i64, Vec<Arc<Tick>>)> {
-    let mut numbering = SegmentNumbering::new(1);
-    let mut segments: Vec<(i64, Vec<Arc<Tick>>)> = Vec::new();
-    for tick in ticks {
-        let number = numbering.number(tick.at_ms, 40);
-        match segments.last_mut().filter(|(last, _)| *last == number) {
-            Some((_, segment)) => segment.push(Arc::clone(tick)),
-            None => segments.push((number, vec![Arc::clone(tick)])),
+/// The ticks as the store encodes them.
+pub fn records(ticks: &[CourseTick]) -> Vec<TickRecord> {
+    let (mut encoder, mut last) = (Encoder::new(Level::Ticks), None);
+    let record = |tick: &CourseTick| {
+        let position = Position::next(last, tick.at_ms).unwrap();
+        last = Some(position);
+        TickRecord {
+            position,
+            record: encoder.encode(position, tick.elapsed_us, &tick.rows).into(),
         }
-    }
-    segments
-}
-
-#[test]
-fn a_segment_is_of_one_window_in_the_order_of_time() {
-    let hour = 3_600_000;
-    let starts = [
-        0,
-        1,
-        599_999,
-        600_000,
-        600_001,
-        600_001,
-        hour,
-        hour - 1,
-        hour + 1,
-    ];
-    let ticks = starts.map(|walked| Arc::new(Tick::new(BEGIN_MS + walked, 1, layout_of(1))));
-    let lengths: Vec<usize> = segments(&ticks)
-        .iter()
-        .map(|(_, ticks)| ticks.len())
-        .collect();
-    // What ends a window is the last of it; an instant that is there already begins another segment.
-    assert_eq!(lengths, [1, 3, 1, 1, 1, 1, 1]);
-    assert!(segments(&ticks).iter().all(|(_, ticks)| {
-        ticks
-            .windows(2)
-            .all(|pair| window(pair[0].at_ms) == window(pair[1].at_ms))
-    }));
+    };
+    ticks.iter().map(record).collect()
 }

@@ -5,7 +5,6 @@ use std::fs;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -16,28 +15,25 @@ use tempfile::TempDir;
 use crate::config;
 use crate::job::{Job, JobKind};
 use crate::store::database::for_writing;
-use crate::store::journal::Journal;
 use crate::store::paths::beside;
-use crate::store::rows::identity;
-use crate::store::seal::seal;
-use crate::store::tick::Tick;
+use crate::store::position::Position;
+use crate::store::record::{Encoder, Rows};
+use crate::store::stored::write_tick;
+use crate::store::stream::Level;
 use crate::store::{TickOrigin, WriteOp, inventory, open};
 
-/// Ticks in the database, and besides in the journal.
-const SEALED: i64 = 3;
-const JOURNALED: i64 = 1;
-/// What belongs to a database that was closed.
-const FILES: [&str; 2] = ["", "-ticks"];
+/// Ticks in the database.
+const TICKS: i64 = 4;
 
 /// What is to come of it.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     /// All ticks are there, and nothing is said.
     Whole,
-    /// This file is kept under another name as it is, which is said in these words; so many ticks are left.
-    Aside(&'static str, &'static str, i64),
-    /// So many ticks are left, and this is said.
-    Said(&'static str, i64),
+    /// The database is kept under another name as it is, which is said in these words.
+    Aside(&'static str),
+    /// All ticks are there, and this is said.
+    Said(&'static str),
     /// It continues from memory, says this, and changes nothing.
     Refused(&'static str),
 }
@@ -51,22 +47,22 @@ const OF_THE_FILE: &[(&str, Harm, Then)] = &[
     (
         "its first page of zeros",
         |db| fill(db, 100..2_048, 0),
-        Aside("", "malformed", 0),
+        Aside("malformed"),
     ),
     (
         "its first page of garbage",
         |db| fill(db, 100..2_048, 0xaa),
-        Aside("", "malformed", 0),
+        Aside("malformed"),
     ),
     (
         "a header of garbage",
         |db| fill(db, 16..67, 0xaa),
-        Aside("", "its header is not one of cowbell's", 0),
+        Aside("its header is not one of cowbell's"),
     ),
     (
         "a header of zeros",
         |db| fill(db, 16..60, 0),
-        Aside("", "its header is not one of cowbell's", 0),
+        Aside("its header is not one of cowbell's"),
     ),
     (
         "a byte of its header that may be any",
@@ -76,72 +72,36 @@ const OF_THE_FILE: &[(&str, Harm, Then)] = &[
     (
         "cut to 50 bytes",
         |db| cut(db, 50),
-        Aside("", "malformed", 0),
-    ),
-    (
-        "cut to 100 bytes",
-        |db| cut(db, 100),
-        Aside("", "malformed", 0),
-    ),
-    (
-        "cut to a page",
-        |db| cut(db, 2_048),
-        Aside("", "malformed", 0),
-    ),
-    (
-        "cut to 50 bytes, with no journal",
-        |db| {
-            cut(db, 50);
-            fs::remove_file(beside(db, "-ticks")).unwrap();
-        },
         Refused(
             "it is damaged, and nothing in it says that it is cowbell's; move it away, or name another",
         ),
     ),
+    ("cut to 100 bytes", |db| cut(db, 100), Aside("malformed")),
+    ("cut to a page", |db| cut(db, 2_048), Aside("malformed")),
+    (
+        "a text",
+        |db| fs::write(db, "a text that is no database").unwrap(),
+        Refused("it is no SQLite database; name another"),
+    ),
     (
         "no header at all",
         |db| fill(db, 0..100, 0),
-        Aside("", "its header is not one of cowbell's", 0),
+        Aside("its header is not one of cowbell's"),
     ),
     (
         "another's number",
         |db| fill(db, 68..72, 7),
-        Aside("", "its header is not one of cowbell's", 0),
+        Aside("its header is not one of cowbell's"),
     ),
     (
         "no number",
         |db| fill(db, 68..72, 0),
-        Aside("", "its header is not one of cowbell's", 0),
+        Aside("its header is not one of cowbell's"),
     ),
     (
         "a version of nobody",
         |db| fill(db, 60..64, 7),
-        Aside("", "its header is not one of cowbell's", 0),
-    ),
-    (
-        "another's number, with no journal",
-        |db| {
-            fill(db, 68..72, 7);
-            fs::remove_file(beside(db, "-ticks")).unwrap();
-        },
-        Refused("it is another program's database; name another"),
-    ),
-    (
-        "no header at all, with no journal",
-        |db| {
-            fill(db, 0..100, 0);
-            fs::remove_file(beside(db, "-ticks")).unwrap();
-        },
-        Refused("it is no SQLite database; name another"),
-    ),
-    (
-        "another's number, and damaged, with no journal",
-        |db| {
-            fill(db, 68..72, 7);
-            fill(db, 100..2_048, 0xaa);
-            fs::remove_file(beside(db, "-ticks")).unwrap();
-        },
-        Refused("it is damaged, and nothing in it says that it is cowbell's"),
+        Aside("its header is not one of cowbell's"),
     ),
 ];
 
@@ -167,44 +127,6 @@ const BESIDE_IT: &[(&str, Harm, Then)] = &[
         |db| fs::write(beside(db, "-journal"), [0xaa; 999]).unwrap(),
         Whole,
     ),
-    (
-        "a journal of garbage",
-        |db| fill(&beside(db, "-ticks"), 0..99, 0xaa),
-        Said("the journal is damaged at byte 0", SEALED),
-    ),
-    (
-        "a journal with a damaged header",
-        |db| fill(&beside(db, "-ticks"), 9..10, 0xaa),
-        Said("the journal is damaged at byte 0", SEALED + JOURNALED),
-    ),
-    (
-        "a journal that is cut",
-        |db| cut(&beside(db, "-ticks"), 10),
-        Said("the journal is damaged", SEALED),
-    ),
-    (
-        "a journal cut in its record",
-        |db| cut(&beside(db, "-ticks"), 46),
-        Said("the journal is damaged at byte", SEALED),
-    ),
-    (
-        "an empty journal",
-        |db| cut(&beside(db, "-ticks"), 0),
-        Said("", SEALED),
-    ),
-    (
-        "another's journal",
-        |db| fill_with(&beside(db, "-ticks"), &journal_of_another()),
-        Aside("-ticks", "belongs to another database", SEALED),
-    ),
-    (
-        "a folder for a journal",
-        |db| {
-            fs::remove_file(beside(db, "-ticks")).unwrap();
-            fs::create_dir(beside(db, "-ticks")).unwrap();
-        },
-        Refused("expected a regular file, but found something else; move it away"),
-    ),
 ];
 
 fn fill(path: &Path, range: Range<u64>, byte: u8) {
@@ -217,10 +139,6 @@ fn fill(path: &Path, range: Range<u64>, byte: u8) {
         .unwrap();
 }
 
-fn fill_with(path: &Path, bytes: &[u8]) {
-    fs::write(path, bytes).unwrap();
-}
-
 fn cut(path: &Path, length: u64) {
     fs::OpenOptions::new()
         .write(true)
@@ -230,35 +148,20 @@ fn cut(path: &Path, length: u64) {
         .unwrap();
 }
 
-fn journal_of_another() -> Vec<u8> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("other.db");
-    write_journal(&path, 99);
-    fs::read(beside(&path, "-ticks")).unwrap()
-}
-
-fn ticks(from: i64, count: i64) -> Vec<Arc<Tick>> {
-    (from..from + count)
-        .map(|at| Arc::new(Tick::new(1000 * at, 1_000_000, Arc::default())))
-        .collect()
-}
-
-fn write_journal(database: &Path, id: u64) {
-    let (mut journal, _) = Journal::open(database, id, 1).unwrap();
-    for tick in ticks(SEALED, JOURNALED) {
-        journal.append(2, &tick.to_record()).unwrap();
-    }
-}
-
-/// A database that was closed, with a journal that is not sealed yet.
+/// A database that was closed.
 async fn kept(folder: &TempDir) -> PathBuf {
     let path = folder.path().join("cowbell.db");
-    let mut connection = for_writing(&path, TickOrigin::ThisMachine)
-        .await
-        .unwrap()
-        .connection;
-    seal(&mut connection, 1, &ticks(0, SEALED)).await.unwrap();
-    write_journal(&path, identity(&mut connection).await.unwrap());
+    let opened = for_writing(&path, TickOrigin::ThisMachine, false).await;
+    let mut connection = opened.unwrap().connection;
+    let mut encoder = Encoder::new(Level::Ticks);
+    for second in 1..=TICKS {
+        let at_ms = 1000 * second;
+        let position = Position { stretch: 0, at_ms };
+        let record = encoder.encode(position, 1_000_000, &Rows::default());
+        write_tick(&mut connection, position, &record)
+            .await
+            .unwrap();
+    }
     connection.close().await.unwrap();
     path
 }
@@ -267,7 +170,7 @@ async fn check(what: &str, harm: impl FnOnce(&Path), then: Then) {
     let folder = tempfile::tempdir().unwrap();
     let path = kept(&folder).await;
     harm(&path);
-    let before = FILES.map(|ending| fs::read(beside(&path, ending)).ok());
+    let before = fs::read(&path).unwrap();
     let opened = open(&path, TickOrigin::ThisMachine, config::Store::default()).await;
     let (mut inlet, _) =
         opened.unwrap_or_else(|error| panic!("{what}: expected {then:?}, but found {error:?}"));
@@ -279,32 +182,26 @@ async fn check(what: &str, harm: impl FnOnce(&Path), then: Then) {
             "{what}: {error}"
         );
         inlet.close().await;
-        // A database that is ours may be checkpointed all the same.
-        let is_ours = beside(&path, "-ticks").is_dir();
-        let after = FILES.map(|ending| fs::read(beside(&path, ending)).ok());
-        return assert!(is_ours || before == after, "{what}");
+        return assert!(before == fs::read(&path).unwrap(), "{what}");
     }
     let said = health.notes;
     let left = match then {
         Whole => {
             assert_eq!(said, Vec::<String>::new(), "{what}");
-            SEALED + JOURNALED
+            TICKS
         }
-        Said(part, left) => {
+        Said(part) => {
             assert!(said.concat().contains(part), "{what}: {said:?}");
-            left
+            TICKS
         }
-        Aside(ending, part, left) => {
+        Aside(part) => {
             assert_eq!(said.len(), 1, "{what}: {said:?}");
             assert!(
                 said[0].contains(part) && said[0].contains("it is now "),
                 "{what}: {said:?}"
             );
-            assert!(
-                set_aside(&path).contains(before[at(ending)].as_ref().unwrap()),
-                "{what}: {said:?}"
-            );
-            left
+            assert!(set_aside(&path).contains(&before), "{what}: {said:?}");
+            0
         }
         Refused(_) => unreachable!(),
     };
@@ -316,10 +213,6 @@ async fn check(what: &str, harm: impl FnOnce(&Path), then: Then) {
         (left, vec![]),
         "{what}"
     );
-}
-
-fn at(ending: &str) -> usize {
-    FILES.iter().position(|other| *other == ending).unwrap()
 }
 
 /// What is in the files that were set aside.
@@ -395,11 +288,11 @@ async fn a_log_of_another_database_is_set_aside_and_no_tick_with_it() {
         } else {
             ""
         };
-        let harm = |db: &Path| fill_with(&beside(db, "-wal"), &log);
+        let harm = |db: &Path| fs::write(beside(db, "-wal"), &log).unwrap();
         check(
             &format!("another's log of pages of {page_size} bytes"),
             harm,
-            Said(part, SEALED + JOURNALED),
+            Said(part),
         )
         .await;
     }

@@ -3,12 +3,9 @@
 mod course;
 mod damaged;
 mod deleted;
-mod listed;
 mod refused;
 mod rolled;
 mod series;
-mod tick_table;
-mod told;
 mod unchanged;
 
 use proptest::test_runner::Config;
@@ -27,4 +24,9 @@ pub fn cases(few: u32) -> Config {
             ..config
         }
     }
+}
+
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_time().build().unwrap().block_on(future)
 }

@@ -7,12 +7,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::config;
 use crate::job::{Job, JobKind, Outcome};
-use crate::store::catalog::{DeviceRow, Rows, VolumeRow};
+use crate::store::catalog::{DeviceRow, Rows, VolumeRow, catalog_rows, write_rows};
 use crate::store::database::for_writing;
-use crate::store::rows::catalog_rows;
-use crate::store::seal::seal;
-use crate::store::stream::{Kind, Stream};
-use crate::store::tick::Tick;
+use crate::store::position::Position;
+use crate::store::record::{Encoder, Rows as StreamRows};
+use crate::store::stored::write_tick;
+use crate::store::stream::{Kind, Level, Stream};
 use crate::store::{TickOrigin, WriteOp, inventory, open};
 
 fn job(id: i64) -> Job {
@@ -104,13 +104,15 @@ async fn of_devices_and_volumes_that_come_together_only_those_that_break_a_const
     inlet
         .append(WriteOp::Catalog(Rows { devices, volumes }))
         .await;
+    // It is not committed with the next ticks, but at once.
+    inlet.append(WriteOp::Job(Box::new(job(1)))).await;
     let began = Instant::now();
     while inlet.health().1 < 2 && began.elapsed() < Duration::from_secs(10) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!((inlet.health().1, inlet.health().0.error), (2, None));
     inlet.close().await;
-    let mut connection = for_writing(&path, TickOrigin::ThisMachine)
+    let mut connection = for_writing(&path, TickOrigin::ThisMachine, false)
         .await
         .unwrap()
         .connection;
@@ -123,7 +125,7 @@ async fn of_devices_and_volumes_that_come_together_only_those_that_break_a_const
 async fn ticks_of_a_device_that_was_refused_are_named_by_whoever_verifies() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cowbell.db");
-    let mut connection = for_writing(&path, TickOrigin::ThisMachine)
+    let mut connection = for_writing(&path, TickOrigin::ThisMachine, false)
         .await
         .unwrap()
         .connection;
@@ -131,17 +133,18 @@ async fn ticks_of_a_device_that_was_refused_are_named_by_whoever_verifies() {
         devices: vec![device(1, "a")],
         volumes: vec![],
     };
-    crate::store::rows::write_rows(&mut connection, &rows)
+    write_rows(&mut connection, &rows).await.unwrap();
+    let rows = StreamRows::collect(Level::Ticks, |push| {
+        for row in 0..3 {
+            let stream = Stream::new(Kind::Device, row);
+            push(stream, &vec![Some(1); stream.kind.columns()]);
+        }
+    });
+    let position = Position::default();
+    let record = Encoder::new(Level::Ticks).encode(position, 1_000_000, &rows);
+    write_tick(&mut connection, position, &record)
         .await
         .unwrap();
-    let streams = vec![
-        Stream::TOTAL,
-        Stream::new(Kind::Device, 1),
-        Stream::new(Kind::Device, 2),
-    ];
-    let mut tick = Tick::new(0, 1_000_000, Arc::new(streams));
-    (0..3).for_each(|place| tick.push(place, Some(&[1; 9])));
-    seal(&mut connection, 1, &[Arc::new(tick)]).await.unwrap();
     drop(connection);
     let found = inventory(&path).await.unwrap().damage;
     assert_eq!(found, ["there are ticks of device 2, whose row is missing"]);

@@ -1,66 +1,85 @@
 //! Roll-ups are exact sums of the ticks that they are of, and what is smallest and largest is in them.
 
-use std::ops::Range;
-use std::sync::Arc;
-
 use proptest::prelude::*;
 
 use super::cases;
-use super::course::{Numbers, STREAMS, course, segments};
-use crate::quantity::Quantity;
-use crate::quantity::{Extent, Observation};
-use crate::store::codec::{Presence, Rows, decode, encode};
-use crate::store::rollup;
-use crate::store::segment::{Axis, Level, rows_of};
-use crate::store::stream::{Stream, row_of};
-use crate::store::tick::Tick;
+use super::course::{CourseTick, Numbers, STREAMS, course, records};
+use crate::quantity::{Extent, Observation, Quantity};
+use crate::store::position::Position;
+use crate::store::record::{Decoder, Encoder};
+use crate::store::rollup::{RollUp, extent};
+use crate::store::stream::{Level, Stream};
 
 /// Eight binary digits.
 const SLACK: f64 = 1.0 / 256.0;
 
-/// Ticks of several segments as one axis, as roll-ups are made of.
-fn joined(segments: &[(i64, Vec<Arc<Tick>>)]) -> (Vec<Arc<Tick>>, Axis) {
-    let ticks: Vec<Arc<Tick>> = segments
-        .iter()
-        .flat_map(|(_, ticks)| ticks.clone())
-        .collect();
-    let mut axis = Axis::of(0, &ticks);
-    let numbers = segments
-        .iter()
-        .flat_map(|(number, ticks)| std::iter::repeat_n(*number, ticks.len()));
-    axis.numbers = numbers.collect();
-    (ticks, axis)
+/// A roll-up as it comes back from the database.
+struct StoredRollUp {
+    position: Position,
+    decoder: Decoder,
+    /// How many ticks it is of.
+    ticks: usize,
+    rolled: RollUp,
+}
+
+/// Rows of this length, made of ticks.
+fn rolled(ticks: &[CourseTick], row_ms: i64) -> Vec<StoredRollUp> {
+    let (mut found, mut rolled, mut count) = (Vec::new(), RollUp::default(), 0);
+    let mut decoder = Decoder::new(Level::Ticks);
+    for stored in records(ticks) {
+        decoder.decode(stored.position, &stored.record).unwrap();
+        if !rolled.includes(stored.position, row_ms) {
+            found.push((std::mem::take(&mut rolled), std::mem::take(&mut count)));
+        }
+        rolled.add(stored.position, &decoder);
+        count += 1;
+    }
+    found.push((rolled, count));
+    let stored = |(rolled, ticks)| stored(rolled, ticks);
+    found.into_iter().map(stored).collect()
+}
+
+fn stored(rolled: RollUp, ticks: usize) -> StoredRollUp {
+    let mut copy = RollUp::default();
+    copy.add_finer(&rolled);
+    let (position, elapsed_us, rows) = rolled.finish().unwrap();
+    let record = Encoder::new(Level::Minutes).encode(position, elapsed_us, &rows);
+    let mut decoder = Decoder::new(Level::Minutes);
+    decoder.decode(position, &record).unwrap();
+    StoredRollUp {
+        position,
+        decoder,
+        ticks,
+        rolled: copy,
+    }
 }
 
 /// What ticks say of a quantity, by adding them up: amount, over, the smallest value and the largest.
-fn added(ticks: &[Arc<Tick>], stream: Stream, quantity: Quantity) -> Option<(u64, u64, f64, f64)> {
-    let zeros = vec![0; stream.kind.columns()];
-    let seen = ticks.iter().filter_map(|tick| match tick.row(stream) {
-        (Presence::Absent | Presence::Unknown, _) => None,
-        (Presence::Known, []) => quantity.observe(&row_of(&zeros), tick.elapsed_us),
-        (Presence::Known, row) => quantity.observe(&row_of(row), tick.elapsed_us),
+fn added(ticks: &[CourseTick], stream: Stream, quantity: Quantity) -> Option<(u64, u64, f64, f64)> {
+    let seen = ticks.iter().filter_map(|tick| {
+        let row = tick.rows.row(Level::Ticks, stream)?;
+        quantity.observe(row, tick.elapsed_us)
     });
     let seen: Vec<Observation> = seen.collect();
     let values = || seen.iter().map(|seen| seen.value());
     (!seen.is_empty()).then(|| {
-        let (amount, over) = seen
-            .iter()
-            .fold((0, 0), |sum, seen| (sum.0 + seen.amount, sum.1 + seen.over));
         (
-            amount,
-            over,
+            seen.iter().map(|seen| seen.amount).sum(),
+            seen.iter().map(|seen| seen.over).sum(),
             values().fold(f64::INFINITY, f64::min),
             values().fold(0.0, f64::max),
         )
     })
 }
 
-fn told(rows: &Rows, row: usize, stream: Stream, quantity: Quantity) -> Option<Extent> {
-    rollup::extent(Level::Minutes, stream.kind, quantity, rows, row, 0)
+fn told(row: &StoredRollUp, stream: Stream, quantity: Quantity) -> Option<Extent> {
+    let columns = row.decoder.row(stream)?;
+    let elapsed_us = row.decoder.elapsed_us();
+    extent(Level::Minutes, stream, quantity, columns, elapsed_us)
 }
 
 fn check(
-    ticks: &[Arc<Tick>],
+    ticks: &[CourseTick],
     told: Option<Extent>,
     stream: Stream,
     quantity: Quantity,
@@ -91,63 +110,35 @@ fn check(
     Ok(())
 }
 
-/// Which ticks each row is of.
-fn ticks_of(axis: &Axis) -> Vec<Range<usize>> {
+fn check_all(ticks: &[CourseTick], rows: &[StoredRollUp]) -> Result<(), TestCaseError> {
     let mut next = 0;
-    let ranges = axis.ticks.iter().map(|count| {
-        next += *count as usize;
-        next - *count as usize..next
-    });
-    ranges.collect()
-}
-
-fn check_level(
-    ticks: &[Arc<Tick>],
-    axis: &Axis,
-    rows: &Rows,
-    stream: Stream,
-) -> Result<(), TestCaseError> {
-    for (row, range) in ticks_of(axis).into_iter().enumerate() {
-        prop_assert_eq!(axis.at_ms[row], ticks[range.end - 1].at_ms);
-        for quantity in stream.kind.quantities() {
-            check(
-                &ticks[range.clone()],
-                told(rows, row, stream, *quantity),
-                stream,
-                *quantity,
-            )?;
+    for row in rows {
+        let of_row = &ticks[next..next + row.ticks];
+        next += row.ticks;
+        prop_assert_eq!(row.position.at_ms, of_row[row.ticks - 1].at_ms);
+        for stream in STREAMS {
+            for quantity in stream.kind.quantities() {
+                check(of_row, told(row, stream, *quantity), stream, *quantity)?;
+            }
         }
     }
+    prop_assert_eq!(next, ticks.len());
     Ok(())
 }
 
-/// Rows of this length, made of those of a level.
-fn rolled(from: Level, row_ms: i64, (axis, rows): (&Axis, &Rows), stream: Stream) -> (Axis, Rows) {
-    let groups = rollup::groups(axis, row_ms);
-    (
-        rollup::rolled_axis(axis, &groups),
-        rollup::rolled(stream.kind, from, axis, rows, &groups),
-    )
-}
-
-fn check_rolled(
-    ticks: &[Arc<Tick>],
-    from: Level,
-    row_ms: i64,
-    source: (&Axis, &Rows),
-    stream: Stream,
-) -> Result<(Axis, Rows), TestCaseError> {
-    let (axis, rows) = rolled(from, row_ms, source, stream);
-    prop_assert_eq!(
-        &decode(
-            rollup::columns_at(Level::Minutes, stream.kind),
-            &encode(&rows).unwrap()
-        )
-        .unwrap(),
-        &rows
-    );
-    check_level(ticks, &axis, &rows, stream)?;
-    Ok((axis, rows))
+/// Ten minutes, made of minutes.
+fn ten_minutes(minutes: Vec<StoredRollUp>) -> Vec<StoredRollUp> {
+    let (mut found, mut rolled, mut count) = (Vec::new(), RollUp::default(), 0);
+    for minute in minutes {
+        if !rolled.includes(minute.position, Level::TenMinutes.row_ms()) {
+            found.push(stored(std::mem::take(&mut rolled), count));
+            count = 0;
+        }
+        rolled.add_finer(&minute.rolled);
+        count += minute.ticks;
+    }
+    found.push(stored(rolled, count));
+    found
 }
 
 proptest! {
@@ -155,24 +146,15 @@ proptest! {
 
     #[test]
     fn roll_ups_are_sums_of_their_ticks(ticks in course(Numbers::Usual, 120)) {
-        let (ticks, axis) = joined(&segments(&ticks));
-        for stream in STREAMS {
-            let all = rows_of(&ticks, stream);
-            check_rolled(&ticks, Level::Ticks, 10_000, (&axis, &all), stream)?;
-            let (axis, rows) = check_rolled(&ticks, Level::Ticks, 60_000, (&axis, &all), stream)?;
-            let (axis, _) = check_rolled(&ticks, Level::Minutes, 600_000, (&axis, &rows), stream)?;
-            prop_assert_eq!(axis.ticks.iter().sum::<u64>() as usize, ticks.len());
-        }
+        check_all(&ticks, &rolled(&ticks, 10_000))?;
+        let minutes = rolled(&ticks, 60_000);
+        check_all(&ticks, &minutes)?;
+        check_all(&ticks, &ten_minutes(minutes))?;
     }
 
     /// Sums that do not fit are as large as can be, and nothing ends the writer.
     #[test]
     fn any_numbers_can_be_rolled_up(ticks in course(Numbers::Any, 60)) {
-        let (ticks, axis) = joined(&segments(&ticks));
-        for stream in STREAMS {
-            let (axis, rows) = rolled(Level::Ticks, 60_000, (&axis, &rows_of(&ticks, stream)), stream);
-            prop_assert_eq!(&decode(rollup::columns_at(Level::Minutes, stream.kind), &encode(&rows).unwrap()).unwrap(), &rows);
-            rolled(Level::Minutes, 600_000, (&axis, &rows), stream);
-        }
+        ten_minutes(rolled(&ticks, 60_000));
     }
 }

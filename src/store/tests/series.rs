@@ -10,21 +10,20 @@ use proptest::sample::Index;
 use sqlx::SqliteConnection;
 use tokio::sync::watch;
 
-use super::cases;
-use super::course::{BEGIN_MS, Numbers, STREAMS, course, segments};
-use crate::quantity::Observation;
-use crate::quantity::Quantity;
+use super::course::{BEGIN_MS, CourseTick, Numbers, STREAMS, course, records};
+use super::{block_on, cases};
+use crate::quantity::{Observation, Quantity};
 use crate::series::{Point, Range};
 use crate::store::catalog::{Catalog, DeviceRow, Rows, VolumeRow};
-use crate::store::codec::Presence;
 use crate::store::database::for_writing;
+use crate::store::position::{Position, Window};
 use crate::store::readers::Readers;
 use crate::store::recent::RecentTicks;
-use crate::store::rolling::roll_up;
-use crate::store::seal::{last_instant, last_segment, rolled_until, seal};
-use crate::store::segment::Level;
-use crate::store::stream::{Kind, Stream, row_of};
-use crate::store::tick::{SegmentTicks, Tick};
+use crate::store::record::Decoder;
+use crate::store::rollup::roll_up;
+use crate::store::scan::RangeScan;
+use crate::store::stored::{last_tick, rolled_to, write_tick};
+use crate::store::stream::{Kind, Level, Stream};
 use crate::store::{Health, SeriesKey, StoreReader, Subject, TickOrigin, paths};
 
 /// A roll-up's least and largest value have so many binary digits.
@@ -65,7 +64,7 @@ fn subject(stream: Stream) -> Subject {
 }
 
 /// Every quantity of every stream.
-pub fn everything() -> Vec<(Stream, SeriesKey)> {
+fn everything() -> Vec<(Stream, SeriesKey)> {
     let all = STREAMS.iter().flat_map(|stream| {
         let of = |quantity: &Quantity| SeriesKey {
             subject: subject(*stream),
@@ -80,42 +79,49 @@ pub fn everything() -> Vec<(Stream, SeriesKey)> {
     all.collect()
 }
 
-/// The ticks in a database at `path`. The last segments are in memory, half of them in the database as well.
+/// The ticks in a database at `path`. The last windows are in memory, half of them in the database as well.
 async fn reader(
     path: &Path,
-    ticks: &[Arc<Tick>],
+    ticks: &[CourseTick],
     in_memory: usize,
     deleted: &[Index],
 ) -> StoreReader {
-    let mut connection = for_writing(path, TickOrigin::ThisMachine)
-        .await
-        .unwrap()
-        .connection;
-    // Nobody cuts the power of a test.
+    let mut connection = connect(path).await;
+    // No test cuts the power.
     sqlx::query("PRAGMA synchronous = OFF")
         .execute(&mut connection)
         .await
         .unwrap();
-    let all = segments(ticks);
-    let (sealed, recent_from) = (
-        all.len().saturating_sub(in_memory.div_ceil(2)),
-        all.len().saturating_sub(in_memory),
-    );
-    for (number, ticks) in &all[..sealed] {
-        seal(&mut connection, *number, ticks).await.unwrap();
+    let records = records(ticks);
+    let mut windows: Vec<Window> = records.iter().map(|tick| tick.position.window()).collect();
+    windows.dedup();
+    let begin = |left: usize| {
+        let window = windows.get(windows.len().saturating_sub(left));
+        let first = records
+            .iter()
+            .position(|tick| Some(&tick.position.window()) == window);
+        first.unwrap_or(records.len())
+    };
+    let (stored_to, recent_from) = (begin(in_memory / 2), begin(in_memory));
+    for tick in &records[..stored_to] {
+        write_tick(&mut connection, tick.position, &tick.record)
+            .await
+            .unwrap();
     }
-    roll_up(&mut connection, [5, 3]).await.unwrap();
+    roll_up(&mut connection).await.unwrap();
     for index in deleted {
         delete(&mut connection, index).await;
     }
     let recent = RecentTicks::default();
-    let last = last_instant(&mut connection).await.unwrap();
-    let in_memory = all[recent_from..].iter();
-    let in_memory = in_memory.map(|(number, ticks)| SegmentTicks {
-        number: *number,
-        ticks: ticks.clone(),
-    });
-    recent.replace(last, in_memory.collect());
+    recent.clear(
+        records[..recent_from]
+            .iter()
+            .map(|tick| tick.position.at_ms)
+            .max(),
+    );
+    for tick in &records[recent_from..] {
+        recent.put(tick.clone());
+    }
     let (_, health) = watch::channel(Health {
         is_open: true,
         ..Health::default()
@@ -129,53 +135,46 @@ async fn reader(
         health,
         catalog,
         recent: Arc::new(recent),
-        jobs: Arc::default(),
-        alerts: Arc::default(),
         start: Arc::default(),
         keep: Default::default(),
     }
 }
 
-/// As retention does it: only what has gone into a level that is kept for longer.
+async fn connect(path: &Path) -> SqliteConnection {
+    let opened = for_writing(path, TickOrigin::ThisMachine, false).await;
+    opened.unwrap().connection
+}
+
+/// As retention does it: ticks or minutes of a window that was rolled up.
 async fn delete(connection: &mut SqliteConnection, index: &Index) {
-    let ids: Vec<i64> = sqlx::query_scalar("SELECT id FROM segment ORDER BY id")
+    let windows: Vec<i64> = sqlx::query_scalar("SELECT id FROM ten_minute ORDER BY id")
         .fetch_all(&mut *connection)
         .await
         .unwrap();
-    let Some(id) = (!ids.is_empty()).then(|| ids[index.index(ids.len())]) else {
+    if windows.is_empty() {
         return;
-    };
-    let (level, number) = Level::of_key(id).unwrap();
-    let until = match level {
-        Level::Ticks => rolled_until(connection, Level::Minutes).await.unwrap(),
-        Level::Minutes => rolled_until(connection, Level::TenMinutes).await.unwrap(),
-        Level::TenMinutes => 0,
-    };
-    if number <= until {
-        sqlx::query("DELETE FROM segment WHERE id = ?")
-            .bind(id)
-            .execute(&mut *connection)
-            .await
-            .unwrap();
-        sqlx::query("DELETE FROM chunk WHERE id >> 24 = ?")
-            .bind(id)
-            .execute(connection)
-            .await
-            .unwrap();
     }
+    let place = index.index(2 * windows.len());
+    let delete = match place % 2 {
+        0 => "DELETE FROM tick WHERE id BETWEEN ? AND ?",
+        _ => "DELETE FROM minute WHERE id BETWEEN ? AND ?",
+    };
+    let window = Position::numbered(windows[place / 2]).window();
+    sqlx::query(delete)
+        .bind(window.numbers().0)
+        .bind(window.numbers().1)
+        .execute(connection)
+        .await
+        .unwrap();
 }
 
-pub fn seen(tick: &Tick, stream: Stream, quantity: Quantity) -> Option<Observation> {
-    let zeros = vec![0; stream.kind.columns()];
-    match tick.row(stream) {
-        (Presence::Absent | Presence::Unknown, _) => None,
-        (Presence::Known, []) => quantity.observe(&row_of(&zeros), tick.elapsed_us),
-        (Presence::Known, row) => quantity.observe(&row_of(row), tick.elapsed_us),
-    }
+fn seen(tick: &CourseTick, stream: Stream, quantity: Quantity) -> Option<Observation> {
+    let row = tick.rows.row(Level::Ticks, stream)?;
+    quantity.observe(row, tick.elapsed_us)
 }
 
 /// Ticks of one point.
-fn point(ticks: &[&Arc<Tick>], stream: Stream, quantity: Quantity) -> Point {
+fn point(ticks: &[&CourseTick], stream: Stream, quantity: Quantity) -> Point {
     let seen: Vec<_> = ticks
         .iter()
         .filter_map(|tick| seen(tick, stream, quantity))
@@ -200,14 +199,14 @@ fn point(ticks: &[&Arc<Tick>], stream: Stream, quantity: Quantity) -> Point {
 
 /// The ticks of the range, in points of equal width.
 fn points(
-    ticks: &[Arc<Tick>],
+    ticks: &[CourseTick],
     range: Range,
     count: usize,
     stream: Stream,
     quantity: Quantity,
 ) -> Vec<Point> {
     let (from_ms, to_ms) = (range.from.as_millisecond(), range.to.as_millisecond());
-    let mut points: BTreeMap<i64, Vec<&Arc<Tick>>> = BTreeMap::new();
+    let mut points: BTreeMap<i64, Vec<&CourseTick>> = BTreeMap::new();
     for tick in ticks
         .iter()
         .filter(|tick| (from_ms..=to_ms).contains(&tick.at_ms))
@@ -228,7 +227,7 @@ fn is_near(found: Option<f64>, expected: Option<f64>, slack: f64) -> bool {
     }
 }
 
-pub fn range(from_ms: i64, to_ms: i64) -> Range {
+fn range(from_ms: i64, to_ms: i64) -> Range {
     let at = |ms| Timestamp::from_millisecond(ms).unwrap();
     Range {
         from: at(from_ms),
@@ -239,19 +238,13 @@ pub fn range(from_ms: i64, to_ms: i64) -> Range {
 /// Every quantity over the range, in so many points.
 fn check(
     reader: &StoreReader,
-    ticks: &[Arc<Tick>],
+    ticks: &[CourseTick],
     range: Range,
     count: usize,
     slack: f64,
 ) -> Result<(), TestCaseError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
     let (streams, wanted): (Vec<Stream>, Vec<SeriesKey>) = everything().into_iter().unzip();
-    let found = runtime
-        .block_on(reader.series(&wanted, range, count))
-        .unwrap();
+    let found = block_on(reader.series(&wanted, range, count)).unwrap();
     for ((stream, wanted), found) in streams.into_iter().zip(wanted).zip(found) {
         let (found, expected) = (
             found.unwrap().points,
@@ -275,18 +268,14 @@ fn check(
     Ok(())
 }
 
-pub fn kept(
-    ticks: &[Arc<Tick>],
+fn kept(
+    ticks: &[CourseTick],
     in_memory: usize,
     deleted: &[Index],
 ) -> (tempfile::TempDir, StoreReader) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cowbell.db");
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
-    let reader = runtime.block_on(reader(&path, ticks, in_memory, deleted));
+    let reader = block_on(reader(&path, ticks, in_memory, deleted));
     (folder, reader)
 }
 
@@ -322,32 +311,91 @@ proptest! {
     }
 }
 
-/// Numbers go on where only roll-ups are left, or new segments would take the place of old roll-ups.
+/// The sum of the lengths of all rows that a scan gives.
+async fn scanned_us(path: &Path, wanted: Level, times: (i64, i64)) -> u64 {
+    let mut connection = connect(path).await;
+    let mut scan = RangeScan::new(&mut connection, wanted, times, None)
+        .await
+        .unwrap();
+    let (mut decoder, mut sum) = (Decoder::new(wanted), 0);
+    while let Some((level, rows)) = scan.next(&mut connection).await.unwrap() {
+        if decoder.level() != level {
+            decoder = Decoder::new(level);
+        }
+        for row in rows {
+            decoder.decode(row.position, &row.record).unwrap();
+            if !row.is_covered {
+                sum += decoder.elapsed_us();
+            }
+        }
+    }
+    sum
+}
+
+proptest! {
+    #![proptest_config(cases(16))]
+
+    #[test]
+    fn each_tick_is_read_once_at_any_level_whatever_was_deleted(
+        ticks in course(Numbers::Usual, 300),
+        deleted in prop::collection::vec(any::<Index>(), 0..30),
+    ) {
+        let (folder, _) = kept(&ticks, 0, &deleted);
+        let expected: u64 = ticks.iter().map(|tick| tick.elapsed_us).sum();
+        let path = folder.path().join("cowbell.db");
+        for level in Level::ALL {
+            let scanned = block_on(scanned_us(&path, level, (0, Position::LATEST_MS)));
+            prop_assert_eq!(scanned, expected, "{:?}", level);
+        }
+    }
+
+    #[test]
+    fn a_table_has_every_tick_from_memory_or_the_database(
+        ticks in course(Numbers::Usual, 250),
+        in_memory in 0..4_usize,
+        middle in any::<Index>(),
+    ) {
+        let (_folder, reader) = kept(&ticks, in_memory, &[]);
+        // What is longer than a day is not read tick by tick.
+        let middle_ms = ticks[middle.index(ticks.len())].at_ms;
+        let (from_ms, to_ms) = (middle_ms - 43_200_000, middle_ms + 43_200_000);
+        let wanted: Vec<_> = everything().into_iter().map(|(_, wanted)| wanted).collect();
+        let found = block_on(reader.tick_table(&wanted, range(from_ms, to_ms))).unwrap();
+        let mut order: Vec<usize> = (0..found.ends_ms.len()).collect();
+        order.sort_by_key(|row| (found.ends_ms[*row], found.elapsed_us[*row]));
+        let is_told = |tick: &&CourseTick| tick.elapsed_us > 0 && (from_ms..=to_ms).contains(&tick.at_ms);
+        let mut expected: Vec<&CourseTick> = ticks.iter().filter(is_told).collect();
+        expected.sort_by_key(|tick| (tick.at_ms, tick.elapsed_us));
+        prop_assert!(found.ends_ms.is_sorted());
+        prop_assert_eq!(order.len(), expected.len());
+        for ((stream, wanted), column) in everything().into_iter().zip(&found.columns) {
+            for (row, tick) in order.iter().zip(&expected) {
+                let value = seen(tick, stream, wanted.quantity).map(Observation::value);
+                prop_assert_eq!(column.as_ref().unwrap()[*row], value.filter(|value| value.is_finite()));
+            }
+        }
+    }
+}
+
+/// Numbers go on where only roll-ups are left, or new ticks would take the place of old roll-ups.
 #[test]
 fn numbers_are_not_used_again_when_all_ticks_were_deleted() {
-    let ticks: Vec<Arc<Tick>> = (0..700)
-        .map(|index| Tick::new(BEGIN_MS + index * 60_000, 1, Arc::default()).into())
-        .collect();
-    let folder = tempfile::tempdir().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
-    let last = runtime.block_on(async {
-        let path = folder.path().join("cowbell.db");
-        reader(&path, &ticks, 0, &[]).await;
-        let mut connection = for_writing(&path, TickOrigin::ThisMachine)
-            .await
-            .unwrap()
-            .connection;
-        let rolled_up = rolled_until(&mut connection, Level::Minutes).await.unwrap();
-        sqlx::query("DELETE FROM segment WHERE id < 1 << 36")
+    let tick = |minute: i64| CourseTick {
+        at_ms: BEGIN_MS + minute * 60_000,
+        elapsed_us: 1,
+        rows: Default::default(),
+    };
+    let ticks: Vec<CourseTick> = (0..700).map(tick).collect();
+    let (folder, _) = kept(&ticks, 0, &[]);
+    block_on(async {
+        let mut connection = connect(&folder.path().join("cowbell.db")).await;
+        let rolled = rolled_to(&mut connection).await.unwrap();
+        sqlx::query("DELETE FROM tick")
             .execute(&mut connection)
             .await
             .unwrap();
-        assert_eq!(last_segment(&mut connection).await.unwrap(), rolled_up);
-        rolled_up
+        // The last window is not complete.
+        assert_eq!(rolled.unwrap().at_ms, BEGIN_MS + 690 * 60_000);
+        assert_eq!(last_tick(&mut connection).await.unwrap(), rolled);
     });
-    // The first tick ends a window, so there are 71 segments.
-    assert_eq!(last, 70);
 }

@@ -1,4 +1,4 @@
-//! Ticks come back from the journal and rows from chunks as they were, whatever they are.
+//! Ticks come back from records as they were, whatever they are, and damage never makes a wrong number.
 
 use std::os::unix::fs::FileExt;
 
@@ -6,85 +6,60 @@ use proptest::prelude::*;
 use sqlx::Connection;
 
 use super::cases;
-use super::course::{Numbers, STREAMS, course, segments};
-use crate::store::codec::{Presence, decode, encode};
-use crate::store::journal::Journal;
-use crate::store::segment::{Axis, rows_of, streams};
-use crate::store::tick::{Tick, segments_of};
+use super::course::{Numbers, STREAMS, course, records};
+use crate::store::position::Position;
+use crate::store::record::Decoder;
+use crate::store::stream::Level;
 use crate::store::{TickOrigin, database};
-
-/// What a tick says of a stream, as presence and columns.
-fn said(tick: &Tick, stream: crate::store::stream::Stream) -> (Presence, Vec<u64>) {
-    let zeros = vec![0; stream.kind.columns()];
-    match tick.row(stream) {
-        (presence, []) => (presence, zeros),
-        (presence, row) => (presence, row.to_vec()),
-    }
-}
-
-proptest! {
-    #![proptest_config(cases(16))]
-
-    #[test]
-    fn ticks_come_back_from_the_journal(ticks in course(Numbers::Any, 80)) {
-        let folder = tempfile::tempdir().unwrap();
-        let database = folder.path().join("cowbell.db");
-        let (mut journal, _) = Journal::open(&database, 7, 0).unwrap();
-        let mut segments = segments(&ticks);
-        // The last two are what a journal may hold that is not sealed.
-        let last = segments.split_off(segments.len().saturating_sub(2));
-        for (number, ticks) in &last {
-            for tick in ticks {
-                journal.append(*number, &tick.to_record()).unwrap();
-            }
-        }
-        let (_, recovered) = Journal::open(&database, 7, segments.len() as i64).unwrap();
-        let (found, damage) = segments_of(recovered);
-        prop_assert_eq!(damage, Vec::<String>::new());
-        let found = found.into_iter().map(|found| (found.number, found.ticks));
-        prop_assert_eq!(found.collect::<Vec<_>>(), last);
-    }
-}
 
 proptest! {
     #![proptest_config(cases(24))]
 
     #[test]
-    fn rows_come_back_from_chunks(ticks in course(Numbers::Any, 60)) {
-        let axis = Axis::of(5, &ticks);
-        prop_assert_eq!(Axis::decode(&axis.encode().unwrap()).unwrap(), axis);
-        let kept = streams(&ticks);
-        for stream in STREAMS {
-            let rows = rows_of(&ticks, stream);
-            prop_assert_eq!(&decode(stream.kind.columns(), &encode(&rows).unwrap()).unwrap(), &rows);
-            for (index, tick) in ticks.iter().enumerate() {
-                let row: Vec<u64> = rows.columns.iter().map(|column| column[index]).collect();
-                prop_assert_eq!((rows.presence[index], row), said(tick, stream));
+    fn ticks_come_back_from_records(ticks in course(Numbers::Any, 80)) {
+        let mut decoder = Decoder::new(Level::Ticks);
+        for (tick, stored) in ticks.iter().zip(records(&ticks)) {
+            decoder.decode(stored.position, &stored.record).unwrap();
+            prop_assert_eq!(decoder.elapsed_us(), tick.elapsed_us);
+            for stream in STREAMS {
+                prop_assert_eq!(decoder.row(stream), tick.rows.row(Level::Ticks, stream));
             }
-            let is_there = rows.presence.iter().any(|presence| *presence != Presence::Absent);
-            prop_assert_eq!(kept.contains(&stream), is_there);
         }
     }
 
     #[test]
     fn any_bytes_are_a_record_or_are_not_understood(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-        let _ = Tick::from_record(&bytes, None);
+        let position = Position { stretch: 0, at_ms: 1 };
+        let _ = Decoder::new(Level::Ticks).decode(position, &bytes);
     }
 
+    /// Or one that is missing, or has the place of another.
     #[test]
-    fn a_record_with_wrong_bytes_is_read_or_is_not_understood(
-        ticks in course(Numbers::Any, 5),
-        wrong in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    fn a_damaged_record_is_refused_with_those_that_depend_on_it(
+        ticks in course(Numbers::Usual, 40),
+        place in any::<prop::sample::Index>(),
+        wrong in (any::<prop::sample::Index>(), 1..=u8::MAX),
+        is_missing in any::<bool>(),
     ) {
-        for tick in &ticks {
-            let mut record = tick.to_record();
-            for (place, byte) in &wrong {
-                let at = place.index(record.len());
-                record[at] = *byte;
-            }
-            if let Ok(tick) = Tick::from_record(&record, None) {
+        let mut stored = records(&ticks);
+        let place = place.index(stored.len());
+        if is_missing {
+            stored.remove(place);
+        } else {
+            let mut bytes = stored[place].record.to_vec();
+            let at = wrong.0.index(bytes.len());
+            bytes[at] ^= wrong.1;
+            stored[place].record = bytes.into();
+        }
+        let mut decoder = Decoder::new(Level::Ticks);
+        for stored in stored {
+            let is_readable = decoder.decode(stored.position, &stored.record).is_ok();
+            let tick = ticks.iter().zip(records(&ticks)).find(|(_, other)| other.position == stored.position);
+            let (tick, intact) = tick.unwrap();
+            if is_readable {
+                prop_assert_eq!(&stored.record, &intact.record);
                 for stream in STREAMS {
-                    said(&tick, stream);
+                    prop_assert_eq!(decoder.row(stream), tick.rows.row(Level::Ticks, stream));
                 }
             }
         }
@@ -96,18 +71,19 @@ proptest! {
 async fn a_large_database_that_turns_out_to_be_damaged_is_set_aside_too() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cowbell.db");
-    let mut connection = database::for_writing(&path, TickOrigin::ThisMachine)
+    let mut connection = database::for_writing(&path, TickOrigin::ThisMachine, false)
         .await
         .unwrap()
         .connection;
-    sqlx::query("INSERT INTO chunk VALUES (1, zeroblob(70 << 20))")
+    sqlx::query("INSERT INTO minute VALUES (1, zeroblob(70 << 20))")
         .execute(&mut connection)
         .await
         .unwrap();
-    let root: i64 = sqlx::query_scalar("SELECT rootpage FROM sqlite_schema WHERE name = 'segment'")
-        .fetch_one(&mut connection)
-        .await
-        .unwrap();
+    let root: i64 =
+        sqlx::query_scalar("SELECT rootpage FROM sqlite_schema WHERE name = 'ten_minute'")
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
     sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")
         .execute(&mut connection)
         .await
@@ -128,7 +104,7 @@ async fn a_large_database_that_turns_out_to_be_damaged_is_set_aside_too() {
 }
 
 #[test]
-fn whatever_links_lead_to_it_a_database_has_one_journal() {
+fn whatever_links_lead_to_it_a_database_has_one_log() {
     let folder = tempfile::tempdir().unwrap();
     let (path, link) = (
         folder.path().join("cowbell.db"),

@@ -1,5 +1,5 @@
-//! The writer's loop. Operations that cannot be written are held and retried. Devices, volumes, jobs, alerts and gaps go
-//! straight into the database, all of a batch in one transaction.
+//! The writer's loop. Operations are written in the order of the queue, all of a batch in one transaction; what cannot be
+//! written is held and retried.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -7,49 +7,89 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use sqlx::{Connection, SqliteConnection};
 use tokio::sync::mpsc;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{MissedTickBehavior, sleep_until};
 
 use super::{End, Writer};
-use crate::store::curves::write_curve;
+use crate::store::TickOrigin;
+use crate::store::catalog::write_rows;
 use crate::store::damage;
-use crate::store::deliveries::{write_delivery, write_silence};
+use crate::store::deliveries::{write_curve, write_delivery, write_progress, write_silence};
+use crate::store::health::stock;
 use crate::store::records::{remove_job, write_alert, write_imported, write_job, write_note};
-use crate::store::rows::{write_gap, write_rows};
-use crate::store::sent::write_progress;
+use crate::store::rollup::roll_up;
+use crate::store::stored::{write_gap, write_tick};
 use crate::store::words::{in_words, of_sqlite};
 use crate::store::write_op::{QueueEntry, WriteError, WriteOp};
 use crate::units::count_text;
 
-/// Maximum operations in a batch.
-const MOST_AT_ONCE: usize = 256;
+/// The age at which a tick is committed. A kill or a power cut loses younger ones.
+const COMMIT_EVERY: Duration = Duration::from_secs(10);
+/// The ticks of a recording come faster, and can be played again.
+const COMMIT_RECORDING: Duration = Duration::from_millis(100);
+/// Operations of a batch at which it is committed.
+const MOST_AT_ONCE: usize = 1_024;
 /// Maximum operations that are held while nothing can be written.
 const MOST_HELD: usize = 4_096;
-/// How often the open files are compared with the files of their names, and the journal is synced if no tick arrives.
+/// How often the open file is compared with the file of its name.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// How often old data is searched for, and the pause between two steps of deletion.
+const RETAIN_EVERY: Duration = Duration::from_secs(60);
+const RETAIN_PAUSE: Duration = Duration::from_secs(1);
+/// A recording may be played faster than it was made, and its data ages as fast.
+const RETAIN_RECORDING: Duration = Duration::from_millis(20);
 /// SQLite's primary code of a constraint that is violated.
 const SQLITE_CONSTRAINT: i32 = 19;
 
 /// Operations that are not written yet.
 pub struct Pending {
-    pub queue: mpsc::Receiver<QueueEntry>,
+    queue: mpsc::Receiver<QueueEntry>,
     /// Taken out of the queue.
-    pub held: Vec<QueueEntry>,
+    held: Vec<QueueEntry>,
+    /// When the first of them was taken out.
+    since: Instant,
 }
 
 impl Pending {
+    pub fn new(queue: mpsc::Receiver<QueueEntry>) -> Self {
+        Self {
+            queue,
+            held: Vec::new(),
+            since: Instant::now(),
+        }
+    }
+
+    /// Takes more operations out of the queue. `false` if it is closed and empty.
+    async fn take(&mut self) -> bool {
+        let room = MOST_AT_ONCE.saturating_sub(self.held.len()).max(1);
+        let is_first = self.held.is_empty();
+        let count = self.queue.recv_many(&mut self.held, room).await;
+        if is_first {
+            self.since = Instant::now();
+        }
+        count > 0
+    }
+
+    /// Whether the held operations are to be committed now. Only ticks may wait.
+    fn is_due(&self, age: Duration) -> bool {
+        self.held.len() >= MOST_AT_ONCE
+            || !self.held.is_empty() && self.since.elapsed() >= age
+            || self.held.iter().any(|queued| !queued.op.may_wait())
+    }
+
     /// Reports that the held operations are not stored, makes room in the queue, and pauses before the next attempt. If the
     /// queue is closed, there is no further attempt: logs what is lost, and returns `false`.
     pub async fn hold(&mut self, sentence: &str) -> bool {
-        let Self { queue, held } = self;
+        let Self { queue, held, .. } = self;
         while held.len() < MOST_HELD
             && let Ok(queued) = queue.try_recv()
         {
             held.push(queued);
         }
-        held.iter_mut()
-            .for_each(|queued| queued.report(Err(WriteError::Held(sentence.into()))));
+        for queued in held.iter_mut() {
+            queued.report(Err(WriteError::Held(sentence.into())));
+        }
         // A later operation replaces the earlier states of its job or alert, or of what was sent.
         let mut seen = HashSet::new();
         held.reverse();
@@ -76,56 +116,72 @@ impl Pending {
 impl Writer<'_> {
     /// Writes until the queue is closed and empty, or the database is lost. `pending` keeps the unwritten operations.
     pub(super) async fn run(mut self, pending: &mut Pending) -> End {
-        // One timer for all ticks: a timer for each would wake the thread more often than the ticks do.
+        let age = match self.context.holds {
+            TickOrigin::ThisMachine => COMMIT_EVERY,
+            TickOrigin::Recording => COMMIT_RECORDING,
+        };
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // Operations that an earlier writer could not write are written at once.
+        let mut is_due = !pending.held.is_empty();
+        let mut is_closed = false;
         loop {
-            let mut is_time_to_look = true;
-            if pending.held.is_empty() {
-                let taken = tokio::select! {
-                    taken = pending.queue.recv_many(&mut pending.held, MOST_AT_ONCE) => Some(taken),
-                    _ = looks.tick() => None,
-                };
-                if taken == Some(0) {
-                    self.close().await;
-                    return End::Closed;
+            let mut is_time_to_look = false;
+            if !is_due {
+                let commit_at = (pending.since + age).into();
+                let has_held = !pending.held.is_empty();
+                tokio::select! {
+                    has_more = pending.take() => is_closed = !has_more,
+                    _ = looks.tick() => is_time_to_look = true,
+                    () = sleep_until(commit_at), if has_held => {}
                 }
-                is_time_to_look = taken.is_none();
+                is_due = is_closed || pending.is_due(age);
+            }
+            if is_time_to_look {
+                if let Some(sentence) = self.lost_file() {
+                    return End::Lost(sentence);
+                }
+                // Old data is deleted also after the end of a recording.
+                self.keep_up(false).await;
+            }
+            if !is_due {
+                continue;
             }
             self.context
                 .report
                 .send_modify(|health| health.busy_since = Some(Instant::now()));
-            let end = self.step(pending, is_time_to_look).await;
+            let end = self.commit(pending).await;
             self.context
                 .report
                 .send_modify(|health| health.busy_since = None);
             if let Some(end) = end {
                 return end;
             }
+            is_due = !pending.held.is_empty();
+            if is_closed && !is_due {
+                self.close().await;
+                return End::Closed;
+            }
         }
     }
 
-    async fn step(&mut self, pending: &mut Pending, is_time_to_look: bool) -> Option<End> {
-        if is_time_to_look {
-            if let Some(sentence) = self.lost_files() {
-                return Some(End::Lost(sentence));
-            }
-            self.sync_what_is_late();
-        }
+    /// Writes the held operations. Afterwards they are gone, or held to be written again.
+    async fn commit(&mut self, pending: &mut Pending) -> Option<End> {
         let held = &mut pending.held;
-        if held.is_empty() {
-            return None;
-        }
         let (started, count) = (Instant::now(), held.len());
-        let last_at = held.iter().rev().find_map(|queued| match &queued.op {
-            WriteOp::Tick(_, tick) => Timestamp::from_millisecond(tick.at_ms).ok(),
+        let last = held.iter().rev().find_map(|queued| match &queued.op {
+            WriteOp::Tick(_, tick) => Some(tick.position),
             _ => None,
         });
         let outcome = self.write(held).await;
+        let last_at = last.and_then(|last| Timestamp::from_millisecond(last.at_ms).ok());
         self.report(count - held.len(), last_at, started, outcome.as_ref().err());
         let Err(error) = outcome else {
-            self.seal_when_complete().await;
-            self.tidy_when_due().await;
+            if let Some(last) = last {
+                self.context.recent.committed(last);
+                let is_new_window = self.window.replace(last.window()) != Some(last.window());
+                self.keep_up(is_new_window).await;
+            }
             return None;
         };
         self.is_broken = true;
@@ -143,14 +199,16 @@ impl Writer<'_> {
         error: Option<&anyhow::Error>,
     ) {
         let error = error.map(|error| format!("cannot write to the database: {}", in_words(error)));
-        let error = error.or_else(|| self.sealing.clone());
         let refused = std::mem::take(&mut self.refused);
         self.context.report.send_modify(|health| {
             match error {
                 Some(error) => health.set_error(error),
                 None => {
                     health.last_ok_at = last_at.or(health.last_ok_at);
-                    health.error = self.tidying.clone();
+                    if health.error.is_some() && self.upkeep_error.is_none() {
+                        tracing::info!("the database can be written again");
+                    }
+                    health.error = self.upkeep_error.clone();
                 }
             }
             health.took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -159,32 +217,26 @@ impl Writer<'_> {
         });
     }
 
-    /// Writes the batch and removes written operations. Devices and volumes go before the ticks that refer to them. Ticks go
-    /// before the rest, since the journal may have room when the database has none.
+    /// Writes the batch in one transaction, and empties it. An entry that violates a constraint is dropped, since it would
+    /// fail at every retry.
     async fn write(&mut self, batch: &mut Vec<QueueEntry>) -> anyhow::Result<()> {
-        if batch
-            .iter()
-            .any(|queued| matches!(queued.op, WriteOp::Catalog(_)))
-        {
-            self.write_records(batch).await?;
+        if batch.is_empty() {
+            return Ok(());
         }
-        let ticks = self.keep_ticks(batch).await;
-        if batch.iter().any(|queued| !queued.op.is_tick()) {
-            self.write_records(batch).await?;
-        }
-        ticks
-    }
-
-    /// Writes everything but ticks. An entry that violates a constraint is dropped, since it would fail at every retry.
-    async fn write_records(&mut self, batch: &mut Vec<QueueEntry>) -> anyhow::Result<()> {
         self.mend().await?;
+        let generation = self.context.generation();
         let mut transaction = self.connection.begin_with("BEGIN IMMEDIATE").await?;
         let mut refused = Vec::new();
-        for (index, queued) in batch
-            .iter()
-            .enumerate()
-            .filter(|(_, queued)| !queued.op.is_tick())
-        {
+        for (index, queued) in batch.iter().enumerate() {
+            if let WriteOp::Tick(of, tick) = &queued.op {
+                if *of == generation {
+                    write_tick(&mut transaction, tick.position, &tick.record).await?;
+                } else {
+                    // It refers to devices of a database that was replaced by this one.
+                    self.refused += 1;
+                }
+                continue;
+            }
             for op in queued.op.parts() {
                 let mut part = transaction.begin().await?;
                 match write_one(&mut part, &op).await {
@@ -200,36 +252,86 @@ impl Writer<'_> {
             }
         }
         transaction.commit().await?;
-        if batch.iter().any(|queued| queued.op.is_record()) {
-            self.context.records_changed();
-        }
-        for (index, error) in &refused {
-            tracing::error!("an entry is left out, since the database refuses it: {error}");
-            batch[*index].report(Err(WriteError::Refused(error.clone())));
-        }
         self.refused += refused.len() as u64;
-        if batch
-            .iter()
-            .any(|queued| matches!(queued.op, WriteOp::Import(..) | WriteOp::Remove(_)))
-        {
+        for (index, error) in refused {
+            tracing::error!("an entry is left out, since the database refuses it: {error}");
+            batch[index].report(Err(WriteError::Refused(error)));
+        }
+        let changes_jobs =
+            |queued: &QueueEntry| matches!(queued.op, WriteOp::Import(..) | WriteOp::Remove(_));
+        let is_to_measure = batch.iter().any(changes_jobs);
+        for mut queued in batch.drain(..) {
+            queued.report(Ok(()));
+        }
+        if is_to_measure {
             self.measure().await?;
         }
-        batch.retain_mut(|queued| {
-            let is_tick = queued.op.is_tick();
-            if !is_tick {
-                queued.report(Ok(()));
-            }
-            is_tick
-        });
         Ok(())
     }
 
-    /// Seals the remaining ticks, so that the database file alone is complete.
+    /// Measures how much is stored.
+    pub(super) async fn measure(&mut self) -> anyhow::Result<()> {
+        let stock = stock(&mut self.connection)
+            .await
+            .map_err(|error| error.context("cannot measure the database"))?;
+        self.context
+            .report
+            .send_modify(|health| health.stock = stock);
+        Ok(())
+    }
+
+    /// Rolls up complete windows and deletes a little old data. Failures are retried; ticks are stored all the same.
+    async fn keep_up(&mut self, is_new_window: bool) {
+        let is_time_to_retain = Instant::now() >= self.retain_at;
+        if !is_new_window && !is_time_to_retain {
+            return;
+        }
+        let outcome = self.try_to_keep_up(is_new_window, is_time_to_retain).await;
+        self.is_broken |= outcome.is_err();
+        let failed = outcome
+            .err()
+            .map(|error| format!("{}; `cowbell db verify` finds damage", in_words(&error)));
+        if let (Some(sentence), None) = (&failed, &self.upkeep_error) {
+            tracing::warn!("{sentence}");
+        }
+        if failed.is_some() {
+            // The window is rolled up with the next one.
+            self.retain_at = Instant::now() + RETAIN_EVERY;
+        }
+        self.upkeep_error = failed;
+    }
+
+    async fn try_to_keep_up(
+        &mut self,
+        is_new_window: bool,
+        is_time_to_retain: bool,
+    ) -> anyhow::Result<()> {
+        self.mend().await?;
+        if is_new_window {
+            roll_up(&mut self.connection).await?;
+            self.measure().await?;
+        }
+        if !is_time_to_retain {
+            return Ok(());
+        }
+        let found_some = self
+            .retention
+            .step(&mut self.connection)
+            .await
+            .map_err(|error| error.context("cannot delete old data"))?;
+        self.retain_at = Instant::now()
+            + match (self.context.holds, found_some) {
+                (TickOrigin::Recording, _) => RETAIN_RECORDING,
+                (_, true) => RETAIN_PAUSE,
+                _ => RETAIN_EVERY,
+            };
+        Ok(())
+    }
+
+    /// Moves the log into the database, so that its file alone is complete.
     async fn close(mut self) {
-        self.complete.extend(self.window.take());
         let closing = async {
-            self.journal.sync()?;
-            self.seal_complete().await?;
+            self.mend().await?;
             sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")
                 .execute(&mut self.connection)
                 .await?;
@@ -237,7 +339,7 @@ impl Writer<'_> {
         };
         if let Err(error) = closing.await {
             tracing::warn!(
-                "the last ticks are in the journal alone: {}",
+                "the last ticks are in SQLite's log alone: {}",
                 in_words(&error)
             );
         }
@@ -246,8 +348,7 @@ impl Writer<'_> {
 
 async fn write_one(connection: &mut SqliteConnection, op: &WriteOp) -> anyhow::Result<()> {
     match op {
-        // The journal has them.
-        WriteOp::Tick(..) => Ok(()),
+        WriteOp::Tick(_, tick) => write_tick(connection, tick.position, &tick.record).await,
         WriteOp::Catalog(rows) => write_rows(connection, rows).await,
         WriteOp::Gap(gap) => write_gap(connection, gap).await,
         WriteOp::Job(job) => write_job(connection, job).await,

@@ -1,17 +1,16 @@
-//! The one writer, on a thread of its own. Ticks go to the journal, complete segments to the database; while the disk
-//! accepts neither, both stay in memory.
+//! The one writer, on a thread of its own. Ticks are committed every ten seconds, everything else at once; while the disk
+//! accepts nothing, all of it stays in memory.
 //!
 //! The thread reopens the database whenever it is lost: removed, replaced or damaged. Nothing that happens to the database
 //! ends the thread.
 
 mod batch;
 mod open;
-mod segments;
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::{Arc, RwLock};
-use std::time::Instant;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use sqlx::SqliteConnection;
@@ -19,18 +18,21 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::catalog::Catalog;
 use super::history::StartState;
-use super::journal::Journal;
 use super::paths::InUse;
+use super::position::Window;
 use super::readers::Readers;
 use super::recent::RecentTicks;
 use super::retention::Retention;
-use super::tick::SegmentTicks;
 use super::words::in_words;
 use super::write_op::QueueEntry;
-use super::{Health, TickOrigin};
+use super::{Health, TickOrigin, damage};
 use crate::config;
 use batch::Pending;
-use segments::UnsyncedTicks;
+
+/// Attempts to open the database before the start goes on without it, and the pause between them: one read that fails is
+/// no reason.
+const OPENINGS: u32 = 3;
+const OPENING_PAUSE: Duration = Duration::from_millis(100);
 
 /// The writer's settings, and the state that it shares.
 pub struct Context {
@@ -43,27 +45,21 @@ pub struct Context {
     pub readers: Readers,
 }
 
-/// An open database with its journal.
+/// An open database.
 struct Writer<'a> {
     context: &'a Context,
     connection: SqliteConnection,
     /// A statement failed, and the connection may be stuck in its transaction.
     is_broken: bool,
-    journal: Journal,
-    /// The segment to which ticks are added.
-    window: Option<SegmentTicks>,
-    /// Complete segments that are not in the database yet, the oldest first.
-    complete: Vec<SegmentTicks>,
-    /// Why the oldest complete segment is not in the database yet.
-    sealing: Option<String>,
-    /// Why old data is not deleted.
-    tidying: Option<String>,
-    unsynced: Option<UnsyncedTicks>,
+    /// The window of the last tick that was committed. When another one begins, the windows before it are rolled up.
+    window: Option<Window>,
+    /// Why complete windows are not rolled up, or old data is not deleted.
+    upkeep_error: Option<String>,
     retention: Retention,
     /// When old data is next searched for.
-    tidy_at: Instant,
-    /// The open files.
-    files: open::FileIds,
+    retain_at: Instant,
+    /// The open file.
+    file: open::FileId,
     /// Operations that broke a constraint since the health was last reported.
     refused: u64,
     /// Held for as long as the connection: no other program may write here meanwhile.
@@ -76,11 +72,11 @@ enum End {
     Closed,
     /// The database was removed or replaced: a sentence.
     Lost(String),
-    /// The database is damaged: SQLite's message.
+    /// SQLite reports damage: its message.
     Damaged(String),
 }
 
-/// The outcome of the first attempt to open the database.
+/// The outcome of the first attempts to open the database.
 pub type FirstOpening = anyhow::Result<StartState>;
 
 /// Starts the thread. The receivers get the first outcome, and the thread's end.
@@ -110,15 +106,14 @@ async fn supervise(
     first: oneshot::Sender<FirstOpening>,
 ) {
     let (mut first, mut before) = (Some(first), None);
-    let mut pending = Pending {
-        queue,
-        held: Vec::new(),
-    };
+    let mut pending = Pending::new(queue);
+    let mut attempts = 0;
     loop {
+        attempts += 1;
         context
             .report
             .send_modify(|health| health.busy_since = Some(Instant::now()));
-        let opened = Writer::open(context, before.take()).await;
+        let opened = Writer::open(context, before.as_ref()).await;
         context
             .report
             .send_modify(|health| health.busy_since = None);
@@ -128,7 +123,6 @@ async fn supervise(
                     Some(first) => drop(first.send(Ok(state))),
                     None => tracing::info!("the database {} is open now", context.path.display()),
                 }
-                context.records_changed();
                 let end = writer.run(&mut pending).await;
                 context.readers.reset();
                 match before.insert(end) {
@@ -144,7 +138,13 @@ async fn supervise(
                 }
                 return;
             }
+            Err(error) if first.is_some() && attempts < OPENINGS => {
+                before = suspicion(context, &error).or(before);
+                tokio::time::sleep(OPENING_PAUSE).await;
+                continue;
+            }
             Err(error) => {
+                before = suspicion(context, &error).or(before);
                 let sentence = in_words(&error);
                 context.report_error(&sentence);
                 if let Some(first) = first.take() {
@@ -161,9 +161,16 @@ async fn supervise(
     }
 }
 
+/// Damage that showed when the database was opened: the next attempt checks all of it.
+fn suspicion(context: &Context, error: &anyhow::Error) -> Option<End> {
+    damage::said_by(&context.path, error).map(End::Damaged)
+}
+
 impl Context {
-    fn records_changed(&self) {
-        self.report.send_modify(|health| health.records += 1);
+    /// Of the catalog. Ticks of an earlier one have the numbers of another database's devices.
+    fn generation(&self) -> u64 {
+        let catalog = self.catalog.read();
+        catalog.unwrap_or_else(PoisonError::into_inner).generation
     }
 
     fn report_error(&self, sentence: &str) {

@@ -2,8 +2,9 @@
 
 INSERT INTO device VALUES (1, 'S1', 'sda', 'sda', 'disk', 1, 1772330400000);
 INSERT INTO volume VALUES (1, 'LVM-abc', 'vg0', 'data_snapshot', NULL, 1772330400000);
-INSERT INTO segment (id, from_ms, to_ms, rows, watched_ms, axis) VALUES (1, 1772330400000, 1772330401000, 2, 1000, x'00');
-INSERT INTO chunk VALUES (1 << 24 | 9, x'00');
+INSERT INTO tick VALUES (1772330400000, x'00');
+INSERT INTO minute VALUES (1772330400000, x'00');
+INSERT INTO ten_minute VALUES (1772330400000, 1000, x'00');
 INSERT INTO gap VALUES (1, 1772330500000, 1772330600000, 100, 'the disk of the database was full');
 INSERT INTO identity VALUES (1, 4711);
 INSERT INTO deleted_number VALUES (1, 9);
@@ -11,3 +12,10 @@ INSERT INTO job_record VALUES (7, 'LVM-abc', 1772330400000, 1772330510000, 'vg0/
 INSERT INTO job_record VALUES (8, 'mark:job-1', 1772326800000, NULL, NULL, NULL, '{"vg":null,"lv":null,"origin":null,"ended_at":null,"outcome":null,"died_at":null,"io_error_at":null,"heard":null,"exit_status":null,"mounted_on":null,"unmounted_at":null,"partly_seen":true,"last_fill_percent":null,"peak_fill_percent":null,"bytes_read":null,"setup":{},"label":{"set":"zstd","variant":"level3","repeat":2},"notes":[],"told_phases":[{"at":"2026-03-01T01:00:05Z","name":"reading"}],"program":null,"kind":"mark","name":"nightly","started_at":"2026-03-01T01:00:00Z"}', 3583783502);
 INSERT INTO imported VALUES ('mark:job-1', x'1f8b');
 INSERT INTO alert_record VALUES (1, 1772330490000, NULL, '{"id":1,"rule":"snapshot_fill","severity":"critical","vg":"vg0","lv":"data_snapshot","uuid":"LVM-abc","value":97.5,"raised_at":"2026-03-01T02:01:30Z","cleared_at":null,"worst":"critical","sentence":"Snapshot vg0/data_snapshot is 97.5 % full.","text":{"problem":[{"text":"Snapshot "},{"volume":"vg0/data_snapshot"},{"text":" is 97.5 % full."}],"remedy":[],"ending":[]}}', 2076322042);
+INSERT INTO delivery_record (alert, receiver, body) VALUES
+    (1, 'mail', '{"alert":1,"receiver":"mail","known":{"status":"raised","severity":"warning","at":"2026-03-01T02:04:00Z"},"is_delivered":true,"tries":1,"tried_at":"2026-03-01T02:04:00Z","answer":"250 OK"}');
+INSERT INTO silence (volumes, until_ms, note) VALUES ('vg0/test*', 1772330400000, 'moved to the new disk');
+INSERT INTO remote_write (one, done, islands) VALUES
+    (1, 1795000000000, '[{"after":{"stretch":0,"at_ms":1795000060000},"to":{"stretch":1,"at_ms":1795000120000}}]');
+INSERT INTO size_curve (uuid, at_ms, body) VALUES ('9fjWVy-lcsr-GWcN-YlRH-r8Ie-6BEU-lHGEvC', 1772330400000,
+    '{"at":"2026-03-01T02:00:00Z","is_thin":false,"measured_min":60,"discarded_min":null,"chunks":[{"bytes":4096,"counts":[1,2,3,5,8,9,10,12,20,31]}]}');
