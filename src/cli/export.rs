@@ -15,7 +15,7 @@ use super::serve::signalled;
 use crate::client::complain;
 use crate::series::when::{TimeQuery, including_latest};
 use crate::store::{
-    self, ExportQuery, ExportSummary, Form, OpenMetrics, ReadView, Resolution, Target, Text,
+    self, ExportFormat, ExportQuery, ExportSummary, OpenMetrics, ReadView, Resolution, Target, Text,
 };
 use crate::units::count_text;
 
@@ -181,8 +181,8 @@ fn text(format: Format, out: impl Write + Send + 'static) -> Target {
     let out = Box::new(BufWriter::with_capacity(BUFFER, out));
     match format {
         Format::OpenMetrics => Target::OpenMetrics(OpenMetrics::new(out)),
-        Format::Json => Target::Text(Text::new(Form::Json, out)),
-        _ => Target::Text(Text::new(Form::Csv, out)),
+        Format::Json => Target::Text(Text::new(ExportFormat::Json, out)),
+        _ => Target::Text(Text::new(ExportFormat::Csv, out)),
     }
 }
 

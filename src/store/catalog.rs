@@ -59,12 +59,12 @@ pub struct VolumeRow {
 
 /// Rows that are new or changed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rows {
+pub struct CatalogRows {
     pub devices: Vec<DeviceRow>,
     pub volumes: Vec<VolumeRow>,
 }
 
-impl Rows {
+impl CatalogRows {
     pub fn is_empty(&self) -> bool {
         self.devices.is_empty() && self.volumes.is_empty()
     }
@@ -81,7 +81,7 @@ impl Rows {
 }
 
 impl Catalog {
-    pub fn new(rows: Rows) -> Self {
+    pub fn new(rows: CatalogRows) -> Self {
         Self {
             devices: rows
                 .devices
@@ -100,7 +100,7 @@ impl Catalog {
     }
 
     /// Replaces all rows by those of another database, whose last tick is `last`.
-    pub fn replace(&mut self, rows: Rows, identity: Option<i64>, last: Option<Position>) {
+    pub fn replace(&mut self, rows: CatalogRows, identity: Option<i64>, last: Option<Position>) {
         *self = Self {
             identity,
             generation: self.generation + 1,
@@ -118,7 +118,7 @@ impl Catalog {
     }
 
     /// Returns the rows to store, if the topology changed or a day has passed.
-    pub fn learn(&mut self, interval: &Interval) -> Option<Rows> {
+    pub fn learn(&mut self, interval: &Interval) -> Option<CatalogRows> {
         let (topology, at_ms) = (&interval.topology, interval.at.as_millisecond());
         let is_known = self
             .topology
@@ -137,7 +137,7 @@ impl Catalog {
         let volumes = volumes
             .filter_map(|volume| self.see_volume(volume, topology, at_ms))
             .collect();
-        Some(Rows { devices, volumes })
+        Some(CatalogRows { devices, volumes })
     }
 
     fn see_device(&mut self, device: &Device, last_seen_ms: i64) -> Option<DeviceRow> {
@@ -222,8 +222,8 @@ impl Catalog {
     }
 
     /// All rows, in the order of their numbers.
-    pub fn rows(&self) -> Rows {
-        Rows {
+    pub fn rows(&self) -> CatalogRows {
+        CatalogRows {
             devices: self.device_rows.values().cloned().collect(),
             volumes: self.volume_rows.values().cloned().collect(),
         }
@@ -237,7 +237,7 @@ fn next_id<Row>(rows: &BTreeMap<u32, Row>) -> Option<u32> {
 }
 
 /// All devices and volumes with stored data.
-pub async fn catalog_rows(connection: &mut SqliteConnection) -> anyhow::Result<Rows> {
+pub async fn catalog_rows(connection: &mut SqliteConnection) -> anyhow::Result<CatalogRows> {
     let devices: Vec<(u32, String, String, String, String, bool, i64)> = sqlx::query_as(
         "SELECT id, identity, name, label, kind, counts, last_seen_ms FROM device ORDER BY id",
     )
@@ -277,7 +277,7 @@ pub async fn catalog_rows(connection: &mut SqliteConnection) -> anyhow::Result<R
                 last_seen_ms,
             }
         });
-    Ok(Rows {
+    Ok(CatalogRows {
         devices: devices.collect(),
         volumes: volumes.collect(),
     })
@@ -311,7 +311,10 @@ pub async fn forget_unseen(connection: &mut SqliteConnection) -> anyhow::Result<
     Ok(())
 }
 
-pub async fn write_rows(connection: &mut SqliteConnection, rows: &Rows) -> anyhow::Result<()> {
+pub async fn write_rows(
+    connection: &mut SqliteConnection,
+    rows: &CatalogRows,
+) -> anyhow::Result<()> {
     for device in &rows.devices {
         sqlx::query(
             "INSERT INTO device (id, identity, name, label, kind, counts, last_seen_ms)

@@ -98,7 +98,8 @@ async fn open_and_migrate(path: &Path, holds: TickOrigin) -> anyhow::Result<Sqli
         File::options().write(true).open(path)?.set_len(0)?;
     } else {
         let found = refuse_foreign(path, holds).await;
-        is_new = found.map_err(|error| damage::left_alone(path, error))? == Content::Nothing;
+        is_new =
+            found.map_err(|error| damage::left_alone(path, error))? == DatabaseContent::Nothing;
     }
     let options = options(path)
         .create_if_missing(true)
@@ -180,14 +181,14 @@ async fn reader(options: SqliteConnectOptions) -> sqlx::Result<SqliteConnection>
 
 /// What a database of ours has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Content {
+enum DatabaseContent {
     /// No schema yet: its creation failed half-way.
     Nothing,
     Schema,
 }
 
 /// Refuses the database of another program or of a newer cowbell. It is opened read-only.
-async fn refuse_foreign(path: &Path, holds: TickOrigin) -> anyhow::Result<Content> {
+async fn refuse_foreign(path: &Path, holds: TickOrigin) -> anyhow::Result<DatabaseContent> {
     let mut connection = options(path).read_only(true).connect().await?;
     let tables: Vec<String> =
         sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'table'")
@@ -199,7 +200,7 @@ async fn refuse_foreign(path: &Path, holds: TickOrigin) -> anyhow::Result<Conten
         .await?;
     if tables.iter().all(|table| table == MIGRATIONS_TABLE) && [0, APPLICATION_ID].contains(&id) {
         connection.close().await?;
-        return Ok(Content::Nothing);
+        return Ok(DatabaseContent::Nothing);
     }
     if id != APPLICATION_ID {
         return Err(Foreign("it is another program's database".into()).into());
@@ -232,7 +233,7 @@ async fn refuse_foreign(path: &Path, holds: TickOrigin) -> anyhow::Result<Conten
         );
     }
     connection.close().await?;
-    Ok(Content::Schema)
+    Ok(DatabaseContent::Schema)
 }
 
 /// The version of this program's databases.

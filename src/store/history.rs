@@ -30,7 +30,7 @@ const JOBS_TO_RESUME: i64 = 200;
 const LONGEST: u64 = 256 * 1024 * 1024;
 
 /// A query with its arguments.
-type Query = sqlx::query::Query<'static, Sqlite, SqliteArguments>;
+type SqliteQuery = sqlx::query::Query<'static, Sqlite, SqliteArguments>;
 
 /// The state in which an earlier process ended.
 #[derive(Clone, Debug, Default)]
@@ -282,7 +282,7 @@ impl StoreReader {
     }
 
     /// One record; an error if its row is damaged.
-    async fn record<T>(&self, query: Query) -> anyhow::Result<Option<T>>
+    async fn record<T>(&self, query: SqliteQuery) -> anyhow::Result<Option<T>>
     where
         T: for<'r> FromRow<'r, SqliteRow>,
     {
@@ -290,7 +290,7 @@ impl StoreReader {
         Ok(row.map(|row| T::from_row(&row)).transpose()?)
     }
 
-    pub(super) async fn rows(&self, query: Query) -> anyhow::Result<Vec<SqliteRow>> {
+    pub(super) async fn rows(&self, query: SqliteQuery) -> anyhow::Result<Vec<SqliteRow>> {
         self.check_open()?;
         let reading =
             |mut connection: Reader| async move { Ok(query.fetch_all(&mut *connection).await?) };

@@ -54,8 +54,8 @@ pub use backup::{Inventory, backup, compact, give_rights, inventory};
 pub use damage::with_way_out;
 pub use database::try_out;
 pub use export::{
-    ExportQuery, ExportSummary, Form, OpenMetrics, Resolution, SampleBatch, SeriesSamples, Target,
-    Text, TickSamples, escaped_label,
+    ExportFormat, ExportQuery, ExportSummary, OpenMetrics, Resolution, SampleBatch, SeriesSamples,
+    Target, Text, TickSamples, escaped_label,
 };
 pub use health::{Health, StorageUsage, stock_of, usual_bytes};
 pub use history::{JobPage, JobPlace, JobQuery, StartState, packed};
@@ -74,13 +74,13 @@ use crate::config;
 use crate::interval::Interval;
 use crate::quantity::{copying_row, volume_row};
 use crate::units::count_text;
-use catalog::{Catalog, Rows};
+use catalog::{Catalog, CatalogRows};
 use paths::InUse;
 use readers::Readers;
 use recent::{RecentTicks, TickRecord};
 use record::Encoder;
 use stream::{Kind, Stream};
-use write_op::{QueueEntry, Reply};
+use write_op::{QueueEntry, WriteReply};
 use writer::Context;
 
 /// Maximum operations in the queue: a quarter of an hour of ticks at ten a second, with jobs and alerts.
@@ -111,7 +111,7 @@ pub struct StoreWriter {
     /// Ticks that were lost since the queue last had room.
     gap: Option<Gap>,
     /// Devices and volumes that did not fit. They are queued again, since later ticks refer to them.
-    unsaved: Rows,
+    unsaved: CatalogRows,
     ended: oneshot::Receiver<()>,
 }
 
@@ -187,7 +187,7 @@ pub async fn open(
         taken: 0,
         lost: AtomicU64::new(0),
         gap: None,
-        unsaved: Rows::default(),
+        unsaved: CatalogRows::default(),
         ended,
     };
     Ok((writer, reader))
@@ -218,7 +218,7 @@ impl StoreWriter {
     }
 
     /// Only a recording waits for room. Watching never does: if the queue is full, the operation is dropped and counted.
-    async fn enqueue(&mut self, op: WriteOp, reply: Option<Reply>) {
+    async fn enqueue(&mut self, op: WriteOp, reply: Option<WriteReply>) {
         self.taken += 1;
         let queued = QueueEntry {
             op: op.clone(),
@@ -250,7 +250,7 @@ impl StoreWriter {
         if self.generation != catalog.generation {
             // The catalog belongs to another database than the previous tick.
             (self.generation, self.last) = (catalog.generation, catalog.last);
-            self.unsaved = Rows::default();
+            self.unsaved = CatalogRows::default();
             self.encoder.restart();
         }
         self.unsaved

@@ -66,8 +66,8 @@ impl Position {
 
     /// The ten minutes that it lies in. A tick covers the time before it, so a tick at 02:10:00 is the last of the window
     /// that began at 02:00.
-    pub fn window(self) -> Window {
-        Window {
+    pub fn window(self) -> TickWindow {
+        TickWindow {
             stretch: self.stretch,
             index: (self.at_ms - 1).div_euclid(WINDOW_MS),
         }
@@ -76,12 +76,12 @@ impl Position {
 
 /// Ten minutes of the wall clock in one stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Window {
+pub struct TickWindow {
     stretch: i64,
     index: i64,
 }
 
-impl Window {
+impl TickWindow {
     /// When it begins.
     pub fn begin_ms(self) -> i64 {
         self.index * WINDOW_MS

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::position::{Position, Window};
+use super::position::{Position, TickWindow};
 
 /// Windows of ten minutes that stay in memory after they were committed.
 const COMMITTED_WINDOWS: usize = 2;
@@ -99,7 +99,7 @@ impl RecentTicks {
     pub fn committed(&self, position: Position) {
         let inside = &mut *self.lock();
         inside.committed = inside.committed.max(Some(position));
-        let mut windows: Vec<Window> = Vec::new();
+        let mut windows: Vec<TickWindow> = Vec::new();
         for tick in &inside.ticks {
             let window = tick.position.window();
             if tick.position > position || window == position.window() {

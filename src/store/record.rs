@@ -16,7 +16,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 
 use super::position::Position;
-use super::stream::{Cell, Kind, Level, Stream};
+use super::stream::{Kind, Level, StoredValue, Stream};
 use crate::sample::diskstats::Counter;
 
 const DIFFERENCE: u8 = 0;
@@ -31,12 +31,15 @@ const ENDS: &str = "expected more bytes, but found the end";
 pub struct Rows {
     /// Ascending, each once, with its place in `cells`.
     streams: Vec<(Stream, usize)>,
-    cells: Vec<Cell>,
+    cells: Vec<StoredValue>,
 }
 
 impl Rows {
     /// Collects rows in any order.
-    pub fn collect(level: Level, rows: impl FnOnce(&mut dyn FnMut(Stream, &[Cell]))) -> Self {
+    pub fn collect(
+        level: Level,
+        rows: impl FnOnce(&mut dyn FnMut(Stream, &[StoredValue])),
+    ) -> Self {
         let mut found = Self::default();
         rows(&mut |stream, row| {
             debug_assert_eq!(row.len(), level.columns(stream.kind));
@@ -48,7 +51,7 @@ impl Rows {
         found
     }
 
-    pub fn row(&self, level: Level, stream: Stream) -> Option<&[Cell]> {
+    pub fn row(&self, level: Level, stream: Stream) -> Option<&[StoredValue]> {
         let index = self
             .streams
             .binary_search_by_key(&stream, |(stream, _)| *stream)
@@ -60,13 +63,13 @@ impl Rows {
 
 /// The streams of records, ascending, and where the row of each begins.
 #[derive(Debug, Default, PartialEq)]
-struct Layout {
+struct RecordLayout {
     streams: Vec<Stream>,
     starts: Vec<usize>,
     length: usize,
 }
 
-impl Layout {
+impl RecordLayout {
     fn new(level: Level, streams: Vec<Stream>) -> Self {
         let mut length = 0;
         let mut starts = Vec::with_capacity(streams.len());
@@ -94,8 +97,8 @@ struct Before {
 #[derive(Debug)]
 pub struct Encoder {
     level: Level,
-    layout: Layout,
-    cells: Vec<Cell>,
+    layout: RecordLayout,
+    cells: Vec<StoredValue>,
     before: Option<Before>,
 }
 
@@ -103,7 +106,7 @@ impl Encoder {
     pub fn new(level: Level) -> Self {
         Self {
             level,
-            layout: Layout::default(),
+            layout: RecordLayout::default(),
             cells: Vec::new(),
             before: None,
         }
@@ -154,7 +157,7 @@ impl Encoder {
             push_varint(record, u64::from(stream.number()));
         }
         let streams = rows.streams.iter().map(|(stream, _)| *stream).collect();
-        self.layout = Layout::new(self.level, streams);
+        self.layout = RecordLayout::new(self.level, streams);
         self.cells = vec![Some(0); self.layout.length];
     }
 
@@ -199,10 +202,10 @@ impl Encoder {
 #[derive(Debug)]
 pub struct Decoder {
     level: Level,
-    layout: Arc<Layout>,
+    layout: Arc<RecordLayout>,
     /// Columns of each kind in the records, which an older or newer program may have written.
     stored_columns: [usize; Kind::ALL.len()],
-    cells: Vec<Cell>,
+    cells: Vec<StoredValue>,
     before: Option<Before>,
 }
 
@@ -266,7 +269,7 @@ impl Decoder {
         }
         ensure!(streams.is_sorted(), "expected streams in order");
         if self.layout.streams != streams {
-            self.layout = Arc::new(Layout::new(self.level, streams));
+            self.layout = Arc::new(RecordLayout::new(self.level, streams));
         }
         self.cells.clear();
         for stream in &self.layout.streams {
@@ -335,7 +338,7 @@ impl Decoder {
     }
 
     /// The row of a stream in the last record; `None` if the stream was absent.
-    pub fn row(&self, stream: Stream) -> Option<&[Cell]> {
+    pub fn row(&self, stream: Stream) -> Option<&[StoredValue]> {
         let place = self.layout.streams.binary_search(&stream).ok()?;
         let start = self.layout.starts[place];
         self.cells
@@ -343,7 +346,7 @@ impl Decoder {
     }
 
     /// All rows of the last record.
-    pub fn rows(&self) -> impl Iterator<Item = (Stream, &[Cell])> {
+    pub fn rows(&self) -> impl Iterator<Item = (Stream, &[StoredValue])> {
         let streams = self.layout.streams.iter().zip(&self.layout.starts);
         streams.map(|(stream, start)| {
             let end = start + self.level.columns(stream.kind);
@@ -419,13 +422,13 @@ impl SumColumn {
         })
     }
 
-    fn parts(self, row: &[Cell]) -> Option<u64> {
+    fn parts(self, row: &[StoredValue]) -> Option<u64> {
         let [one, other] = self.parts;
         Some(row[one]?.wrapping_add(row[other]?))
     }
 
     /// Adds to the column what its parts grew by, if all are known.
-    fn add(self, row: &mut [Cell], before: Option<u64>, now: Option<u64>) {
+    fn add(self, row: &mut [StoredValue], before: Option<u64>, now: Option<u64>) {
         if let (Some(sum), Some(before), Some(now)) = (&mut row[self.column], before, now) {
             *sum = sum.wrapping_add(now.wrapping_sub(before));
         }
@@ -436,7 +439,7 @@ impl SumColumn {
 mod tests {
     use super::*;
 
-    fn rows(of_host: &[Cell]) -> Rows {
+    fn rows(of_host: &[StoredValue]) -> Rows {
         let mut row = vec![Some(0); Kind::Host.columns()];
         row[..of_host.len()].copy_from_slice(of_host);
         Rows::collect(Level::Ticks, |push| push(Stream::HOST, &row))

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use sqlx::{Connection, SqliteConnection};
 
-use super::position::{Position, Window};
+use super::position::{Position, TickWindow};
 use super::record::{Decoder, Encoder, Rows};
 use super::stored::{Gap, rolled_to, ticks_between, watched_ms, write_gap};
-use super::stream::{Cell, Level, ROLLED_COLUMNS, Stream};
+use super::stream::{Level, ROLLED_COLUMNS, StoredValue, Stream};
 use crate::quantity::{Extent, Observation, Quantity};
 
 /// A window counts as at most one day long, so that one wrong length does not make all earlier data look old.
@@ -21,14 +21,14 @@ const LONGEST_MS: i64 = 24 * 3600 * 1000;
 
 /// A quantity over several ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Sums {
+struct RolledSums {
     over: u64,
     amount: u64,
     least: u64,
     most: u64,
 }
 
-impl Sums {
+impl RolledSums {
     fn add(&mut self, other: Self) {
         if other.over == 0 {
             return;
@@ -43,13 +43,13 @@ impl Sums {
         self.amount = self.amount.saturating_add(other.amount);
     }
 
-    fn cells(self, elapsed_us: u64) -> [Cell; ROLLED_COLUMNS] {
+    fn cells(self, elapsed_us: u64) -> [StoredValue; ROLLED_COLUMNS] {
         let over = (self.over != elapsed_us).then_some(self.over);
         [over, Some(self.amount), Some(self.least), Some(self.most)]
     }
 
     /// `None` if the columns are of a program that did not have the quantity.
-    fn of_cells(cells: &[Cell], elapsed_us: u64) -> Option<Self> {
+    fn of_cells(cells: &[StoredValue], elapsed_us: u64) -> Option<Self> {
         let [over, amount, least, most] = *cells else {
             return None;
         };
@@ -62,7 +62,7 @@ impl Sums {
     }
 }
 
-impl From<Observation> for Sums {
+impl From<Observation> for RolledSums {
     fn from(seen: Observation) -> Self {
         let value = seen.value();
         Self {
@@ -95,7 +95,7 @@ fn value_of(near: u64) -> f64 {
 /// The rows of one roll-up, while ticks or finer roll-ups are added.
 #[derive(Debug, Default)]
 pub struct RollUp {
-    streams: BTreeMap<Stream, Vec<Sums>>,
+    streams: BTreeMap<Stream, Vec<RolledSums>>,
     /// The last tick that was added.
     last: Option<Position>,
     elapsed_us: u64,
@@ -110,11 +110,11 @@ impl RollUp {
             let sums = self
                 .streams
                 .entry(stream)
-                .or_insert_with(|| vec![Sums::default(); quantities.len()]);
+                .or_insert_with(|| vec![RolledSums::default(); quantities.len()]);
             for (index, (sums, quantity)) in sums.iter_mut().zip(quantities).enumerate() {
                 let more = match decoded.level() {
-                    Level::Ticks => quantity.observe(row, elapsed_us).map(Sums::from),
-                    _ => Sums::of_cells(of_quantity(row, index), elapsed_us),
+                    Level::Ticks => quantity.observe(row, elapsed_us).map(RolledSums::from),
+                    _ => RolledSums::of_cells(of_quantity(row, index), elapsed_us),
                 };
                 sums.add(more.unwrap_or_default());
             }
@@ -128,7 +128,7 @@ impl RollUp {
             let sums = self
                 .streams
                 .entry(*stream)
-                .or_insert_with(|| vec![Sums::default(); more.len()]);
+                .or_insert_with(|| vec![RolledSums::default(); more.len()]);
             for (sums, more) in sums.iter_mut().zip(more) {
                 sums.add(*more);
             }
@@ -155,7 +155,7 @@ impl RollUp {
     pub fn finish(self) -> Option<(Position, u64, Rows)> {
         let rows = Rows::collect(Level::Minutes, |push| {
             for (stream, sums) in &self.streams {
-                let cells: Vec<Cell> = sums
+                let cells: Vec<StoredValue> = sums
                     .iter()
                     .flat_map(|sums| sums.cells(self.elapsed_us))
                     .collect();
@@ -171,7 +171,7 @@ pub fn extent(
     level: Level,
     stream: Stream,
     quantity: Quantity,
-    row: &[Cell],
+    row: &[StoredValue],
     elapsed_us: u64,
 ) -> Option<Extent> {
     if level == Level::Ticks {
@@ -179,7 +179,7 @@ pub fn extent(
     }
     let quantities = stream.kind.quantities();
     let index = quantities.iter().position(|other| *other == quantity)?;
-    let sums = Sums::of_cells(of_quantity(row, index), elapsed_us)?;
+    let sums = RolledSums::of_cells(of_quantity(row, index), elapsed_us)?;
     let all = Observation::ratio(sums.amount, sums.over, quantity.scale())?;
     Some(Extent {
         all,
@@ -188,7 +188,7 @@ pub fn extent(
     })
 }
 
-fn of_quantity(row: &[Cell], index: usize) -> &[Cell] {
+fn of_quantity(row: &[StoredValue], index: usize) -> &[StoredValue] {
     row.get(index * ROLLED_COLUMNS..(index + 1) * ROLLED_COLUMNS)
         .unwrap_or_default()
 }
@@ -206,7 +206,7 @@ pub async fn roll_up(connection: &mut SqliteConnection) -> anyhow::Result<()> {
 }
 
 /// The first window after the last roll-up; `None` until it is complete.
-async fn next_window(connection: &mut SqliteConnection) -> anyhow::Result<Option<Window>> {
+async fn next_window(connection: &mut SqliteConnection) -> anyhow::Result<Option<TickWindow>> {
     let rolled = rolled_to(connection).await?;
     let first: Option<i64> = sqlx::query_scalar("SELECT min(id) FROM tick WHERE id > ?")
         .bind(rolled.map_or(-1, Position::number))
@@ -224,7 +224,7 @@ async fn next_window(connection: &mut SqliteConnection) -> anyhow::Result<Option
 
 async fn roll(
     connection: &mut SqliteConnection,
-    window: Window,
+    window: TickWindow,
     encoder: &mut Encoder,
 ) -> anyhow::Result<()> {
     let (first, last) = window.numbers();

@@ -2,7 +2,7 @@
 
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
-use super::position::{Position, Window};
+use super::position::{Position, TickWindow};
 use super::stored::{numbers_between, rolled_to};
 use super::stream::Level;
 use super::words::is_malformed;
@@ -136,7 +136,7 @@ impl RowQuery {
         connection: &mut SqliteConnection,
         (wanted, level): (Level, Level),
         times: (i64, i64),
-        after: Option<Window>,
+        after: Option<TickWindow>,
         before: Option<Position>,
     ) -> anyhow::Result<Self> {
         let first = after.map_or(0, |window| window.numbers().1 + 1);

@@ -10,7 +10,7 @@ const KIND_BITS: u32 = 3;
 pub const ROLLED_COLUMNS: usize = 4;
 
 /// A value that may be unknown.
-pub type Cell = Option<u64>;
+pub type StoredValue = Option<u64>;
 
 /// The resolution of stored rows: each has a table of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::catalog::Rows;
+use super::catalog::CatalogRows;
 use super::position::Progress;
 use super::recent::TickRecord;
 use super::stored::Gap;
@@ -18,7 +18,7 @@ use crate::source::{NoteCommand, RemoveCommand};
 #[derive(Clone, Debug)]
 pub enum WriteOp {
     /// Devices and volumes that are new or changed. They go before the ticks that refer to them.
-    Catalog(Rows),
+    Catalog(CatalogRows),
     /// A tick, and the generation of the catalog that has the numbers of its devices and volumes.
     Tick(u64, TickRecord),
     Gap(Gap),
@@ -48,13 +48,13 @@ pub enum WriteError {
 }
 
 /// Receives the outcome of one operation.
-pub type Reply = oneshot::Sender<Result<(), WriteError>>;
+pub type WriteReply = oneshot::Sender<Result<(), WriteError>>;
 
 /// An operation in the queue, and where its outcome is reported.
 #[derive(Debug)]
 pub struct QueueEntry {
     pub op: WriteOp,
-    pub reply: Option<Reply>,
+    pub reply: Option<WriteReply>,
 }
 
 impl WriteOp {
@@ -68,13 +68,13 @@ impl WriteOp {
         let Self::Catalog(rows) = self else {
             return vec![self.clone()];
         };
-        let devices = rows.devices.iter().map(|row| Rows {
+        let devices = rows.devices.iter().map(|row| CatalogRows {
             devices: vec![row.clone()],
-            ..Rows::default()
+            ..CatalogRows::default()
         });
-        let volumes = rows.volumes.iter().map(|row| Rows {
+        let volumes = rows.volumes.iter().map(|row| CatalogRows {
             volumes: vec![row.clone()],
-            ..Rows::default()
+            ..CatalogRows::default()
         });
         devices.chain(volumes).map(Self::Catalog).collect()
     }

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::topics::{Columns, Metric, Topic, Topics, labels, names, values};
-use super::{Line, Resolution};
+use super::{ExportLine, Resolution};
 use crate::table::{csv_writer, no_formula};
 
 /// Samples of a series that are in memory before they are put into the file.
@@ -21,7 +21,7 @@ const BLOCK: usize = 256;
 const SAMPLE: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ExportFormat {
     Csv,
     Json,
 }
@@ -40,10 +40,10 @@ enum TextOutput {
 }
 
 impl Text {
-    pub fn new(form: Form, out: Out) -> Self {
+    pub fn new(form: ExportFormat, out: Out) -> Self {
         let output = match form {
-            Form::Csv => TextOutput::Csv(Box::new(csv_writer(out))),
-            Form::Json => TextOutput::Json(out),
+            ExportFormat::Csv => TextOutput::Csv(Box::new(csv_writer(out))),
+            ExportFormat::Json => TextOutput::Json(out),
         };
         Self {
             output,
@@ -60,7 +60,7 @@ impl Text {
         Ok(())
     }
 
-    pub(super) fn line(&mut self, line: &Line) -> anyhow::Result<()> {
+    pub(super) fn line(&mut self, line: &ExportLine) -> anyhow::Result<()> {
         let topic = line.topic;
         match &mut self.output {
             TextOutput::Csv(csv) => {
@@ -156,7 +156,7 @@ impl OpenMetrics {
     }
 
     /// Returns the number of samples.
-    pub(super) fn line(&mut self, line: &Line) -> io::Result<u64> {
+    pub(super) fn line(&mut self, line: &ExportLine) -> io::Result<u64> {
         let mut samples = 0;
         for (series, extent) in self.series[line.place].iter_mut().zip(line.values) {
             let Some(extent) = extent else { continue };

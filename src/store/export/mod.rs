@@ -16,13 +16,13 @@ use super::read_view::ReadView;
 use super::record::{Decoder, Rows};
 use super::rollup::{RollUp, extent};
 use super::scan::{RangeScan, StoredRow};
-use super::stream::{Cell, Level, Stream};
+use super::stream::{Level, StoredValue, Stream};
 use crate::quantity::Extent;
 use crate::series::Range;
 use crate::units::count_text;
 use topics::{Topic, Topics};
 
-pub use formats::{Form, OpenMetrics, Text, escaped_label};
+pub use formats::{ExportFormat, OpenMetrics, Text, escaped_label};
 pub use samples::{SampleBatch, SeriesSamples, TickSamples};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub enum Target {
 }
 
 /// A row: the values of a topic up to an instant.
-struct Line<'a> {
+struct ExportLine<'a> {
     at: Timestamp,
     /// ISO 8601, UTC, to the millisecond.
     time: &'a str,
@@ -117,7 +117,7 @@ impl Target {
     }
 
     /// Writes a row; returns the number of rows that it became. A sample whose value is unknown is none.
-    fn line(&mut self, line: &Line) -> anyhow::Result<u64> {
+    fn line(&mut self, line: &ExportLine) -> anyhow::Result<u64> {
         match self {
             Self::Text(text) => text.line(line).map(|()| 1),
             Self::OpenMetrics(text) => Ok(text.line(line)?),
@@ -140,7 +140,7 @@ impl ReadView {
         target: &mut Target,
         mut progress: impl FnMut(f64),
     ) -> anyhow::Result<ExportSummary> {
-        let mut export = Export::new(ask, Topics::of(ask, &self.catalog)?, target)?;
+        let mut export = ExportRun::new(ask, Topics::of(ask, &self.catalog)?, target)?;
         let times = (
             ask.range.from.as_millisecond(),
             ask.range.to.as_millisecond(),
@@ -174,7 +174,7 @@ fn share(range: Range, at_ms: i64) -> f64 {
 }
 
 /// An export that is going on.
-struct Export<'a> {
+struct ExportRun<'a> {
     range: Range,
     row_ms: i64,
     topics: Topics,
@@ -187,7 +187,7 @@ struct Export<'a> {
     damaged_ms: Vec<i64>,
 }
 
-impl<'a> Export<'a> {
+impl<'a> ExportRun<'a> {
     fn new(ask: &ExportQuery, topics: Topics, target: &'a mut Target) -> anyhow::Result<Self> {
         target.begin(&topics, ask.resolution)?;
         Ok(Self {
@@ -270,7 +270,7 @@ struct StoredValues<'a> {
     level: Level,
     position: Position,
     elapsed_us: u64,
-    row: &'a dyn Fn(Stream) -> Option<&'a [Cell]>,
+    row: &'a dyn Fn(Stream) -> Option<&'a [StoredValue]>,
 }
 
 impl StoredValues<'_> {
@@ -292,7 +292,7 @@ impl StoredValues<'_> {
                 );
             }
             if has_row {
-                count += target.line(&Line {
+                count += target.line(&ExportLine {
                     at,
                     time: &time,
                     place,

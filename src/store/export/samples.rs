@@ -11,7 +11,7 @@ use super::topics::{Metric, Topics, labels};
 use crate::quantity::Quantity;
 use crate::store::StoreReader;
 use crate::store::catalog::Catalog;
-use crate::store::position::{Position, Span, Window};
+use crate::store::position::{Position, Span, TickWindow};
 use crate::store::readers::{Reader, on_a_thread};
 use crate::store::recent::TickRecord;
 use crate::store::record::Decoder;
@@ -43,7 +43,7 @@ pub struct SampleBatch {
 pub struct TickSamples {
     /// It has all later ticks of the window.
     after: Position,
-    window: Window,
+    window: TickWindow,
     ticks: Vec<TickRecord>,
     sources: Vec<SampleSource>,
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use anyhow::bail;
 
-use super::{ExportQuery, Line, Resolution};
+use super::{ExportLine, ExportQuery, Resolution};
 use crate::quantity::{Extent, Quantity};
 use crate::store::catalog::{Catalog, DeviceRow, VolumeRow};
 use crate::store::stream::{Kind, Stream};
@@ -161,7 +161,7 @@ impl Columns {
     }
 
     /// The cells of a row; quantities of other topics are unknown.
-    pub fn cells(&self, line: &Line) -> impl Iterator<Item = Option<f64>> {
+    pub fn cells(&self, line: &ExportLine) -> impl Iterator<Item = Option<f64>> {
         self.quantities.iter().flat_map(|quantity| {
             let place = line
                 .topic

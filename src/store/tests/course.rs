@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::store::position::Position;
 use crate::store::recent::TickRecord;
 use crate::store::record::{Encoder, Rows};
-use crate::store::stream::{Cell, Kind, Level, Stream};
+use crate::store::stream::{Kind, Level, StoredValue, Stream};
 
 /// 2026-03-01T02:00:00Z
 pub const BEGIN_MS: i64 = 1_772_330_400_000;
@@ -113,9 +113,9 @@ fn ticks(steps: &[Step], numbers: Numbers) -> Vec<CourseTick> {
 }
 
 /// Unknown in all or some columns, idle, what it often is, or whatever.
-fn row(stream: Stream, numbers: Numbers, dice: &mut Dice) -> Vec<Cell> {
+fn row(stream: Stream, numbers: Numbers, dice: &mut Dice) -> Vec<StoredValue> {
     let columns = stream.kind.columns();
-    let row: Vec<Cell> = match dice.next() % 8 {
+    let row: Vec<StoredValue> = match dice.next() % 8 {
         0 => vec![None; columns],
         1..=2 => vec![Some(0); columns],
         3 => (1..=columns as u64).map(Some).collect(),
@@ -126,7 +126,7 @@ fn row(stream: Stream, numbers: Numbers, dice: &mut Dice) -> Vec<Cell> {
             .map(|_| Some(dice.next() >> (dice.next() % 64)))
             .collect(),
     };
-    let usual = |number: &Cell| number.map(|number| number % (1 << 26));
+    let usual = |number: &StoredValue| number.map(|number| number % (1 << 26));
     match numbers {
         Numbers::Any => row,
         Numbers::Usual => row.iter().map(usual).collect(),

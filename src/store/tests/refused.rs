@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::config;
 use crate::job::{Job, JobKind, Outcome};
-use crate::store::catalog::{DeviceRow, Rows, VolumeRow, catalog_rows, write_rows};
+use crate::store::catalog::{CatalogRows, DeviceRow, VolumeRow, catalog_rows, write_rows};
 use crate::store::database::for_writing;
 use crate::store::position::Position;
 use crate::store::record::{Encoder, Rows as StreamRows};
@@ -102,7 +102,7 @@ async fn of_devices_and_volumes_that_come_together_only_those_that_break_a_const
     let devices = vec![device(1, "a"), device(2, "a"), device(3, "c")];
     let volumes = vec![volume(1, ""), volume(2, "b")];
     inlet
-        .append(WriteOp::Catalog(Rows { devices, volumes }))
+        .append(WriteOp::Catalog(CatalogRows { devices, volumes }))
         .await;
     // It is not committed with the next ticks, but at once.
     inlet.append(WriteOp::Job(Box::new(job(1)))).await;
@@ -129,7 +129,7 @@ async fn ticks_of_a_device_that_was_refused_are_named_by_whoever_verifies() {
         .await
         .unwrap()
         .connection;
-    let rows = Rows {
+    let rows = CatalogRows {
         devices: vec![device(1, "a")],
         volumes: vec![],
     };

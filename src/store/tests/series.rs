@@ -14,9 +14,9 @@ use super::course::{BEGIN_MS, CourseTick, Numbers, STREAMS, course, records};
 use super::{block_on, cases};
 use crate::quantity::{Observation, Quantity};
 use crate::series::{Point, Range};
-use crate::store::catalog::{Catalog, DeviceRow, Rows, VolumeRow};
+use crate::store::catalog::{Catalog, CatalogRows, DeviceRow, VolumeRow};
 use crate::store::database::for_writing;
-use crate::store::position::{Position, Window};
+use crate::store::position::{Position, TickWindow};
 use crate::store::readers::Readers;
 use crate::store::recent::RecentTicks;
 use crate::store::record::Decoder;
@@ -48,7 +48,7 @@ fn catalog() -> Catalog {
         device_identity: None,
         last_seen_ms: 0,
     };
-    Catalog::new(Rows {
+    Catalog::new(CatalogRows {
         devices: vec![device(1), device(2)],
         volumes: vec![volume(1), volume(2)],
     })
@@ -93,7 +93,7 @@ async fn reader(
         .await
         .unwrap();
     let records = records(ticks);
-    let mut windows: Vec<Window> = records.iter().map(|tick| tick.position.window()).collect();
+    let mut windows: Vec<TickWindow> = records.iter().map(|tick| tick.position.window()).collect();
     windows.dedup();
     let begin = |left: usize| {
         let window = windows.get(windows.len().saturating_sub(left));

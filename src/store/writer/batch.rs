@@ -9,7 +9,7 @@ use sqlx::{Connection, SqliteConnection};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, sleep_until};
 
-use super::{End, Writer};
+use super::{Writer, WriterEnd};
 use crate::store::TickOrigin;
 use crate::store::catalog::write_rows;
 use crate::store::damage;
@@ -115,7 +115,7 @@ impl Pending {
 
 impl Writer<'_> {
     /// Writes until the queue is closed and empty, or the database is lost. `pending` keeps the unwritten operations.
-    pub(super) async fn run(mut self, pending: &mut Pending) -> End {
+    pub(super) async fn run(mut self, pending: &mut Pending) -> WriterEnd {
         let age = match self.context.holds {
             TickOrigin::ThisMachine => COMMIT_EVERY,
             TickOrigin::Recording => COMMIT_RECORDING,
@@ -139,7 +139,7 @@ impl Writer<'_> {
             }
             if is_time_to_look {
                 if let Some(sentence) = self.lost_file() {
-                    return End::Lost(sentence);
+                    return WriterEnd::Lost(sentence);
                 }
                 // Old data is deleted also after the end of a recording.
                 self.keep_up(false).await;
@@ -160,13 +160,13 @@ impl Writer<'_> {
             is_due = !pending.held.is_empty();
             if is_closed && !is_due {
                 self.close().await;
-                return End::Closed;
+                return WriterEnd::Closed;
             }
         }
     }
 
     /// Writes the held operations. Afterwards they are gone, or held to be written again.
-    async fn commit(&mut self, pending: &mut Pending) -> Option<End> {
+    async fn commit(&mut self, pending: &mut Pending) -> Option<WriterEnd> {
         let held = &mut pending.held;
         let (started, count) = (Instant::now(), held.len());
         let last = held.iter().rev().find_map(|queued| match &queued.op {
@@ -186,9 +186,9 @@ impl Writer<'_> {
         };
         self.is_broken = true;
         if let Some(damage) = damage::said_by(&self.context.path, &error) {
-            return Some(End::Damaged(damage));
+            return Some(WriterEnd::Damaged(damage));
         }
-        (!pending.hold(&in_words(&error)).await).then_some(End::Closed)
+        (!pending.hold(&in_words(&error)).await).then_some(WriterEnd::Closed)
     }
 
     fn report(

@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::catalog::Catalog;
 use super::history::StartState;
 use super::paths::InUse;
-use super::position::Window;
+use super::position::TickWindow;
 use super::readers::Readers;
 use super::recent::RecentTicks;
 use super::retention::Retention;
@@ -52,7 +52,7 @@ struct Writer<'a> {
     /// A statement failed, and the connection may be stuck in its transaction.
     is_broken: bool,
     /// The window of the last tick that was committed. When another one begins, the windows before it are rolled up.
-    window: Option<Window>,
+    window: Option<TickWindow>,
     /// Why complete windows are not rolled up, or old data is not deleted.
     upkeep_error: Option<String>,
     retention: Retention,
@@ -67,7 +67,7 @@ struct Writer<'a> {
 }
 
 /// Why a writer stopped.
-enum End {
+enum WriterEnd {
     /// The queue was closed. All operations were written, or cannot be.
     Closed,
     /// The database was removed or replaced: a sentence.
@@ -126,9 +126,9 @@ async fn supervise(
                 let end = writer.run(&mut pending).await;
                 context.readers.reset();
                 match before.insert(end) {
-                    End::Closed => return,
-                    End::Lost(sentence) => sentence.clone(),
-                    End::Damaged(damage) => format!("the database is damaged: {damage}"),
+                    WriterEnd::Closed => return,
+                    WriterEnd::Lost(sentence) => sentence.clone(),
+                    WriterEnd::Damaged(damage) => format!("the database is damaged: {damage}"),
                 }
             }
             // Another cowbell has the database, so this one must not start.
@@ -162,8 +162,8 @@ async fn supervise(
 }
 
 /// Damage that showed when the database was opened: the next attempt checks all of it.
-fn suspicion(context: &Context, error: &anyhow::Error) -> Option<End> {
-    damage::said_by(&context.path, error).map(End::Damaged)
+fn suspicion(context: &Context, error: &anyhow::Error) -> Option<WriterEnd> {
+    damage::said_by(&context.path, error).map(WriterEnd::Damaged)
 }
 
 impl Context {

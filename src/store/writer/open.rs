@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
-use super::{Context, End, Writer};
-use crate::store::catalog::{Rows, catalog_rows, forget_unseen, identity, write_rows};
+use super::{Context, Writer, WriterEnd};
+use crate::store::catalog::{CatalogRows, catalog_rows, forget_unseen, identity, write_rows};
 use crate::store::database::{self, OpenDatabase};
 use crate::store::history::{StartState, start_state};
 use crate::store::paths;
@@ -38,19 +38,19 @@ impl<'a> Writer<'a> {
     /// damaged, and a new one is created.
     pub async fn open(
         context: &'a Context,
-        before: Option<&End>,
+        before: Option<&WriterEnd>,
     ) -> anyhow::Result<(Self, StartState)> {
         if before.is_some() || paths::is_default(&context.path) {
             // Opening the database reports any error.
             let _ = std::fs::create_dir_all(paths::folder_of(&context.path));
         }
-        let is_suspect = matches!(before, Some(End::Damaged(_)));
+        let is_suspect = matches!(before, Some(WriterEnd::Damaged(_)));
         let OpenDatabase {
             connection,
             mut notes,
             lock,
         } = database::for_writing(&context.path, context.holds, is_suspect).await?;
-        if let Some(End::Lost(sentence)) = before {
+        if let Some(WriterEnd::Lost(sentence)) = before {
             notes.insert(0, sentence.clone());
         }
         let mut connection = impatient(connection).await?;
@@ -128,7 +128,7 @@ impl<'a> Writer<'a> {
 /// Writes what memory has into a new database.
 async fn write_memory(
     connection: &mut SqliteConnection,
-    rows: &Rows,
+    rows: &CatalogRows,
     ticks: &[TickRecord],
 ) -> anyhow::Result<()> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
