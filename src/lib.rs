@@ -23,6 +23,9 @@ pub mod config;
 /// mylvmbackup's configuration file, of which the daemon gets only the next snapshot.
 pub mod mylvmbackup;
 
+/// Commands on jobs: marks, phases, notes.
+pub mod commands;
+
 /// Observes the machine: `/proc`, `/sys`, the device-mapper and LVM; or plays a recording.
 pub mod source;
 
@@ -83,8 +86,8 @@ pub mod verdict;
 /// What Prometheus reads: metrics of the last tick.
 pub mod prometheus;
 
-/// Commands from clients to the loop, each with a reply.
-pub mod commands;
+/// Requests from clients to the loop, each with a reply.
+pub mod requests;
 
 /// The HTTP server: pages, JSON, the live stream.
 pub mod web;

@@ -20,17 +20,14 @@ use crate::notify::{Delivery, Silence};
 use crate::remote_write::RemoteWriteState;
 use crate::sample::PartState;
 use crate::sizing::{MeasuredVolumes, SizeAdvice, SizingRequest, advise, never_overflows};
-use crate::source::{Part, variant_name};
+use crate::source::{Part, ReadError, variant_name};
 use crate::store::Health;
 use crate::topology::{Extensible, State, Volume, VolumeState};
-use cowbell_device_mapper::usage_unknown;
 
 /// The minimum time for which a tick counts as fresh; otherwise three intervals.
 const MIN_FRESHNESS: Duration = Duration::from_secs(3);
 /// A part may fail for this long: LVM's report comes every minute, and waits for no lock.
 const PART_GRACE: SignedDuration = SignedDuration::from_secs(150);
-/// The parts that alerts rest on.
-const NEEDED: [Part; 3] = [Part::Diskstats, Part::Dm, Part::Lvm];
 
 /// The current state.
 #[derive(Clone, Debug)]
@@ -111,19 +108,19 @@ impl Present {
 
     /// Explains in a sentence why the usage of a snapshot or pool is unknown, if the device-mapper cannot be read.
     pub fn why_usage_is_unknown(&self, volume: &Volume, state: &VolumeState) -> Option<String> {
-        let error = self.parts.get(&Part::Dm)?.error.as_deref()?;
-        (volume.kind.fills() && state.state == State::Unknown).then(|| usage_unknown(error))
+        let error = self.parts.get(&Part::Dm)?.error.as_ref()?;
+        (volume.kind.fills() && state.state == State::Unknown).then(|| error.usage_unknown())
     }
 
-    /// All parts in reading order, with their last results; `None` before the first.
+    /// All parts that have a state, with their last results; `None` before the first.
     pub fn parts_in_order(&self) -> impl Iterator<Item = (Part, Option<&PartState>)> {
-        let parts = Part::ALL
-            .into_iter()
-            .chain([Part::Touched, Part::BackupPlan])
-            .map(|part| (part, self.parts.get(&part)));
-        // Recordings of older versions lack the first, and the others are not always read.
+        // Without snapshots, statistics or mylvmbackup, these are never read.
         let is_optional = |part| matches!(part, Part::Usage | Part::Touched | Part::BackupPlan);
-        parts.filter(move |(part, state)| !is_optional(*part) || state.is_some())
+        Part::ALL
+            .into_iter()
+            .filter(|part| !part.is_of_events())
+            .map(|part| (part, self.parts.get(&part)))
+            .filter(move |(part, state)| !is_optional(*part) || state.is_some())
     }
 
     /// The forecast for a running job with a live snapshot.
@@ -186,12 +183,12 @@ impl Present {
     }
 
     /// A part that fails for longer than it may, and its error.
-    pub fn failing_part(&self) -> Option<(Part, &str)> {
+    pub fn failing_part(&self) -> Option<(Part, &ReadError)> {
         let (part, state) = self
             .parts
             .iter()
             .find(|(part, state)| self.is_failing(**part, state))?;
-        Some((*part, state.error.as_deref().unwrap_or_default()))
+        Some((*part, state.error.as_ref()?))
     }
 
     /// Not every kernel has all parts, but alerts rest on some. The plan of the next backup is read only where it changed,
@@ -200,7 +197,7 @@ impl Present {
         let is_old = |last_ok_at| self.interval.at.duration_since(last_ok_at) > PART_GRACE;
         part != Part::BackupPlan
             && state.error.is_some()
-            && state.last_ok_at.map_or(NEEDED.contains(&part), is_old)
+            && state.last_ok_at.map_or(part.is_needed(), is_old)
     }
 
     /// Whether ticks arrive in time. The end of a recording is not late.

@@ -3,7 +3,6 @@
 //! The grade is that of the worst open alert, whose rules look ahead; so nothing looks better or worse than what receivers
 //! are told. What cannot be seen is unknown, never ok.
 
-use cowbell_device_mapper::usage_unknown;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -17,7 +16,7 @@ use crate::job::{Job, Judgement};
 use crate::present::Present;
 use crate::sentence;
 use crate::sentence::Sentence;
-use crate::source::{Part, variant_name};
+use crate::source::{Part, ReadError, variant_name};
 use crate::topology::{State, Volume, VolumeState};
 use crate::units::{capital, duration_text, percent_text};
 
@@ -269,9 +268,9 @@ fn blind(present: &Present) -> Option<Verdict> {
     let dm = present
         .parts
         .get(&Part::Dm)
-        .and_then(|part| part.error.as_deref());
+        .and_then(|part| part.error.as_ref());
     if let Some(error) = dm.filter(|_| has_volumes) {
-        let unknown = Sentence::with_commands(&usage_unknown(error));
+        let unknown = Sentence::with_commands(&error.usage_unknown());
         return Some(Verdict::new(Grade::Unknown, unknown));
     }
     let (part, error) = present.failing_part()?;
@@ -281,9 +280,9 @@ fn blind(present: &Present) -> Option<Verdict> {
     ))
 }
 
-fn unread(part: Part, error: &str) -> String {
+fn unread(part: Part, error: &ReadError) -> String {
     match part {
-        Part::Dm => usage_unknown(error),
+        Part::Dm => error.usage_unknown(),
         Part::Lvm => format!("LVM's report cannot be read: {error}."),
         Part::Diskstats => format!("The disks' counters cannot be read: {error}."),
         part => format!("{} cannot be read: {error}.", capital(&variant_name(part))),

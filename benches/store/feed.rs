@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cowbell::commands::Note;
 use cowbell::config::Store as Config;
 use cowbell::interval::Interval;
-use cowbell::source::{Note, NoteCommand};
 use cowbell::store::{StoreReader, StoreWriter, TickOrigin, WriteOp, open};
 use futures_util::FutureExt;
 use jiff::Timestamp;
@@ -110,14 +110,14 @@ impl Store {
     /// Waits until all ticks are committed. A note is committed at once, and this one is of no job.
     pub fn commit(&mut self) {
         self.handed += 1;
-        let command = NoteCommand {
-            key: "none".into(),
-            note: Note {
-                at: Timestamp::UNIX_EPOCH,
-                text: String::new(),
-            },
+        let note = Note {
+            at: Timestamp::UNIX_EPOCH,
+            text: String::new(),
         };
-        let queued = self.inlet.append(WriteOp::Note(command)).now_or_never();
+        let queued = self
+            .inlet
+            .append(WriteOp::Note("none".into(), note))
+            .now_or_never();
         queued.expect("watching never waits for room");
         loop {
             let (health, lost) = self.inlet.health();

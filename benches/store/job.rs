@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use cowbell::commands::PhaseMark;
 use cowbell::job::advice::advice;
 use cowbell::job::diagnosis::diagnosis;
 use cowbell::job::figures::Figures;
 use cowbell::job::setup::{Setup, SnapshotKind};
 use cowbell::job::{Job, JobKind, MOST_PHASES};
 use cowbell::report::time_series::{JobTimes, Sources};
-use cowbell::source::PhaseMark;
 use cowbell::store::{StoreReader, Subject};
 use jiff::{SignedDuration, Timestamp};
 

@@ -13,8 +13,6 @@ use crate::units::duration_text;
 /// A part that raises alerts if it cannot be read.
 struct WatchedPart {
     part: Part,
-    /// `PartFailed` if each tick reads it, `DataOld` if alerts rest on it.
-    rules: &'static [Rule],
     name: &'static str,
     /// What is unknown without it.
     effect: &'static str,
@@ -23,38 +21,31 @@ struct WatchedPart {
 const WATCHED_PARTS: [WatchedPart; 6] = [
     WatchedPart {
         part: Part::Diskstats,
-        rules: &[Rule::PartFailed, Rule::DataOld],
         name: "/proc/diskstats",
         effect: "Volumes and throughput are unknown.",
     },
     WatchedPart {
         part: Part::Vmstat,
-        rules: &[Rule::PartFailed],
         name: "/proc/vmstat",
         effect: "Paging is unknown.",
     },
     WatchedPart {
         part: Part::Stat,
-        rules: &[Rule::PartFailed],
         name: "/proc/stat",
         effect: "The use of processors is unknown.",
     },
     WatchedPart {
         part: Part::Pressure,
-        rules: &[Rule::PartFailed],
         name: "/proc/pressure/io",
         effect: "I/O pressure is unknown.",
     },
     WatchedPart {
         part: Part::Dm,
-        rules: &[Rule::PartFailed, Rule::DataOld],
         name: "The status of the device-mapper",
         effect: "The usage of snapshots and pools is unknown, so no alert can be raised for them.",
     },
-    // It comes every minute, and fails at times, since it waits for no lock.
     WatchedPart {
         part: Part::Lvm,
-        rules: &[Rule::DataOld],
         name: "LVM's report",
         effect: "New volumes, sizes and the free space of volume groups may be unknown.",
     },
@@ -112,8 +103,12 @@ impl Rules {
             let Some(state) = own.parts.get(&watched.part) else {
                 continue;
             };
-            for rule in watched.rules {
-                changed.extend(self.judge_part(*rule, watched, state, own.at));
+            // LVM's report comes every minute, and fails at times, since it waits for no lock: only its age matters.
+            if watched.part.is_of_every_tick() {
+                changed.extend(self.judge_part(Rule::PartFailed, watched, state, own.at));
+            }
+            if watched.part.is_needed() {
+                changed.extend(self.judge_part(Rule::DataOld, watched, state, own.at));
             }
         }
         changed.extend(self.judge_ticks(own));
@@ -140,7 +135,10 @@ impl Rules {
             return None;
         }
         let raised = || {
-            let error = state.error.as_deref().unwrap_or("no new one arrives");
+            let error = match &state.error {
+                Some(error) => error.to_string(),
+                None => "no new one arrives".into(),
+            };
             let age = duration_text(seconds);
             let problem = match rule {
                 Rule::DataOld => format!("{} is {age} old: {error}.", watched.name),

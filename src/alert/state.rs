@@ -13,8 +13,6 @@ use crate::sentence::{Sentence, command};
 use crate::topology::{State, Volume};
 use crate::units::{Fill, duration_text, size_text};
 
-/// LVM extends by whole extents; its default.
-const EXTENT: u64 = 4 << 20;
 /// An extension of a pool that does not work brings it below this.
 const ROOMY_PERCENT: f64 = 70.0;
 
@@ -66,8 +64,7 @@ impl VolumeUnderRule<'_> {
 
     /// The bytes by which LVM would extend the pool.
     fn step(&self, policies: &Policies) -> Option<u64> {
-        let extent = self.group()?.extent.filter(|extent| *extent > 0);
-        let extent = extent.unwrap_or(EXTENT);
+        let extent = self.group()?.extent_bytes();
         let bytes = self
             .volume
             .size?

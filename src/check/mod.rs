@@ -4,7 +4,7 @@ mod backup;
 mod hooks;
 mod tonight;
 
-use cowbell_device_mapper::{DeviceMapper, Scope, usage_unknown};
+use cowbell_device_mapper::{DeviceMapper, Scope};
 use std::path::Path;
 
 use crate::client;
@@ -148,7 +148,7 @@ fn device_mapper() -> Finding {
                 "devices"
             )
         )),
-        Err(error) => Finding::Missing(usage_unknown(&error)),
+        Err(error) => Finding::Missing(error.usage_unknown()),
     }
 }
 

@@ -13,7 +13,8 @@ use super::printing::print;
 use super::progress::Progress;
 use crate::client::commands::{certify, id_of};
 use crate::client::{Daemon, complain};
-use crate::source::{ArchiveSummary, clock, recording};
+use crate::commands::ArchiveSummary;
+use crate::source::{clock, recording};
 use crate::store::in_words;
 use crate::units::{count_text, grouped, size_text, took_text};
 

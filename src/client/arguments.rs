@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::source::{LONGEST_NAME, check_letters};
+use crate::commands::{LONGEST_NAME, check_letters};
 
 // The set of comparable runs that a job belongs to.
 #[derive(Args, Clone, Debug, Default)]

@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use super::arguments::{SetArguments, name};
 use super::job;
 use super::{Daemon, LONG_LIMIT, complain, parsed};
+use crate::commands::{ArchiveSummary, MarkKind};
 use crate::job::{CommandError, JobKind, Outcome};
 use crate::series::when::instant;
-use crate::source::{ArchiveSummary, MarkKind};
 use crate::web::{JobBody, JobReply, NoteJob, PhaseJob, PutJob};
 
 /// How far back a job is searched for by name.

@@ -138,8 +138,8 @@ fn row(job: &JobBody, now: Timestamp) -> Vec<Cell> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::Label;
     use crate::job::{JobKind, Outcome};
-    use crate::source::Label;
     use crate::verdict::{Grade, Verdict};
 
     fn job(id: i64, ended_s: Option<i64>, outcome: Option<Outcome>) -> JobBody {

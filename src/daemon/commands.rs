@@ -5,11 +5,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{Outlets, Watcher};
-use crate::commands::{AlertCommand, AlertRequest, Command, Reply, Request};
+use crate::commands::JobCommand;
 use crate::job::{CommandError, Effect, Job, JobChange};
+use crate::requests::{AlertCommand, AlertRequest, Command, Reply, Request};
 use crate::sample::hooks;
-use crate::source::live::between_ticks;
-use crate::source::{Hook, JobCommand, Reading, clock};
+use crate::source::{Hook, Reading, clock};
 use crate::store::WriteOp;
 
 impl Watcher {
@@ -22,11 +22,10 @@ impl Watcher {
         } = request;
         let outcome = match command {
             Command::OnJob(command) => {
-                let reading = between_ticks(vec![command], Vec::new());
-                let outcome = self
-                    .carry_out(&reading.commands[0], stored, reading.at, outlets)
-                    .await;
+                let at = clock::now();
+                let outcome = self.carry_out(&command, stored, at, outlets).await;
                 if outcome.is_ok() {
+                    let reading = Reading::between_ticks(at, vec![command], Vec::new());
                     // Without a recorder there is no receiver.
                     let _ = outlets.accepted.send(Arc::new(reading));
                 }
@@ -106,15 +105,23 @@ impl Watcher {
     ) -> Result<(JobChange, Option<WriteOp>), CommandError> {
         let change = match command {
             JobCommand::Mark(mark) => self.jobs.mark(mark, stored, at)?,
-            JobCommand::Note(note) => self.jobs.note(note, stored)?,
-            JobCommand::Phase(phase) => self.jobs.begin_phase(phase, stored, at)?,
-            JobCommand::Remove(remove) => self.jobs.delete(&remove.key, stored)?,
-            JobCommand::Accept(accept) => self.jobs.accept(accept, stored, at)?,
-            JobCommand::Certificate(certificate) => self.jobs.certify(certificate, stored)?,
+            JobCommand::Note { key, note } => self.jobs.note(key, note, stored)?,
+            JobCommand::Phase {
+                key,
+                name,
+                at: phase_at,
+            } => self.jobs.begin_phase(key, name, *phase_at, stored, at)?,
+            JobCommand::Remove { key } => self.jobs.delete(key, stored)?,
+            JobCommand::Accept { key } => self.jobs.accept(key, stored, at)?,
+            JobCommand::Certify { key, certificate } => {
+                self.jobs.certify(key, certificate, stored)?
+            }
         };
         let op = match (command, change.effect) {
-            (JobCommand::Remove(remove), _) => Some(WriteOp::Remove(remove.clone())),
-            (JobCommand::Note(note), Effect::Stored) => Some(WriteOp::Note(note.clone())),
+            (JobCommand::Remove { key }, _) => Some(WriteOp::Remove(key.clone())),
+            (JobCommand::Note { key, note }, Effect::Stored) => {
+                Some(WriteOp::Note(key.clone(), note.clone()))
+            }
             (_, Effect::Stored) => None,
             _ => Some(WriteOp::Job(Box::new(change.job.clone()))),
         };
@@ -123,7 +130,7 @@ impl Watcher {
         }
         let is_judged = matches!(
             command,
-            JobCommand::Mark(_) | JobCommand::Accept(_) | JobCommand::Certificate(_)
+            JobCommand::Mark(_) | JobCommand::Accept { .. } | JobCommand::Certify { .. }
         );
         if is_judged && matches!(change.effect, Effect::Created | Effect::Changed) {
             let alerts = self.rules.judge_job(&change.job, at);

@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::alert::{Alert, OwnState, Rules, Situation};
 use crate::averages::Averages;
-use crate::commands::{AlertRequest, Request};
 use crate::config::{self, Config};
 use crate::forecast::Outlook;
 use crate::interval::Interval;
@@ -27,6 +26,7 @@ use crate::notify::{Notifier, Silence};
 use crate::pipeline::Observer;
 use crate::present::{Present, forecast};
 use crate::remote_write::RemoteWrite;
+use crate::requests::{AlertRequest, Request};
 use crate::sizing::{MeasuredVolumes, Tracker};
 use crate::source::clock::micros;
 use crate::source::recording::Header;

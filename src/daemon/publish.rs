@@ -8,9 +8,8 @@ use super::{Outlets, Watcher};
 use crate::present::{Percentiles, Present, RecordingEnd, Ticks};
 use crate::remote_write::RemoteWrite;
 use crate::source::clock::micros;
-use crate::source::{Part, Reading, Source};
+use crate::source::{Part, ReadError, Reading, Source};
 use crate::units::count_text;
-use cowbell_device_mapper::ROOT_NEEDED;
 
 /// The number of durations in the percentiles.
 const DURATIONS: usize = 600;
@@ -123,8 +122,10 @@ impl Watcher {
             .observer
             .parts()
             .get(&Part::Dm)
-            .and_then(|part| part.error.as_deref());
-        let root_needed = dm.filter(|error| *error == ROOT_NEEDED).map(str::to_string);
+            .and_then(|part| part.error.as_ref());
+        let root_needed = dm
+            .filter(|error| **error == ReadError::NotRoot)
+            .map(ToString::to_string);
         let (count, last) = &self.invalid_hooks;
         let messages = count_text(*count, "message from hooks was", "messages from hooks were");
         let note = (*count > 0).then(|| format!("{messages} invalid; the last: {last}"));

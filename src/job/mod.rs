@@ -26,7 +26,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::source::{ArchiveSummary, Label, MarkKind, Note, PhaseMark};
+use crate::commands::{ArchiveSummary, Label, MarkKind, Note, PhaseMark};
 use crate::topology::{State, VolumeState};
 use backup_run::BackupRun;
 use completeness::Completeness;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::completeness::{Completeness, Coverage};
 use super::judgement::{Harm, Outcome};
 use super::{Job, JobKind};
-use crate::source::{ArchiveSummary, ArchiveVerdict};
+use crate::commands::{ArchiveSummary, ArchiveVerdict};
 
 /// dmeventd checks snapshots every 10 s at the latest, and then takes a moment to unmount them.
 const UNMOUNT_AFTER_DEATH_MS: i64 = 12_000;

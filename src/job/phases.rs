@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::Job;
-use crate::source::PhaseMark;
+use crate::commands::PhaseMark;
 
 /// Maximum number of marked phases: a benchmark has some five, and each is a row of a table.
 pub const MOST_PHASES: usize = 64;

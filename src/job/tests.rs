@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::backup_run::BackupRun;
 use super::completeness::Completeness;
 use super::{Job, JobKind, Outcome, ReportedResult};
-use crate::source::{ArchiveSummary, ArchiveVerdict};
+use crate::commands::{ArchiveSummary, ArchiveVerdict};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_772_330_400 + second).unwrap()

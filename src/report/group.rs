@@ -1,8 +1,8 @@
 //! Groups jobs into columns of a comparison: jobs of the same set, variant and host are repeats. Other jobs have a column
 //! each.
 
+use crate::commands::Label;
 use crate::job::Job;
-use crate::source::Label;
 
 /// A column of a comparison: jobs in the order of their repeats.
 #[derive(Clone, Debug, PartialEq)]

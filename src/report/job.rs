@@ -3,10 +3,10 @@
 use super::figure::figures;
 use super::phases::{OF_WHOLE_TICKS, tables};
 use super::summary::JobSummary;
+use crate::commands::Note;
 use crate::job::advice::Advice;
 use crate::job::diagnosis::Explanation;
 use crate::job::figures::Figures;
-use crate::source::Note;
 use crate::table::{Column, Style, Table};
 
 pub struct JobReport {

@@ -20,7 +20,7 @@ use cowbell_touched::text::{self as touched, Region};
 use jiff::Timestamp;
 
 use crate::mylvmbackup::NextSnapshot;
-use crate::source::{Part, PartReading, ReadResult, Reading, variant_name};
+use crate::source::{Part, PartReading, ReadError, ReadResult, Reading, variant_name};
 use backups::{BackupProcess, FailedProcess};
 use diskstats::DeviceLine;
 use host::{CpuTimes, Paging};
@@ -87,7 +87,7 @@ pub struct SlowParts {
 /// The result of reading and parsing a part, from its last attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartState {
-    pub error: Option<String>,
+    pub error: Option<ReadError>,
     pub took_us: u64,
     pub last_ok_at: Option<Timestamp>,
 }
@@ -113,19 +113,22 @@ impl Sampler {
             ..Sample::default()
         };
         for text in &reading.texts {
-            let error = match &text.result {
-                ReadResult::Text(content) => self.parse_part(text.part, content, &mut sample).err(),
-                ReadResult::Error(error) if text.part == Part::Mounts => {
-                    self.slow.mounts = None;
-                    self.slow.usages = Arc::default();
-                    Some(error.clone())
+            let result = match text.result.text() {
+                Ok(content) => self
+                    .parse_part(text.part, content, &mut sample)
+                    .map_err(ReadError::Failed),
+                Err(error) => {
+                    if text.part == Part::Mounts {
+                        self.slow.mounts = None;
+                        self.slow.usages = Arc::default();
+                    }
+                    Err(error)
                 }
-                ReadResult::Error(error) => Some(error.clone()),
             };
-            if let Some(error) = error.as_ref().filter(|error| self.is_new(error)) {
-                log_error(text, error);
+            if let Err(error) = &result {
+                self.log_error(text, &error.to_string());
             }
-            self.record_result(reading.at, text, error);
+            self.record_result(reading.at, text, result.err());
         }
         self.forget_free_space(reading.uptime_us);
         sample.report_has_current_fills = self.report_has_current_fills(reading.uptime_us);
@@ -268,13 +271,24 @@ impl Sampler {
         }
     }
 
-    /// Whether this error was not logged before.
-    fn is_new(&mut self, error: &str) -> bool {
-        self.logged_errors.len() < MAX_LOGGED_ERRORS
-            && self.logged_errors.insert(without_numbers(error))
+    /// Logs a failed read as information, but a failed parse as a warning: that is a bug in cowbell. Errors that differ only
+    /// in a number are logged once.
+    fn log_error(&mut self, text: &PartReading, error: &str) {
+        let without_numbers = error.chars().filter(|c| !c.is_ascii_digit()).collect();
+        if self.logged_errors.len() >= MAX_LOGGED_ERRORS
+            || !self.logged_errors.insert(without_numbers)
+        {
+            return;
+        }
+        let part = variant_name(text.part);
+        if matches!(text.result, ReadResult::Text(_)) {
+            tracing::warn!("{part}: {error}");
+        } else {
+            tracing::info!("{part}: {error}");
+        }
     }
 
-    fn record_result(&mut self, at: Timestamp, text: &PartReading, error: Option<String>) {
+    fn record_result(&mut self, at: Timestamp, text: &PartReading, error: Option<ReadError>) {
         let before = self
             .parts
             .get(&text.part)
@@ -288,15 +302,6 @@ impl Sampler {
                 last_ok_at,
             },
         );
-    }
-}
-
-/// Logs a failed read as information, but a failed parse as a warning: that is a bug in cowbell.
-fn log_error(text: &PartReading, error: &str) {
-    let part = variant_name(text.part);
-    match text.result {
-        ReadResult::Text(_) => tracing::warn!("{part}: {error}"),
-        ReadResult::Error(_) => tracing::info!("{part}: {error}"),
     }
 }
 
@@ -323,9 +328,4 @@ fn require_parsed(lines: &[String]) -> Result<(), String> {
             lines.len()
         )),
     }
-}
-
-/// Strips numbers, so that errors that differ only in a counter count as one.
-fn without_numbers(error: &str) -> String {
-    error.chars().filter(|c| !c.is_ascii_digit()).collect()
 }

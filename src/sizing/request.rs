@@ -4,7 +4,7 @@ use super::{Measured, MeasuredVolumes};
 use crate::interval::Interval;
 use crate::job::growth::FinishedSnapshot;
 use crate::job::{Job, MOST_EARLIER_RUNS};
-use crate::topology::{DEFAULT_EXTENT, Group, Volume};
+use crate::topology::{Volume, extent_of};
 
 #[derive(Clone, Debug, Default)]
 pub struct SizingRequest<'a> {
@@ -46,7 +46,7 @@ impl<'a> SizingRequest<'a> {
             lv: &volume.lv,
             is_thin,
             origin_bytes: volume.size,
-            extent: group.map_or(DEFAULT_EXTENT, Group::extent_bytes),
+            extent: extent_of(group),
             free: if is_thin {
                 free_in_pool(volume, interval)
             } else {

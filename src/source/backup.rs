@@ -5,11 +5,11 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
-
-use tokio::sync::oneshot;
+use std::time::{Duration, Instant, SystemTime};
 
 use super::files::Root;
+use super::slow::{NoAnswer, SlowThread};
+use super::{Part, PartReading, ReadResult};
 use crate::mylvmbackup::NextSnapshot;
 
 /// mylvmbackup's default configuration file.
@@ -18,6 +18,8 @@ pub const CONFIGURATION: &str = "/etc/mylvmbackup.conf";
 pub const PROGRAM: &str = "mylvmbackup";
 /// Size limit of the configuration file, which usually has 4 KiB.
 const MAX_CONFIGURATION: u64 = 256 * 1024;
+/// The time between two readings of the plan.
+const PLAN_PERIOD: Duration = Duration::from_secs(60);
 /// Time limit for reading a directory.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 /// Limit of files to read per directory.
@@ -61,6 +63,44 @@ pub fn next_snapshot(root: &Root) -> Result<String, String> {
         .unwrap_or_default())
 }
 
+/// The snapshot that mylvmbackup makes next, from its configuration file, which only root can read.
+///
+/// A thread reads the file once a minute, since the disk below it may hang.
+pub struct BackupPlanQuery {
+    thread: SlowThread<(), PartReading>,
+    asked_at: Option<Instant>,
+    last: Option<ReadResult>,
+}
+
+impl BackupPlanQuery {
+    pub fn below(root: &Root) -> Self {
+        let root = root.clone();
+        Self {
+            thread: SlowThread::new("backup-plan", move |()| {
+                PartReading::timed(Part::BackupPlan, || next_snapshot(&root))
+            }),
+            asked_at: None,
+            last: None,
+        }
+    }
+
+    /// The text if it is another one than before; starts a new reading if one is due. Never waits.
+    pub fn poll(&mut self) -> Option<PartReading> {
+        // A late one is no news: the plan may be a minute old anyway.
+        let answer = self.thread.poll(Duration::MAX);
+        if self.asked_at.is_none_or(|at| at.elapsed() >= PLAN_PERIOD) && !self.thread.is_busy() {
+            self.asked_at = Some(Instant::now());
+            self.thread.ask(());
+        }
+        let reading = answer?.ok()?.value;
+        if self.last.as_ref() == Some(&reading.result) {
+            return None;
+        }
+        self.last = Some(reading.result.clone());
+        Some(reading)
+    }
+}
+
 /// Whether a program can be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgramState {
@@ -71,25 +111,23 @@ pub enum ProgramState {
 
 /// Finds a program by its path, or by its name in root's PATH.
 pub fn program(root: &Root, name: &str) -> ProgramState {
-    let places: Vec<PathBuf> = match name.contains('/') {
-        true => vec![below(root, name)],
-        false => PATH
-            .iter()
-            .map(|folder| root.0.join(folder).join(name))
-            .collect(),
+    let places = if name.contains('/') {
+        vec![below(root, name)]
+    } else {
+        PATH.map(|folder| root.0.join(folder).join(name)).to_vec()
     };
     let found: Vec<fs::Metadata> = places
         .iter()
         .filter_map(|place| fs::metadata(place).ok())
         .filter(|file| !name.is_empty() && file.is_file())
         .collect();
-    match found
-        .iter()
-        .any(|file| file.permissions().mode() & 0o111 != 0)
-    {
-        true => ProgramState::Executable,
-        false if found.is_empty() => ProgramState::Missing,
-        false => ProgramState::NotExecutable,
+    let is_executable = |file: &fs::Metadata| file.permissions().mode() & 0o111 != 0;
+    if found.is_empty() {
+        ProgramState::Missing
+    } else if found.iter().any(is_executable) {
+        ProgramState::Executable
+    } else {
+        ProgramState::NotExecutable
     }
 }
 
@@ -126,20 +164,16 @@ pub async fn folder(root: &Root, path: &str) -> Result<Option<Directory>, String
 /// Runs a function on a thread, which is abandoned after the time limit.
 async fn within_the_limit<T: Send + 'static>(
     path: &str,
-    look: impl FnOnce() -> T + Send + 'static,
+    mut look: impl FnMut() -> T + Send + 'static,
 ) -> Result<T, String> {
-    let (sender, receiver) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("folder".into());
-    // The receiver is gone after the time limit.
-    let thread = thread.spawn(move || drop(sender.send(look())));
-    thread.map_err(|error| format!("cannot read {path}: {error}"))?;
-    match tokio::time::timeout(TIME_LIMIT, receiver).await {
-        Ok(Ok(found)) => Ok(found),
-        Ok(Err(_)) => Err(format!("cannot read {path}: the thread ended early")),
-        Err(_) => Err(format!(
-            "{path} did not answer for {} s",
-            TIME_LIMIT.as_secs()
-        )),
+    let mut thread = SlowThread::new("folder", move |()| look());
+    thread.ask(());
+    match thread.wait(TIME_LIMIT).await {
+        Ok(found) => Ok(found.value),
+        Err(NoAnswer::Late(waited)) => {
+            Err(format!("{path} did not answer for {} s", waited.as_secs()))
+        }
+        Err(NoAnswer::Stopped) => Err(format!("cannot read {path}: the thread ended early")),
     }
 }
 
@@ -231,4 +265,49 @@ fn script_at(script: &Path) -> HookScript {
 
 fn below(root: &Root, path: &str) -> PathBuf {
     root.0.join(path.trim_start_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The next text, if it is new.
+    fn next(query: &mut BackupPlanQuery) -> Option<ReadResult> {
+        query.asked_at = None;
+        let mut reading = query.poll();
+        while reading.is_none() && query.thread.is_busy() {
+            std::thread::sleep(Duration::from_millis(1));
+            reading = query.poll();
+        }
+        reading.map(|reading| reading.result)
+    }
+
+    #[test]
+    fn the_file_is_reported_when_it_changes_and_without_its_password() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("etc/mylvmbackup.conf");
+        let mut query = BackupPlanQuery::below(&Root(folder.path().into()));
+        let text = |text: &str| Some(ReadResult::Text(text.into()));
+        assert_eq!(next(&mut query), text(""), "there is no file");
+        std::fs::create_dir(folder.path().join("etc")).unwrap();
+        std::fs::write(
+            &file,
+            "[mysql]\npassword=secret\n[lvm]\nvgname=vg0\nlvname=mysql\nlvsize=5G\n",
+        )
+        .unwrap();
+        assert_eq!(
+            next(&mut query),
+            text("[lvm]\nvgname=vg0\nlvname=mysql\nlvsize=5G\n")
+        );
+        assert_eq!(next(&mut query), None, "nothing is new");
+        std::fs::remove_file(&file).unwrap();
+        std::fs::create_dir(&file).unwrap();
+        let Some(ReadResult::Error(error)) = next(&mut query) else {
+            panic!()
+        };
+        assert!(
+            error.starts_with("cannot read /etc/mylvmbackup.conf: Is a directory"),
+            "{error}"
+        );
+    }
 }

@@ -10,6 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use procfs::process::{Process, Stat};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
@@ -34,6 +35,9 @@ const ATTRIBUTES: [&str; 15] = [
     "queue/scheduler",
     "queue/read_ahead_kb",
 ];
+
+/// Maximum ancestors of a process to follow. Processes that end meanwhile may make their chain a circle.
+pub const MAX_ANCESTORS: usize = 16;
 
 /// The directory that contains `/proc` and `/sys`.
 #[derive(Clone, Debug)]
@@ -103,20 +107,37 @@ impl Root {
         Ok(text)
     }
 
-    /// The name of each process from `/proc/PID/comm`, at most 15 bytes. Empty without `/proc`.
-    /// Command lines are not read, since they may contain passwords.
-    pub fn process_names(&self) -> Vec<String> {
+    /// The PIDs of all processes. Empty without `/proc`.
+    pub fn pids(&self) -> Vec<u32> {
         let Ok(entries) = fs::read_dir(self.0.join("proc")) else {
             return Vec::new();
         };
-        let names = entries.filter_map(|entry| {
-            let entry = entry.ok()?;
-            entry.file_name().to_str()?.parse::<u32>().ok()?;
-            // The process may have ended.
-            let name = fs::read_to_string(entry.path().join("comm")).ok()?;
-            Some(name.trim_end_matches('\n').to_string())
-        });
-        names.collect()
+        entries
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .collect()
+    }
+
+    /// A process, if it exists. Its open directory identifies it: a later process with the same PID has another directory.
+    /// This works on every kernel, unlike `pidfd_open(2)`.
+    pub fn process(&self, pid: u32) -> Option<Process> {
+        Process::new_with_root(self.0.join(format!("proc/{pid}"))).ok()
+    }
+
+    /// `/proc/PID/stat`; `None` if the process has ended. Names are truncated to 15 bytes, and may contain anything.
+    pub fn process_stat(&self, pid: u32) -> Option<Stat> {
+        self.process(pid)?.stat().ok()
+    }
+
+    /// The PID of a process's parent, 0 for the first process.
+    pub fn parent_of(&self, pid: u32) -> Option<u32> {
+        self.process_stat(pid)?.ppid.try_into().ok()
+    }
+
+    /// The names of all processes, at most 15 bytes each. Command lines are not read, since they may contain passwords.
+    pub fn process_names(&self) -> Vec<String> {
+        let pids = self.pids().into_iter();
+        pids.filter_map(|pid| Some(self.process_stat(pid)?.comm))
+            .collect()
     }
 }
 

@@ -2,13 +2,11 @@
 //! recording. Texts are not parsed here.
 
 pub mod backup;
-mod certificate;
 pub mod clock;
 pub mod files;
 pub mod hooks;
 pub mod live;
 pub mod lvm;
-mod machine_id;
 pub mod own;
 pub mod rate;
 pub mod reader;
@@ -16,12 +14,17 @@ pub mod recording;
 mod slow;
 pub mod usage;
 
+use std::time::Instant;
+
+use clock::{micros, uptime_us};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub use certificate::{ArchiveSummary, ArchiveVerdict, CertificateCommand};
-pub use machine_id::machine_id;
+use crate::commands::JobCommand;
+pub use cowbell_device_mapper::ReadError;
+
+pub use own::machine_id;
 
 /// The raw texts of one tick.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -43,6 +46,18 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// A reading between ticks, of what was sent meanwhile.
+    pub fn between_ticks(at: Timestamp, commands: Vec<JobCommand>, hooks: Vec<Hook>) -> Self {
+        Self {
+            at,
+            uptime_us: uptime_us(),
+            took_us: 0,
+            texts: Vec::new(),
+            commands,
+            hooks,
+        }
+    }
+
     /// A reading without texts only carries commands and hook messages; it is not a tick.
     pub fn is_tick(&self) -> bool {
         !self.texts.is_empty()
@@ -58,17 +73,46 @@ pub struct PartReading {
     pub took_us: u64,
 }
 
-/// A part's text, verbatim, or an error message.
+impl PartReading {
+    /// Reads a part, and how long that takes.
+    pub fn timed(part: Part, read: impl FnOnce() -> Result<String, String>) -> Self {
+        let started = Instant::now();
+        let result = read().into();
+        Self {
+            part,
+            result,
+            took_us: micros(started.elapsed()),
+        }
+    }
+}
+
+/// A part's text, verbatim, or why there is none.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadResult {
     Text(String),
     Error(String),
+    /// Only root may read it.
+    NotRoot,
 }
 
-impl From<Result<String, String>> for ReadResult {
-    fn from(result: Result<String, String>) -> Self {
-        result.map_or_else(Self::Error, Self::Text)
+impl ReadResult {
+    pub fn text(&self) -> Result<&str, ReadError> {
+        match self {
+            Self::Text(text) => Ok(text),
+            Self::Error(why) => Err(ReadError::Failed(why.clone())),
+            Self::NotRoot => Err(ReadError::NotRoot),
+        }
+    }
+}
+
+impl<E: Into<ReadError>> From<Result<String, E>> for ReadResult {
+    fn from(result: Result<String, E>) -> Self {
+        match result.map_err(Into::into) {
+            Ok(text) => Self::Text(text),
+            Err(ReadError::Failed(why)) => Self::Error(why),
+            Err(ReadError::NotRoot) => Self::NotRoot,
+        }
     }
 }
 
@@ -115,8 +159,8 @@ pub enum Part {
 }
 
 impl Part {
-    /// The parts of every complete reading; the others are only read if something is new.
-    pub const ALL: [Self; 10] = [
+    /// In the order in which they are shown.
+    pub const ALL: [Self; 16] = [
         Self::Diskstats,
         Self::Vmstat,
         Self::Stat,
@@ -127,7 +171,34 @@ impl Part {
         Self::Dm,
         Self::Lvm,
         Self::LvmConfig,
+        Self::Touched,
+        Self::BackupPlan,
+        Self::Processes,
+        Self::Backups,
+        Self::Exits,
+        Self::KernelLog,
     ];
+
+    /// Whether alerts rest on it.
+    pub fn is_needed(self) -> bool {
+        matches!(self, Self::Diskstats | Self::Dm | Self::Lvm)
+    }
+
+    /// Whether every tick reads it. The others are read if something is new, or less often.
+    pub fn is_of_every_tick(self) -> bool {
+        matches!(
+            self,
+            Self::Diskstats | Self::Vmstat | Self::Stat | Self::Pressure | Self::Dm
+        )
+    }
+
+    /// Whether it reports what happened. Without an event it is not read, which is no failure.
+    pub fn is_of_events(self) -> bool {
+        matches!(
+            self,
+            Self::Processes | Self::Backups | Self::Exits | Self::KernelLog
+        )
+    }
 }
 
 /// The name of a variant without fields, as in JSON.
@@ -144,151 +215,6 @@ pub struct Hook {
     pub at: Timestamp,
     #[serde(rename = "said")]
     pub text: String,
-}
-
-/// A command on a job, by the job's key. The name of the key in a recording tells the commands apart.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-#[serde(untagged)]
-pub enum JobCommand {
-    Mark(Mark),
-    Note(NoteCommand),
-    Phase(PhaseCommand),
-    Remove(RemoveCommand),
-    Accept(AcceptCommand),
-    Certificate(CertificateCommand),
-}
-
-/// Adds a note to a job.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct NoteCommand {
-    #[serde(rename = "noted")]
-    pub key: String,
-    #[serde(flatten)]
-    pub note: Note,
-}
-
-/// Begins a phase of a job.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct PhaseCommand {
-    #[serde(rename = "phased")]
-    pub key: String,
-    pub name: String,
-    /// The default is the time of the reading.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<Timestamp>,
-}
-
-/// Deletes an ended job.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct RemoveCommand {
-    #[serde(rename = "removed")]
-    pub key: String,
-}
-
-/// Accepts the result of a backup that left files out on purpose.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct AcceptCommand {
-    #[serde(rename = "accepted")]
-    pub key: String,
-}
-
-/// The beginning of a phase, which lasts until the next one or the job's end.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub struct PhaseMark {
-    pub at: Timestamp,
-    pub name: String,
-}
-
-/// A note on a job, and the time that it refers to.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq, ToSchema)]
-pub struct Note {
-    pub at: Timestamp,
-    pub text: String,
-}
-
-/// The set that a run belongs to. Runs of a set are compared by variant, each with its repeats.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq, ToSchema)]
-pub struct Label {
-    pub set: String,
-    /// `null` in a set of a single variant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub variant: Option<String>,
-    /// From 1; `null` if not counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repeat: Option<u32>,
-}
-
-impl Label {
-    /// Set, variant and repeat, without a set that has the job's own name.
-    pub fn short_text(&self, name: &str) -> String {
-        let set = Some(self.set.clone()).filter(|set| set != name);
-        let repeat = self.repeat.map(|repeat| format!("#{repeat}"));
-        [set, self.variant.clone(), repeat]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join(" · ")
-    }
-}
-
-/// Maximum number of characters in the name of a job, a phase, a set or a variant.
-pub const LONGEST_NAME: usize = 200;
-
-/// Checks that a text can be shown as one line: visible, at most `most` characters, without control characters and without
-/// those that change the direction of text. The error names `what`.
-pub fn check_letters(what: &str, text: &str, most: usize) -> Result<(), String> {
-    let is_invisible = |letter: char| {
-        letter.is_whitespace()
-            || matches!(letter, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
-    };
-    let is_invalid = |letter: char| {
-        letter.is_control() || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    if text.chars().all(is_invisible) || text.chars().count() > most || text.chars().any(is_invalid)
-    {
-        return Err(format!(
-            "expected {what} to be 1 to {most} letters without control characters"
-        ));
-    }
-    Ok(())
-}
-
-/// Begins or ends a job. A mark may be repeated.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct Mark {
-    /// Identifies the job; chosen by the client.
-    pub key: String,
-    pub kind: MarkKind,
-    pub name: String,
-    #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
-    pub label: Option<Label>,
-    pub started_at: Timestamp,
-    #[serde(default, rename = "ended", skip_serializing_if = "Option::is_none")]
-    pub end: Option<MarkEnd>,
-    /// The PID of `cowbell run`, if it runs on this host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub process: Option<u32>,
-}
-
-/// The kind of job that a mark begins.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum MarkKind {
-    /// A span between two marks.
-    #[default]
-    Mark,
-    /// A command under `cowbell run`.
-    Command,
-}
-
-/// The end of a job, as its client reports it.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct MarkEnd {
-    pub at: Timestamp,
-    pub succeeded: bool,
-    /// For a command that exited.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<i32>,
 }
 
 /// The machine, read by this process or by `cowbell reader`, or a recording of one.

@@ -1,32 +1,54 @@
-//! Limits how often something may happen: a token bucket, also for each client.
+//! Limits how often something may happen: a token bucket, also for each client, and for ticks after events.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Burst limit; afterwards one each [`PAUSE`] is allowed.
-const BURST: u32 = 100;
-const PAUSE: Duration = Duration::from_millis(100);
+/// Requests of a client, or messages of hooks: a burst of a hundred, then ten a second.
+const REQUESTS: Limit = Limit {
+    burst: 100,
+    pause: Duration::from_millis(100),
+};
+/// Extra ticks: a storm of events costs at most seven ticks a second, with the regular ones.
+const EXTRA_TICKS: Limit = Limit {
+    burst: 30,
+    pause: Duration::from_millis(250),
+};
 /// Clients with a bucket of their own.
 const MOST_CLIENTS: usize = 1024;
+/// Minimum time between a tick and an extra one: an `lvcreate` causes several events.
+const EVENT_PAUSE: Duration = Duration::from_millis(60);
+
+/// So many at once; afterwards one each pause.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    burst: u32,
+    pause: Duration,
+}
 
 #[derive(Debug)]
 pub struct Rate {
+    limit: Limit,
     left: u32,
     refilled_at: Instant,
 }
 
 impl Default for Rate {
     fn default() -> Self {
-        Self {
-            left: BURST,
-            refilled_at: Instant::now(),
-        }
+        Self::of(REQUESTS)
     }
 }
 
 impl Rate {
+    fn of(limit: Limit) -> Self {
+        Self {
+            limit,
+            left: limit.burst,
+            refilled_at: Instant::now(),
+        }
+    }
+
     pub fn allows(&mut self, now: Instant) -> bool {
         let allows = self.left(now) > 0;
         self.left = self.left.saturating_sub(1);
@@ -34,11 +56,11 @@ impl Rate {
     }
 
     fn left(&mut self, now: Instant) -> u32 {
-        let pauses =
-            now.saturating_duration_since(self.refilled_at).as_millis() / PAUSE.as_millis();
+        let elapsed = now.saturating_duration_since(self.refilled_at);
+        let pauses = elapsed.as_millis() / self.limit.pause.as_millis();
         if pauses > 0 {
             let more = u32::try_from(pauses).unwrap_or(u32::MAX);
-            self.left = self.left.saturating_add(more).min(BURST);
+            self.left = self.left.saturating_add(more).min(self.limit.burst);
             self.refilled_at = now;
         }
         self.left
@@ -59,7 +81,7 @@ impl<C: Eq + Hash> Rates<C> {
     pub fn allows(&self, client: C) -> bool {
         let (mut rates, now) = (self.lock(), Instant::now());
         if rates.len() >= MOST_CLIENTS {
-            rates.retain(|_, rate| rate.left(now) < BURST);
+            rates.retain(|_, rate| rate.left(now) < REQUESTS.burst);
         }
         // More clients than that are an attack from many addresses.
         if rates.len() >= MOST_CLIENTS {
@@ -80,9 +102,68 @@ impl<C: Eq + Hash> Rates<C> {
     }
 }
 
+/// Extra ticks after device-mapper events, so that snapshots that exist for less than a regular tick are seen.
+pub struct ExtraTicks {
+    due_at: Option<Instant>,
+    rate: Rate,
+}
+
+impl Default for ExtraTicks {
+    fn default() -> Self {
+        Self {
+            due_at: None,
+            rate: Rate::of(EXTRA_TICKS),
+        }
+    }
+}
+
+impl ExtraTicks {
+    /// Schedules an extra tick soon after the last tick, or when the limit allows one; false if one is scheduled already.
+    pub fn plan(&mut self, last: Option<Instant>) -> bool {
+        if self.due_at.is_some() {
+            return false;
+        }
+        let now = Instant::now();
+        let pause = if self.rate.allows(now) {
+            EVENT_PAUSE
+        } else {
+            EXTRA_TICKS.pause
+        };
+        self.due_at = Some(last.map_or(now, |last| last + pause));
+        true
+    }
+
+    /// Clears the schedule after a tick.
+    pub fn ticked(&mut self) {
+        self.due_at = None;
+    }
+
+    /// Waits for the scheduled tick; forever if none is scheduled.
+    pub async fn due(&self) {
+        match self.due_at {
+            Some(due_at) => tokio::time::sleep_until(due_at.into()).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_storm_of_events_causes_few_ticks() {
+        let mut extra = ExtraTicks::default();
+        let mut planned = || {
+            extra.ticked();
+            extra.plan(Some(Instant::now()));
+            extra.due_at.unwrap().duration_since(Instant::now())
+        };
+        for _ in 0..EXTRA_TICKS.burst {
+            assert!(planned() <= EVENT_PAUSE);
+        }
+        assert!(planned() > EVENT_PAUSE);
+    }
 
     #[test]
     fn a_flood_is_limited_to_ten_per_second() {

@@ -10,8 +10,8 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row, SqliteConnection};
 
 use crate::alert::{Alert, StoredAlert};
+use crate::commands::Note;
 use crate::job::{Job, MOST_NOTES};
-use crate::source::NoteCommand;
 
 /// A row that differs from the stored one.
 #[derive(Debug, thiserror::Error)]
@@ -69,16 +69,17 @@ pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::
 /// Adds a note to a job that only the database has.
 pub async fn write_note(
     connection: &mut SqliteConnection,
-    command: &NoteCommand,
+    key: &str,
+    note: &Note,
 ) -> anyhow::Result<()> {
-    let row = sqlx::query("SELECT * FROM job_record WHERE key = ?").bind(&command.key);
+    let row = sqlx::query("SELECT * FROM job_record WHERE key = ?").bind(key);
     let Some(row) = row.fetch_optional(&mut *connection).await? else {
         return Ok(());
     };
     let mut job = Job::from_row(&row)?;
     // Equal notes are stored once.
-    if !job.notes.contains(&command.note) && job.notes.len() < MOST_NOTES {
-        job.notes.push(command.note.clone());
+    if !job.notes.contains(note) && job.notes.len() < MOST_NOTES {
+        job.notes.push(note.clone());
         job.notes.sort_by_key(|note| note.at);
     }
     write_job(connection, &job).await

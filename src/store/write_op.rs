@@ -9,10 +9,10 @@ use super::position::Progress;
 use super::recent::TickRecord;
 use super::stored::Gap;
 use crate::alert::Alert;
+use crate::commands::Note;
 use crate::job::Job;
 use crate::notify::{Delivery, Silence};
 use crate::sizing::Curve;
-use crate::source::{NoteCommand, RemoveCommand};
 
 /// One thing to store.
 #[derive(Clone, Debug)]
@@ -27,9 +27,10 @@ pub enum WriteOp {
     /// The last delivery of an alert to a receiver.
     Delivery(Box<Delivery>),
     Silence(Silence),
-    /// A note on a job that only the database has.
-    Note(NoteCommand),
-    Remove(RemoveCommand),
+    /// A note on the job of this key, which only the database has.
+    Note(String, Note),
+    /// Deletes the job of this key.
+    Remove(String),
     /// A job of another host, with its file, packed.
     Import(Box<Job>, Arc<[u8]>),
     /// What the receiver of remote write has.

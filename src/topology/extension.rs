@@ -3,7 +3,7 @@
 use super::{Group, Volume};
 
 /// LVM's default.
-pub const DEFAULT_EXTENT: u64 = 4 << 20;
+const DEFAULT_EXTENT: u64 = 4 << 20;
 
 /// What `lvextend` can do for a volume.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +32,7 @@ impl Extensible {
             name: volume.full_name(),
             vg: volume.vg.clone(),
             option,
-            extent: group.map_or(DEFAULT_EXTENT, Group::extent_bytes),
+            extent: extent_of(group),
             free: group.and_then(|group| group.free),
         }
     }
@@ -55,10 +55,16 @@ impl Extensible {
 impl Group {
     /// LVM's default if unknown.
     pub fn extent_bytes(&self) -> u64 {
-        self.extent
-            .filter(|extent| *extent > 0)
-            .unwrap_or(DEFAULT_EXTENT)
+        extent_of(Some(self))
     }
+}
+
+/// The size of an extent in bytes; LVM's default if unknown.
+pub fn extent_of(group: Option<&Group>) -> u64 {
+    let extent = group.and_then(|group| group.extent);
+    extent
+        .filter(|extent| *extent > 0)
+        .unwrap_or(DEFAULT_EXTENT)
 }
 
 /// A size as LVM's commands take it, a whole number: `40m`

@@ -20,7 +20,7 @@ use crate::sample::Sample;
 use crate::sample::diskstats::Number;
 use crate::sample::lvm::Segment;
 use crate::units::{Fill, Sectors};
-pub use extension::{DEFAULT_EXTENT, Extensible, lvm_size};
+pub use extension::{Extensible, extent_of, lvm_size};
 pub use kind::VolumeKind;
 
 /// All properties of this machine's devices except counters.

@@ -8,13 +8,13 @@ use jiff::Timestamp;
 use super::answer::Problem;
 use super::costs::Cost;
 use super::{Site, escaped};
+use crate::commands::Label;
 use crate::job::Job;
 use crate::report::compare::{ComparedRun, ComparedSet, Comparison, compare};
 use crate::report::facts::facts;
 use crate::report::group::{JobGroup, grouped, run_name};
 use crate::report::phases::shared;
 use crate::series::Range;
-use crate::source::Label;
 use crate::store::{JobPlace, JobQuery, on_a_thread};
 
 /// Maximum jobs in a comparison. An experiment has up to sixty runs, and each needs all its ticks.

@@ -30,9 +30,9 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 
-use crate::commands::{AlertRequest, Request};
 use crate::config::Board;
 use crate::present::Present;
+use crate::requests::{AlertRequest, Request};
 use crate::source::Reading;
 use crate::store::StoreReader;
 

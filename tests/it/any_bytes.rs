@@ -71,7 +71,7 @@ fn damage() -> impl Strategy<Value = Damage> {
 fn apply(reading: &mut Reading, damage: &Damage, text: usize, line: usize, place: usize) {
     let other = reading.texts.iter().find_map(|text| match &text.result {
         ReadResult::Text(content) => content.lines().cycle().nth(place % 100).map(String::from),
-        ReadResult::Error(_) => None,
+        ReadResult::Error(_) | ReadResult::NotRoot => None,
     });
     let Some(index) = text.checked_rem(reading.texts.len()) else {
         return;

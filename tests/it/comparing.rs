@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cowbell::source::{JobCommand, Label, Mark, MarkEnd, MarkKind};
+use cowbell::commands::{JobCommand, Label, Mark, MarkEnd, MarkKind};
 use jiff::SignedDuration;
 use serde_json::Value;
 

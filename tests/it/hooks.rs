@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use cowbell::commands::{Mark, MarkEnd, MarkKind};
 use cowbell::job::{Job, JobKind, JobTracker, Outcome};
 use cowbell::sample::hooks;
-use cowbell::source::{Hook, Mark, MarkEnd, MarkKind, Reading};
+use cowbell::source::{Hook, Reading};
 use jiff::Timestamp;
 use serde_json::json;
 

@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use cowbell::source::{
-    JobCommand, Label, Mark, MarkEnd, MarkKind, Part, PartReading, ReadResult, Reading,
-};
+use cowbell::commands::{JobCommand, Label, Mark, MarkEnd, MarkKind};
+use cowbell::source::{Part, PartReading, ReadResult, Reading};
 use jiff::SignedDuration;
 use serde_json::Value;
 

@@ -3,14 +3,17 @@
 pub use cowbell::pipeline::Observer;
 
 use cowbell::interval::Interval;
-use cowbell::source::{Part, PartReading, ReadResult, Reading};
+use cowbell::source::{Part, PartReading, ReadError, ReadResult, Reading};
 use cowbell::topology::{Volume, VolumeState};
 
 use crate::tape::BEGIN;
 
 /// What the last reading's text of this part was not understood for.
 pub fn complaint(observer: &Observer, part: Part) -> Option<&str> {
-    observer.parts().get(&part)?.error.as_deref()
+    match observer.parts().get(&part)?.error.as_ref()? {
+        ReadError::Failed(why) => Some(why),
+        ReadError::NotRoot => None,
+    }
 }
 
 /// A reading so many seconds after the beginning.

@@ -1,10 +1,11 @@
 //! What a backup is worth: its report beside its process, its reads, the kernel's log, and the command that it runs under.
 
 use cowbell::alert::{Rules, Severity};
+use cowbell::commands::{Mark, MarkEnd, MarkKind};
 use cowbell::config::Alerts;
 use cowbell::job::{Job, JobKind, JobTracker, Outcome};
 use cowbell::sample::hooks;
-use cowbell::source::{AcceptCommand, Mark, MarkEnd, MarkKind, Part, PartReading, ReadResult};
+use cowbell::source::{Part, PartReading, ReadResult};
 use jiff::Timestamp;
 
 use crate::machine::Done;
@@ -197,10 +198,7 @@ fn a_first_backup_that_read_little_is_unclear_until_a_person_accepts_it() {
         "{}",
         night.sentence()
     );
-    let accept = AcceptCommand {
-        key: SNAPSHOT_UUID.into(),
-    };
-    let change = night.jobs.accept(&accept, None, night.now()).unwrap();
+    let change = night.jobs.accept(SNAPSHOT_UUID, None, night.now()).unwrap();
     night.rules.judge_job(&change.job, night.now());
     assert_eq!(
         (night.outcome(), &*night.rings()),

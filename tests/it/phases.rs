@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cowbell::source::{JobCommand, Label, Mark, MarkEnd, MarkKind, PhaseCommand};
+use cowbell::commands::{JobCommand, Label, Mark, MarkEnd, MarkKind};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -27,12 +27,10 @@ fn after(seconds: u64) -> Timestamp {
 fn words(run: usize, second: u64) -> Vec<JobCommand> {
     let began = run as u64 * TURN;
     let key = format!("mark:{run}");
-    let phase = |name: &str, at: Timestamp| {
-        JobCommand::Phase(PhaseCommand {
-            key: key.clone(),
-            name: name.into(),
-            at: Some(at),
-        })
+    let phase = |name: &str, at: Timestamp| JobCommand::Phase {
+        key: key.clone(),
+        name: name.into(),
+        at: Some(at),
     };
     let mark = |end: Option<MarkEnd>| {
         let variant = Some(RUNS[run].0.into());

@@ -205,7 +205,7 @@ fn while_the_device_mapper_is_silent_lvms_word_counts_as_long_as_it_is_new() {
     let mut invalid = fails();
     let text = match snapshot_report("100.00") {
         ReadResult::Text(text) => text.replace("swi-a-s", "swi-I-s"),
-        ReadResult::Error(_) => unreachable!(),
+        ReadResult::Error(_) | ReadResult::NotRoot => unreachable!(),
     };
     invalid.push((Part::Lvm, ReadResult::Text(text)));
     assert_eq!(seen(32.0, invalid), (None, State::Invalid));

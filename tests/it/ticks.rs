@@ -8,7 +8,6 @@ use cowbell::quantity::Quantity;
 use cowbell::sample::diskstats::Counter;
 use cowbell::sample::diskstats::Number;
 use cowbell::series::{Point, Range};
-use cowbell::source::RemoveCommand;
 use cowbell::store::{SeriesKey, StoreReader, StoreWriter, Subject, TickOrigin, WriteOp};
 use cowbell::topology::{Device, DeviceKind, Topology};
 use jiff::{SignedDuration, Timestamp};
@@ -119,9 +118,8 @@ pub async fn keep(db: &Path, ticks: &[Tick]) -> StoreReader {
 
 /// Commits all ticks, as any change of a job does.
 pub async fn commit(inlet: &mut StoreWriter) {
-    let key = "none".into();
     let stored = inlet
-        .append_acknowledged(WriteOp::Remove(RemoveCommand { key }))
+        .append_acknowledged(WriteOp::Remove("none".into()))
         .await;
     stored.await.unwrap().unwrap();
 }

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use cowbell::source::{Part, PartReading, ReadResult};
-use cowbell_device_mapper::ROOT_NEEDED;
 use serde_json::Value;
 
 use crate::cow::Model;
 use crate::daemon::{Daemon, Start, cowbell, said};
 use crate::tape::Tape;
+
+const ROOT_NEEDED: &str =
+    "Only root can read snapshot and pool usage: run cowbell as root, or install the service.";
 
 /// A snapshot that is made and filled while the device-mapper refuses to answer.
 fn refused() -> (Daemon, String) {
@@ -18,7 +20,7 @@ fn refused() -> (Daemon, String) {
         let texts = [
             (Part::Diskstats, ReadResult::Text(model.host.diskstats())),
             (Part::Sysfs, ReadResult::Text(model.host.names())),
-            (Part::Dm, ReadResult::Error(ROOT_NEEDED.into())),
+            (Part::Dm, ReadResult::NotRoot),
         ];
         tape.add(
             texts

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::ioctl::opcode;
 use rustix::ioctl::{Direction, Ioctl, IoctlOutput, Opcode};
 
-use super::{Number, ROOT_NEEDED};
+use super::{Number, ReadError};
 
 pub const CONTROL: &str = "/dev/mapper/control";
 
@@ -43,8 +43,8 @@ const FIRST_BUFFER: usize = 512;
 /// Larger results are rejected, as `EOVERFLOW`.
 const LARGEST_BUFFER: usize = 1024 * 1024;
 
-/// Opens the control device, or returns an error message.
-pub fn open() -> Result<File, String> {
+/// Opens the control device.
+pub fn open() -> Result<File, ReadError> {
     File::options()
         .read(true)
         .write(true)
@@ -121,44 +121,43 @@ impl Buffer {
 pub enum CallError {
     /// The device was removed since it was listed, which is normal for snapshots.
     Gone,
-    Failed(String),
+    Failed(ReadError),
 }
 
 impl From<Errno> for CallError {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::NXIO => Self::Gone,
-            Errno::ACCESS | Errno::PERM => Self::Failed(no_right().into()),
-            Errno::OVERFLOW => Self::Failed(format!(
-                "the device-mapper's answer exceeds {LARGEST_BUFFER} bytes"
-            )),
-            _ => Self::Failed(format!("the device-mapper's ioctl failed: {errno}")),
+            Errno::ACCESS | Errno::PERM => Self::Failed(no_right()),
+            Errno::OVERFLOW => Self::Failed(
+                format!("the device-mapper's answer exceeds {LARGEST_BUFFER} bytes").into(),
+            ),
+            _ => Self::Failed(format!("the device-mapper's ioctl failed: {errno}").into()),
         }
     }
 }
 
 /// Root lacks the capability in most containers.
-fn no_right() -> &'static str {
-    let is_root = rustix::process::geteuid().is_root();
-    if is_root {
-        "the device-mapper requires CAP_SYS_ADMIN, which root lacks here"
+fn no_right() -> ReadError {
+    if rustix::process::geteuid().is_root() {
+        ReadError::Failed("the device-mapper requires CAP_SYS_ADMIN, which root lacks here".into())
     } else {
-        ROOT_NEEDED
+        ReadError::NotRoot
     }
 }
 
-fn why_not_opened(error: &std::io::Error) -> String {
+fn why_not_opened(error: &std::io::Error) -> ReadError {
     let why = match error.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(Errno::ACCESS | Errno::PERM) => return no_right().into(),
+        Some(Errno::ACCESS | Errno::PERM) => return no_right(),
         Some(Errno::NOENT) => {
             "it does not exist: the kernel module dm_mod is not loaded, or this is a container"
         }
         Some(Errno::NODEV | Errno::NXIO) => {
             "it has no driver: the kernel module dm_mod is not loaded"
         }
-        _ => return format!("cannot open {CONTROL}: {error}"),
+        _ => return format!("cannot open {CONTROL}: {error}").into(),
     };
-    format!("cannot open {CONTROL}: {why}")
+    format!("cannot open {CONTROL}: {why}").into()
 }
 
 /// Fills in the fields of `struct dm_ioctl` for a request: version 4.0.0, sizes, flags, device; and the message after it,

@@ -85,15 +85,46 @@ const READ_EACH_TICK: [&str; 9] = [
     "mirror",
 ];
 
-/// The error without permission, shown wherever usage is unknown for that reason.
-pub const ROOT_NEEDED: &str =
-    "Only root can read snapshot and pool usage: run cowbell as root, or install the service.";
+/// Why something cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadError {
+    /// Only root may read it.
+    NotRoot,
+    Failed(String),
+}
 
-/// A sentence about the consequence of this part's error.
-pub fn usage_unknown(error: &str) -> String {
-    match error {
-        ROOT_NEEDED => ROOT_NEEDED.into(),
-        error => format!("Snapshot and pool usage cannot be read: {error}."),
+impl ReadError {
+    /// A sentence about the consequence: `Snapshot and pool usage cannot be read: it was not there.`
+    pub fn usage_unknown(&self) -> String {
+        match self {
+            Self::NotRoot => self.to_string(),
+            Self::Failed(why) => format!("Snapshot and pool usage cannot be read: {why}."),
+        }
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotRoot => f.write_str(
+                "Only root can read snapshot and pool usage: run cowbell as root, or install the service.",
+            ),
+            Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl From<String> for ReadError {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
+}
+
+impl From<ReadError> for String {
+    fn from(error: ReadError) -> Self {
+        error.to_string()
     }
 }
 
@@ -117,8 +148,8 @@ pub struct DeviceMapper {
 }
 
 impl DeviceMapper {
-    /// Lists the devices and their status as text, or returns an error message.
-    pub fn read(&mut self, scope: Scope) -> Result<String, String> {
+    /// Lists the devices and their status as text.
+    pub fn read(&mut self, scope: Scope) -> Result<String, ReadError> {
         let control = match self.control.take() {
             Some(control) => control,
             None => ioctl::open()?,
@@ -131,7 +162,7 @@ impl DeviceMapper {
         text
     }
 
-    fn read_from(&mut self, control: &File, scope: Scope) -> Result<String, String> {
+    fn read_from(&mut self, control: &File, scope: Scope) -> Result<String, ReadError> {
         let devices = match self.list.call(control, Command::ListDevices, 0, 0) {
             Ok(answer) => answer.devices(),
             Err(CallError::Gone) => Vec::new(),

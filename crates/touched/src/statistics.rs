@@ -119,7 +119,7 @@ impl StatsReader {
         match self.devices.call(control, Command::ListDevices, 0, 0) {
             Ok(answer) => Ok(answer.devices()),
             Err(CallError::Gone) => Ok(Vec::new()),
-            Err(CallError::Failed(why)) => Err(why),
+            Err(CallError::Failed(why)) => Err(why.into()),
         }
     }
 

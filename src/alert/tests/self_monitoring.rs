@@ -27,7 +27,7 @@ impl Watcher {
         let at = BEGIN + SignedDuration::from_secs(self.machine.seconds);
         for (part, is_ok) in parts {
             let before = self.parts.get(part).and_then(|state| state.last_ok_at);
-            let error = (!is_ok).then(|| "it was not there".to_string());
+            let error = (!is_ok).then(|| "it was not there".to_string().into());
             let last_ok_at = if *is_ok { Some(at) } else { before };
             self.parts.insert(
                 *part,

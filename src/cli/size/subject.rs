@@ -126,7 +126,7 @@ async fn reading(root: &Root) -> anyhow::Result<Reading> {
     thread.ask(Scope::All);
     let mapped = match thread.wait(DM_DEADLINE).await {
         Ok(answer) => answer.value.1,
-        Err(none) => Err(none.sentence("the device-mapper")),
+        Err(none) => Err(none.sentence("the device-mapper").into()),
     };
     let mapped = mapped
         .map_err(anyhow::Error::msg)

@@ -19,8 +19,8 @@ use rustix::process::Signal;
 
 use super::Daemon;
 use super::arguments::{SetArguments, name};
+use crate::commands::{LONGEST_NAME, MarkKind};
 use crate::source::files::Root;
-use crate::source::{LONGEST_NAME, MarkKind};
 use crate::web::PutJob;
 use child::Signals;
 use reporter::Reporter;

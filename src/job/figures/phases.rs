@@ -126,9 +126,9 @@ fn within<'a>(whole: &JobPeriod<'a>, from_s: f64, until_s: f64) -> JobPeriod<'a>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::PhaseMark;
     use crate::job::JobKind;
     use crate::job::time_series::{JobTick, TickColumns};
-    use crate::source::PhaseMark;
     use jiff::Timestamp;
 
     fn at(s: f64) -> Timestamp {

@@ -5,12 +5,9 @@ use jiff::Timestamp;
 use thiserror::Error;
 
 use super::JobTracker;
+use crate::commands::{ArchiveSummary, Mark, MarkEnd, MarkKind, Note, PhaseMark};
 use crate::job::follow::CommandSilence;
 use crate::job::{Job, JobKind, MOST_NOTES, Outcome, outcome_word, user};
-use crate::source::{
-    AcceptCommand, CertificateCommand, Mark, MarkEnd, MarkKind, NoteCommand, PhaseCommand,
-    PhaseMark,
-};
 
 /// The job after a command.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,17 +120,18 @@ impl JobTracker {
     /// Adds a note to a job. If only the database has the job, the store adds it.
     pub fn note(
         &mut self,
-        command: &NoteCommand,
+        key: &str,
+        note: &Note,
         mut stored: Option<Job>,
     ) -> Result<JobChange, CommandError> {
-        let (job, effect) = match self.remembered(&command.key) {
+        let (job, effect) = match self.remembered(key) {
             Some(job) => (job, Effect::Changed),
             None => (
                 stored.as_mut().ok_or(CommandError::Deleted)?,
                 Effect::Stored,
             ),
         };
-        if !job.note(&command.note) {
+        if !job.note(note) {
             let id = job.id;
             return Err(CommandError::Refused(format!(
                 "job {id} has {MOST_NOTES} notes, which is the limit"
@@ -148,18 +146,18 @@ impl JobTracker {
     /// Stores what is known of a job's archive.
     pub fn certify(
         &mut self,
-        command: &CertificateCommand,
+        key: &str,
+        certificate: &ArchiveSummary,
         stored: Option<Job>,
     ) -> Result<JobChange, CommandError> {
         let mut job = self
-            .remembered(&command.key)
+            .remembered(key)
             .cloned()
             .or(stored)
             .ok_or(CommandError::Deleted)?;
         let before = job.clone();
-        job.certify(&command.certificate)
-            .map_err(CommandError::Refused)?;
-        match self.remembered(&command.key) {
+        job.certify(certificate).map_err(CommandError::Refused)?;
+        match self.remembered(key) {
             Some(remembered) => remembered.clone_from(&job),
             None => self.ended.push(std::sync::Arc::new(job.clone())),
         }
@@ -174,23 +172,23 @@ impl JobTracker {
         })
     }
 
-    /// Begins a phase of a running job, at `now` unless the command has a time.
+    /// Begins a phase of a running job, at `now` unless a time is given.
     pub fn begin_phase(
         &mut self,
-        command: &PhaseCommand,
+        key: &str,
+        name: &str,
+        at: Option<Timestamp>,
         mut stored: Option<Job>,
         now: Timestamp,
     ) -> Result<JobChange, CommandError> {
         let job = self
-            .remembered(&command.key)
+            .remembered(key)
             .or(stored.as_mut())
             .ok_or(CommandError::Deleted)?;
-        let at = command.at.unwrap_or_else(|| job.next_phase_at(now));
-        job.begin_phase(PhaseMark {
-            at,
-            name: command.name.clone(),
-        })
-        .map_err(CommandError::Refused)?;
+        let at = at.unwrap_or_else(|| job.next_phase_at(now));
+        let name = name.into();
+        job.begin_phase(PhaseMark { at, name })
+            .map_err(CommandError::Refused)?;
         Ok(JobChange {
             job: job.clone(),
             effect: Effect::Changed,
@@ -253,12 +251,12 @@ impl JobTracker {
     /// Accepts the result of an ended backup.
     pub fn accept(
         &mut self,
-        command: &AcceptCommand,
+        key: &str,
         mut stored: Option<Job>,
         at: Timestamp,
     ) -> Result<JobChange, CommandError> {
         let job = self
-            .remembered(&command.key)
+            .remembered(key)
             .or(stored.as_mut())
             .ok_or(CommandError::Deleted)?;
         if !job.accept(at) {

@@ -6,9 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::{FileColumns, ShortFloat};
+use crate::commands::{LONGEST_NAME, check_letters};
 use crate::job::backup_run::{BackupRun, Phase};
 use crate::job::{Job, JobKind, MOST_NOTES, MOST_PHASES, Outcome};
-use crate::source::{LONGEST_NAME, check_letters};
 
 /// Maximum characters of a path or a note.
 const LONGEST_TEXT: usize = 1_000;

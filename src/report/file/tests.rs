@@ -1,10 +1,10 @@
 //! Files that are written and read back, and files that are refused.
 
 use super::*;
+use crate::commands::{Label, Note};
 use crate::job::figures::Figures;
 use crate::job::tests::example::{setup, slowing};
 use crate::job::{JobKind, Outcome};
-use crate::source::{Label, Note};
 
 fn job() -> Job {
     let at = |second| Timestamp::from_second(second).unwrap();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cowbell_device_mapper::{DeviceMapper, Events, Scope};
 
-use super::{Part, PartReading, ReadResult};
+use super::{Part, PartReading, ReadError, ReadResult};
 use crate::source::clock::micros;
 use crate::source::slow::SlowThread;
 
@@ -28,7 +28,7 @@ const INVALID: &str = " Invalid";
 
 pub type DmThread = SlowThread<Scope, DmAnswer>;
 /// The devices that were asked for, and their text.
-type DmAnswer = (Scope, Result<String, String>);
+type DmAnswer = (Scope, Result<String, ReadError>);
 
 /// A thread that asks the device-mapper.
 pub fn thread() -> DmThread {
@@ -104,7 +104,7 @@ impl DmSource {
             Some(late) => late,
             None => match self.thread.wait(DM_DEADLINE.min(deadline)).await {
                 Ok(answer) => answer.value,
-                Err(none) => (self.scope, Err(none.sentence("the device-mapper"))),
+                Err(none) => (self.scope, Err(none.sentence("the device-mapper").into())),
             },
         };
         self.judge(scope, &answer);
@@ -123,7 +123,7 @@ impl DmSource {
         self.all_asked_at.is_some_and(|at| at.elapsed() < ALL_AGE)
     }
 
-    fn judge(&mut self, scope: Scope, answer: &Result<String, String>) {
+    fn judge(&mut self, scope: Scope, answer: &Result<String, ReadError>) {
         match (answer, scope) {
             (Err(_), _) => self.all_asked_at = None,
             (Ok(text), _) if text.contains(SUSPENDED) => self.all_asked_at = None,

@@ -6,18 +6,14 @@
 use std::collections::HashMap;
 use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use super::watched::parent_in;
-use super::{Part, PartReading, timed};
-use crate::source::files::Root;
+use super::{Part, PartReading};
+use crate::source::files::{MAX_ANCESTORS, Root};
 
 /// The kernel's buffer for exits between two ticks: some thousands.
 const BUFFER_BYTES: libc::c_int = 4 << 20;
-/// Maximum ancestors to search.
-const MAX_DEPTH: usize = 16;
 /// Parents of processes that have exited, which `/proc` no longer shows.
 const MAX_PARENTS: usize = 8_192;
 /// Maximum lines of a reading.
@@ -36,8 +32,7 @@ const STATS: u16 = 3;
 
 /// The connection to taskstats while backups run.
 pub struct ProcessExits {
-    proc: PathBuf,
-    sys: PathBuf,
+    root: Root,
     /// `None` while no backup runs, or without the right to read exits.
     socket: Option<OwnedFd>,
     /// From systemd, for a service without a network; `None` to open one.
@@ -60,10 +55,8 @@ pub struct Exit {
 
 impl ProcessExits {
     pub fn below(root: &Root) -> Self {
-        let (proc, sys) = (root.0.join("proc"), root.0.join("sys"));
         Self {
-            proc,
-            sys,
+            root: root.clone(),
             socket: None,
             inherited: None,
             parents: HashMap::new(),
@@ -78,16 +71,14 @@ impl ProcessExits {
 
     /// Begins or ends listening. Without the right to listen, no exit is reported.
     pub fn listen(&mut self, is_wanted: bool) {
-        match (is_wanted, &self.socket) {
-            (true, None) => self.socket = connect(&self.sys, self.inherited.as_ref()).ok(),
-            (false, Some(_)) => {
-                // An inherited socket stays open.
-                if let Some(socket) = &self.inherited {
-                    let _ = register(&self.sys, socket, DEREGISTER_CPUS);
-                }
-                (self.socket, self.parents) = (None, HashMap::new());
+        if is_wanted && self.socket.is_none() {
+            self.socket = connect(&self.root, self.inherited.as_ref()).ok();
+        } else if !is_wanted && self.socket.take().is_some() {
+            self.parents.clear();
+            // An inherited socket stays open.
+            if let Some(socket) = &self.inherited {
+                let _ = register(&self.root, socket, DEREGISTER_CPUS);
             }
-            _ => {}
         }
     }
 
@@ -126,19 +117,21 @@ impl ProcessExits {
     /// The time is the end of the second of the exit, or that of the collection if earlier.
     pub fn read_new(&mut self) -> Option<PartReading> {
         let text: String = std::mem::take(&mut self.lines).concat();
-        (!text.is_empty()).then(|| timed(Part::Exits, || Ok(text)))
+        (!text.is_empty()).then(|| PartReading::timed(Part::Exits, || Ok(text)))
     }
 
     fn run_above(&self, parent: u32, runs: &[u32]) -> Option<u32> {
         // PIDs are reused, so a process that runs comes first.
-        let above =
-            |pid: &u32| parent_in(&self.proc, *pid).or_else(|| self.parents.get(pid).copied());
-        let mut chain = std::iter::successors(Some(parent), above).take(MAX_DEPTH);
+        let above = |pid: &u32| {
+            let parent = self.root.parent_of(*pid);
+            parent.or_else(|| self.parents.get(pid).copied())
+        };
+        let mut chain = std::iter::successors(Some(parent), above).take(MAX_ANCESTORS);
         chain.find(|pid| runs.contains(pid))
     }
 }
 
-fn connect(sys: &Path, inherited: Option<&OwnedFd>) -> std::io::Result<OwnedFd> {
+fn connect(root: &Root, inherited: Option<&OwnedFd>) -> std::io::Result<OwnedFd> {
     let socket = inherited.map_or_else(open_netlink, OwnedFd::try_clone)?;
     rustix::io::ioctl_fionbio(&socket, true)?;
     let size = std::ptr::from_ref(&BUFFER_BYTES).cast();
@@ -152,7 +145,7 @@ fn connect(sys: &Path, inherited: Option<&OwnedFd>) -> std::io::Result<OwnedFd> 
             size_of::<libc::c_int>() as u32,
         )
     };
-    register(sys, &socket, REGISTER_CPUS)?;
+    register(root, &socket, REGISTER_CPUS)?;
     let mut buffer = [0; 8192];
     // An answer is an error: the kernel confirms only what asks for it.
     match receive(&socket, &mut buffer) {
@@ -177,7 +170,7 @@ fn open_netlink() -> std::io::Result<OwnedFd> {
 }
 
 /// Begins or ends the messages on exits on all processors.
-fn register(sys: &Path, socket: &OwnedFd, command: u16) -> std::io::Result<()> {
+fn register(root: &Root, socket: &OwnedFd, command: u16) -> std::io::Result<()> {
     let mut buffer = [0; 8192];
     // Messages that are left over.
     while receive(socket, &mut buffer).is_ok() {}
@@ -191,7 +184,7 @@ fn register(sys: &Path, socket: &OwnedFd, command: u16) -> std::io::Result<()> {
         .find(|(kind, _)| *kind == FAMILY_ID)
         .and_then(|(_, value)| number_u16(value));
     let family = family.ok_or(std::io::ErrorKind::Unsupported)?;
-    let processors = fs::read_to_string(sys.join("devices/system/cpu/possible"))?;
+    let processors = fs::read_to_string(root.0.join("sys/devices/system/cpu/possible"))?;
     let mask = format!("{}\0", processors.trim());
     send(
         socket,
@@ -297,10 +290,8 @@ mod tests {
             &[std::process::id()],
             Timestamp::from_millisecond(5).unwrap(),
         );
-        let text = match exits.read_new().unwrap().result {
-            crate::source::ReadResult::Text(text) => text,
-            crate::source::ReadResult::Error(error) => panic!("{error}"),
-        };
+        let read = exits.read_new().unwrap();
+        let text = read.result.text().unwrap();
         let own = std::process::id();
         assert!(
             text.contains(&format!("{own}\t5\tdescendant\t768\tsh\n")),

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use rustix::fs::OFlags;
 
-use super::{Part, PartReading, timed};
+use super::{Part, PartReading};
 use crate::source::files::Root;
 
 /// Maximum messages to read at a tick. The rest follows at the next ticks.
@@ -52,7 +52,7 @@ impl KernelLog {
             }
             buffer.fill(0);
         }
-        (!text.is_empty()).then(|| timed(Part::KernelLog, || Ok(text)))
+        (!text.is_empty()).then(|| PartReading::timed(Part::KernelLog, || Ok(text)))
     }
 }
 

@@ -4,12 +4,12 @@
 //! If two lvcreate processes run at once below different programs, they cannot be told apart, and no program is reported.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fs;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::{Part, PartReading, ReadResult, timed};
-use crate::source::files::Root;
+use procfs::process::Stat;
+
+use super::{Part, PartReading, ReadResult};
+use crate::source::files::{MAX_ANCESTORS, Root};
 
 /// LVM's programs that create snapshots.
 const MAKERS: [&str; 2] = ["lvcreate", "lvm"];
@@ -17,38 +17,20 @@ const MAKERS: [&str; 2] = ["lvcreate", "lvm"];
 const MAX_PROCESSES: usize = 4_096;
 /// Processes from an event are discarded after this long without a new device.
 const MAX_AGE: Duration = Duration::from_secs(2);
-/// Limit of ancestors to read.
-const MAX_DEPTH: usize = 16;
 
 /// Remembers the known devices.
 pub struct Makers {
-    proc: PathBuf,
+    root: Root,
     /// `None` before the first list.
     known: Option<HashSet<String>>,
     /// The processes at the last event that had any.
     processes: Option<(Instant, String)>,
 }
 
-struct Process {
-    number: u32,
-    name: String,
-    state: String,
-    parent: u32,
-}
-
-impl Process {
-    fn line(&self) -> String {
-        format!(
-            "{} ({}) {} {}\n",
-            self.number, self.name, self.state, self.parent
-        )
-    }
-}
-
 impl Makers {
     pub fn below(root: &Root) -> Self {
         Self {
-            proc: root.0.join("proc"),
+            root: root.clone(),
             known: None,
             processes: None,
         }
@@ -76,7 +58,7 @@ impl Makers {
             .take()
             .filter(|(at, _)| at.elapsed() < MAX_AGE)
             .map(|(_, processes)| processes);
-        let text = timed(Part::Processes, || {
+        let text = PartReading::timed(Part::Processes, || {
             let now = self.chains();
             Ok(if now.is_empty() {
                 processes.unwrap_or_default()
@@ -89,50 +71,32 @@ impl Makers {
 
     /// A line `pid (name) state ppid` for each process that creates volumes, and for its ancestors.
     fn chains(&self) -> String {
-        let own = std::process::id();
+        let own = i32::try_from(std::process::id());
+        let mut pids = self.root.pids();
+        pids.sort_unstable_by(|a, b| b.cmp(a));
+        pids.truncate(MAX_PROCESSES);
         let mut lines = BTreeSet::new();
-        for process in self
-            .numbers()
+        for process in pids
             .into_iter()
-            .filter_map(|number| self.process(number))
+            .filter_map(|pid| self.root.process_stat(pid))
         {
             // cowbell's own LVM queries create nothing.
-            if MAKERS.contains(&process.name.as_str()) && process.parent != own {
-                let above = |process: &Process| self.process(process.parent);
-                let chain = std::iter::successors(Some(process), above).take(MAX_DEPTH);
-                lines.extend(chain.map(|process| (process.number, process.line())));
+            if MAKERS.contains(&process.comm.as_str()) && Ok(process.ppid) != own {
+                let above = |below: &Stat| self.root.process_stat(below.ppid.try_into().ok()?);
+                let chain = std::iter::successors(Some(process), above).take(MAX_ANCESTORS);
+                lines.extend(chain.map(|process| (process.pid, line(&process))));
             }
         }
         lines.into_iter().map(|(_, line)| line).collect()
     }
+}
 
-    fn numbers(&self) -> Vec<u32> {
-        let Ok(entries) = fs::read_dir(&self.proc) else {
-            return Vec::new();
-        };
-        let mut numbers: Vec<u32> = entries
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-            .collect();
-        numbers.sort_unstable_by(|a, b| b.cmp(a));
-        numbers.truncate(MAX_PROCESSES);
-        numbers
-    }
-
-    /// `None` if the process has ended.
-    fn process(&self, number: u32) -> Option<Process> {
-        let stat = fs::read(self.proc.join(number.to_string()).join("stat")).ok()?;
-        let stat = String::from_utf8_lossy(&stat);
-        // A name can contain anything, including parentheses and newlines.
-        let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
-        let mut commands = rest.split_ascii_whitespace();
-        let (state, parent) = (commands.next()?.to_string(), commands.next()?.parse().ok()?);
-        Some(Process {
-            number,
-            name: name.replace(char::is_control, "?"),
-            state,
-            parent,
-        })
-    }
+fn line(process: &Stat) -> String {
+    let name = process.comm.replace(char::is_control, "?");
+    format!(
+        "{} ({name}) {} {}\n",
+        process.pid, process.state, process.ppid
+    )
 }
 
 /// The device lines of a full answer, without the suspension state; `None` for a partial answer.
@@ -151,6 +115,8 @@ fn devices(answer: &PartReading) -> Option<Vec<&str>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn answer(text: &str) -> PartReading {
@@ -169,7 +135,7 @@ mod tests {
             fs::create_dir_all(&place).unwrap();
             fs::write(
                 place.join("stat"),
-                format!("{number} ({name}) S {parent} 1 1 0 -1 4194304 93847 140722\n"),
+                format!("{number} ({name}) S {parent}{}\n", " 1".repeat(40)),
             )
             .unwrap();
             fs::write(place.join("cmdline"), "lvcreate\0--password=geheim\0").unwrap();

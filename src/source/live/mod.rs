@@ -1,9 +1,7 @@
 //! The machine that cowbell runs on: a reading each tick, and messages of hooks in between.
 
-mod backup_plan;
 pub mod device_mapper;
 pub mod exits;
-mod extra;
 pub mod kernel_log;
 mod makers;
 mod reports;
@@ -15,16 +13,16 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::OptionFuture;
 
+use super::backup::BackupPlanQuery;
 use super::clock::{Ticker, micros, now, uptime_us};
 use super::files::{Mounts, OpenFile, Root};
 use super::hooks::HookListener;
+use super::rate::ExtraTicks;
 use super::usage::UsageQuery;
-use super::{Hook, JobCommand, Part, PartReading, ReadResult, Reading};
+use super::{Part, PartReading, ReadError, ReadResult, Reading};
 use crate::config::LvmSource;
-use backup_plan::BackupPlanQuery;
 use device_mapper::DmSource;
 use exits::ProcessExits;
-use extra::ExtraTicks;
 use kernel_log::KernelLog;
 use makers::Makers;
 use reports::LvmReports;
@@ -121,7 +119,7 @@ impl Live {
             lvm: None,
             disabled: Vec::new(),
             read_at: None,
-            extra: ExtraTicks::new(),
+            extra: ExtraTicks::default(),
         })
     }
 
@@ -171,7 +169,7 @@ impl Live {
                     // mylvmbackup goes on at once, so the state at this step can be read only now.
                     self.extra.plan(None);
                     self.exits.collect(&self.watched.running(), hook.at);
-                    return between_ticks(Vec::new(), vec![hook]);
+                    return Reading::between_ticks(hook.at, Vec::new(), vec![hook]);
                 }
                 Some(()) = OptionFuture::from(self.lvm.as_mut().map(LvmReports::answer)) => {}
                 Some(()) = OptionFuture::from(self.device_mapper.as_mut().map(DmSource::event)) => {
@@ -207,11 +205,11 @@ impl Live {
         if let Some(device_mapper) = &mut self.device_mapper {
             device_mapper.request();
         }
-        let diskstats = timed(Part::Diskstats, || self.files.diskstats.read());
+        let diskstats = PartReading::timed(Part::Diskstats, || self.files.diskstats.read());
         let mut texts = vec![
-            timed(Part::Vmstat, || self.files.vmstat.read()),
-            timed(Part::Stat, || self.files.stat.read()),
-            timed(Part::Pressure, || self.files.pressure.read()),
+            PartReading::timed(Part::Vmstat, || self.files.vmstat.read()),
+            PartReading::timed(Part::Stat, || self.files.stat.read()),
+            PartReading::timed(Part::Pressure, || self.files.pressure.read()),
         ];
         if let Some(device_mapper) = &mut self.device_mapper {
             texts.push(device_mapper.read(self.interval / 2).await);
@@ -236,7 +234,7 @@ impl Live {
             self.files
                 .mounts
                 .read_if_changed()
-                .map(|read| timed(Part::Mounts, || read)),
+                .map(|read| PartReading::timed(Part::Mounts, || read)),
         );
         texts.extend(self.read_names(&diskstats));
         texts.extend(self.read_usage(&texts));
@@ -259,7 +257,7 @@ impl Live {
     fn read_names(&mut self, diskstats: &PartReading) -> Option<PartReading> {
         let (fingerprint, has_dm) = match &diskstats.result {
             ReadResult::Text(text) => (self.root.devices_fingerprint(text), text.contains(" dm-")),
-            ReadResult::Error(_) => (0, true),
+            ReadResult::Error(_) | ReadResult::NotRoot => (0, true),
         };
         let has_events = self
             .device_mapper
@@ -274,7 +272,7 @@ impl Live {
         if is_fresh && fingerprint == self.names.fingerprint {
             return None;
         }
-        let text = timed(Part::Sysfs, || self.root.read_block_devices());
+        let text = PartReading::timed(Part::Sysfs, || self.root.read_block_devices());
         self.names.read_at = Some(Instant::now());
         self.names.fingerprint = fingerprint;
         if self.names.text.as_ref() == Some(&text.result) {
@@ -292,8 +290,7 @@ impl Live {
         let usage = self.usage.as_mut()?;
         for text in texts {
             match (text.part, &text.result) {
-                (Part::Mounts, ReadResult::Text(mounts)) => usage.set_mounts(mounts),
-                (Part::Mounts, ReadResult::Error(_)) => usage.set_mounts(""),
+                (Part::Mounts, mounts) => usage.set_mounts(mounts.text().unwrap_or_default()),
                 (Part::Sysfs, ReadResult::Text(names)) => usage.set_names(names),
                 _ => {}
             }
@@ -332,27 +329,5 @@ fn disabled(source: LvmSource) -> Vec<PartReading> {
             let why = "the device-mapper is disabled by lvm.source = \"lvs\" in the configuration";
             vec![text(Part::Dm, why)]
         }
-    }
-}
-
-/// A reading that is not a tick.
-pub fn between_ticks(commands: Vec<JobCommand>, hooks: Vec<Hook>) -> Reading {
-    Reading {
-        at: now(),
-        uptime_us: uptime_us(),
-        took_us: 0,
-        texts: Vec::new(),
-        commands,
-        hooks,
-    }
-}
-
-fn timed(part: Part, read: impl FnOnce() -> Result<String, String>) -> PartReading {
-    let started = Instant::now();
-    let result = read().into();
-    PartReading {
-        part,
-        result,
-        took_us: micros(started.elapsed()),
     }
 }

@@ -1,33 +1,26 @@
-//! Whether the processes of running backups still run. An open directory `/proc/PID` identifies one process: a later
-//! process with the same PID has another directory. This works on every kernel, unlike `pidfd_open(2)`.
+//! Whether the processes of running backups still run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, open, openat};
+use procfs::process::Process;
 
-use super::{Part, PartReading, timed};
-use crate::source::files::Root;
+use super::{Part, PartReading};
+use crate::source::files::{MAX_ANCESTORS, Root};
 
 /// Maximum number of processes. Several backups rarely run at once.
 const MAX_PROCESSES: usize = 64;
-/// Limit of ancestors to read.
-const MAX_DEPTH: usize = 16;
 
 /// The processes to watch, by PID, and the last text that was returned.
 pub struct WatchedProcesses {
-    proc: PathBuf,
+    root: Root,
     processes: BTreeMap<u32, Watched>,
     text: String,
 }
 
 enum Watched {
     Running {
-        folder: OwnedFd,
+        process: Process,
         /// As in the reading.
         line: String,
     },
@@ -41,7 +34,7 @@ enum Watched {
 impl WatchedProcesses {
     pub fn below(root: &Root) -> Self {
         Self {
-            proc: root.0.join("proc"),
+            root: root.clone(),
             processes: BTreeMap::new(),
             text: String::new(),
         }
@@ -81,9 +74,10 @@ impl WatchedProcesses {
     pub fn read_if_changed(&mut self) -> (Option<PartReading>, bool) {
         for process in self.processes.values_mut() {
             match process {
-                Watched::Running { folder, line }
-                    if stat_in(folder).is_none_or(|stat| stat.has_ended()) =>
-                {
+                Watched::Running {
+                    process: running,
+                    line,
+                } if has_ended(running) => {
                     *process = Watched::Ending {
                         line: std::mem::take(line),
                     };
@@ -105,76 +99,38 @@ impl WatchedProcesses {
         }
         let is_new = self.text != text;
         self.text.clone_from(&text);
-        (is_new.then(|| timed(Part::Backups, || Ok(text))), is_ending)
+        let reading = is_new.then(|| PartReading::timed(Part::Backups, || Ok(text)));
+        (reading, is_ending)
     }
 
     fn open(&self, pid: u32) -> Option<Watched> {
-        let folder = folder(&self.proc, pid)?;
-        let stat = stat_in(&folder)?;
-        let above = |parent: &u32| parent_in(&self.proc, *parent);
-        let ancestors = std::iter::successors(Some(stat.parent), above).take(MAX_DEPTH);
-        let ancestors: Vec<String> = ancestors.map(|pid| pid.to_string()).collect();
-        let line = format!("{pid}\t{}\t{}\n", stat.started, ancestors.join(" "));
-        Some(Watched::Running { folder, line })
+        let process = self.root.process(pid)?;
+        let stat = process.stat().ok()?;
+        let parent = u32::try_from(stat.ppid).ok();
+        let ancestors = std::iter::successors(parent, |pid| self.root.parent_of(*pid));
+        let ancestors: Vec<String> = ancestors
+            .take(MAX_ANCESTORS)
+            .map(|pid| pid.to_string())
+            .collect();
+        let line = format!("{pid}\t{}\t{}\n", stat.starttime, ancestors.join(" "));
+        Some(Watched::Running { process, line })
     }
 }
 
-/// The parent of a process, if it exists.
-pub fn parent_in(proc: &Path, pid: u32) -> Option<u32> {
-    Some(stat_in(&folder(proc, pid)?)?.parent)
-}
-
-fn folder(proc: &Path, pid: u32) -> Option<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    open(proc.join(pid.to_string()), flags, Mode::empty()).ok()
-}
-
-/// Columns of `/proc/PID/stat` after the process name.
-struct Stat {
-    state: char,
-    parent: u32,
-    started: u64,
-}
-
-impl Stat {
-    fn has_ended(&self) -> bool {
-        matches!(self.state, 'Z' | 'X')
-    }
-}
-
-/// `None` if the process is gone.
-fn stat_in(folder: &OwnedFd) -> Option<Stat> {
-    let mut file = File::from(
-        openat(
-            folder,
-            "stat",
-            OFlags::RDONLY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .ok()?,
-    );
-    let mut text = Vec::new();
-    file.read_to_end(&mut text).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    // A name can contain anything, including parentheses.
-    let columns: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    Some(Stat {
-        state: columns.first()?.chars().next()?,
-        parent: columns.get(1)?.parse().ok()?,
-        started: columns.get(19)?.parse().ok()?,
-    })
+/// A zombie has ended: only its parent has not waited for it yet.
+fn has_ended(process: &Process) -> bool {
+    process
+        .stat()
+        .map_or(true, |stat| matches!(stat.state, 'Z' | 'X'))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::ReadResult;
 
     fn text(processes: &mut WatchedProcesses) -> Option<String> {
-        match processes.read_if_changed().0?.result {
-            ReadResult::Text(text) => Some(text),
-            ReadResult::Error(error) => panic!("{error}"),
-        }
+        let read = processes.read_if_changed().0?;
+        Some(read.result.text().unwrap().into())
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tokio::net::UnixStream;
 use tokio_util::codec::{Framed, LinesCodec, LinesCodecError};
 
 use super::request;
-use crate::source::clock::Ticker;
+use crate::source::clock::{Ticker, now};
 use crate::source::files::Root;
 use crate::source::live::Live;
 use crate::source::recording::Header;
@@ -197,7 +197,7 @@ impl Remote {
             (Some(own), Ok(())) => own.read().await,
             (_, error) => {
                 tracing::warn!("cannot read without cowbell-reader: {error:?}");
-                crate::source::live::between_ticks(Vec::new(), Vec::new())
+                Reading::between_ticks(now(), Vec::new(), Vec::new())
             }
         };
         let result = ReadResult::Error(self.problem.clone());

@@ -14,9 +14,9 @@ use super::commands::{
 };
 use super::{ListPage, MOST_LISTED, checked, next_page};
 use crate::alert::{Acknowledgement, Alert};
-use crate::commands::{AlertCommand, AlertRequest};
 use crate::config::{Pattern, Receiver};
 use crate::notify::{self, Delivery, Silence};
+use crate::requests::{AlertCommand, AlertRequest};
 use crate::source::clock;
 use crate::web::answer::{ParsedQuery, Partial, Problem, ProblemBody};
 use crate::web::{SharedSite, Site};
@@ -333,7 +333,7 @@ fn check_note(note: &str) -> Result<(), String> {
     if note.is_empty() {
         return Ok(());
     }
-    let checked = crate::source::check_letters("the note", note, LONGEST_NOTE);
+    let checked = crate::commands::check_letters("the note", note, LONGEST_NOTE);
     checked.map_err(|why| format!("{why}, or to be empty"))
 }
 

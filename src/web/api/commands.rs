@@ -17,8 +17,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 use utoipa::ToSchema;
 
-use crate::commands::{Command, Reply, Request, Stored};
 use crate::job::{Effect, Job, user};
+use crate::requests::{Command, Reply, Request, Stored};
 use crate::store::WriteError;
 use crate::web::answer::Problem;
 use crate::web::connections::BODY_TIMEOUT;
@@ -227,7 +227,7 @@ fn unread(expected: &str, rejection: &JsonRejection) -> Problem {
 }
 
 pub(super) fn check_letters(what: &str, text: &str, most: usize) -> Result<(), Problem> {
-    crate::source::check_letters(what, text, most).map_err(Problem::Bad)
+    crate::commands::check_letters(what, text, most).map_err(Problem::Bad)
 }
 
 pub(super) fn check_time(what: &str, at: Option<Timestamp>, now: Timestamp) -> Result<(), Problem> {

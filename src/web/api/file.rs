@@ -17,9 +17,9 @@ use utoipa::ToSchema;
 
 use super::commands::{CommandOutcome, forgotten_or_room, send};
 use super::jobs::JobBody;
-use crate::commands::Command;
 use crate::job::{IMPORTED, Job};
 use crate::report::file;
+use crate::requests::Command;
 use crate::store::{on_a_thread, packed};
 use crate::web::SharedSite;
 use crate::web::answer::{Problem, ProblemBody};

@@ -11,12 +11,12 @@ use super::commands::{
     forgotten_or_room, send,
 };
 use super::numbered;
-use crate::commands::Command;
-use crate::job::{Job, OF_USER};
-use crate::source::{
-    AcceptCommand, ArchiveSummary, CertificateCommand, JobCommand, LONGEST_NAME, Label, Mark,
-    MarkEnd, MarkKind, Note, NoteCommand, PhaseCommand, RemoveCommand, clock,
+use crate::commands::{
+    ArchiveSummary, JobCommand, LONGEST_NAME, Label, Mark, MarkEnd, MarkKind, Note,
 };
+use crate::job::{Job, OF_USER};
+use crate::requests::Command;
+use crate::source::clock;
 use crate::web::answer::{Problem, ProblemBody};
 use crate::web::connections::{Peer, PeerProcess};
 use crate::web::{SharedSite, Site};
@@ -205,10 +205,7 @@ pub async fn note_job(
         at: at.unwrap_or(now),
         text,
     };
-    send_to(&site, &id, |key| {
-        JobCommand::Note(NoteCommand { key, note })
-    })
-    .await
+    send_to(&site, &id, |key| JobCommand::Note { key, note }).await
 }
 
 /// Starts a phase of a running job and ends the previous one. Repeating the current phase changes nothing.
@@ -222,10 +219,7 @@ pub async fn phase_job(
 ) -> Result<JobResponse, Problem> {
     check_letters("a phase's name", &name, LONGEST_NAME)?;
     check_time("at", at, clock::now())?;
-    send_to(&site, &id, |key| {
-        JobCommand::Phase(PhaseCommand { key, name, at })
-    })
-    .await
+    send_to(&site, &id, |key| JobCommand::Phase { key, name, at }).await
 }
 
 /// Accepts the result of a backup that leaves files out on purpose. Later runs of the same origin are compared with it.
@@ -236,7 +230,7 @@ pub async fn accept_job(
     State(site): State<SharedSite>,
     Path(id): Path<String>,
 ) -> Result<JobResponse, Problem> {
-    send_to(&site, &id, |key| JobCommand::Accept(AcceptCommand { key })).await
+    send_to(&site, &id, |key| JobCommand::Accept { key }).await
 }
 
 /// Stores what was found in the archive of a job. A damaged one makes a success untrustworthy.
@@ -257,10 +251,7 @@ pub async fn certify_job(
         check_letters("the path of a certificate", path, LONGEST_PATH)?;
     }
     check_time("checked_at", Some(certificate.checked_at), clock::now())?;
-    send_to(&site, &id, |key| {
-        JobCommand::Certificate(CertificateCommand { key, certificate })
-    })
-    .await
+    send_to(&site, &id, |key| JobCommand::Certify { key, certificate }).await
 }
 
 /// Deletes an ended job. Its measurements remain as long as other ticks.
@@ -271,7 +262,7 @@ pub async fn delete_job(
     State(site): State<SharedSite>,
     Path(id): Path<String>,
 ) -> Result<JobResponse, Problem> {
-    send_to(&site, &id, |key| JobCommand::Remove(RemoveCommand { key })).await
+    send_to(&site, &id, |key| JobCommand::Remove { key }).await
 }
 
 /// Sends a command with the key of the job.

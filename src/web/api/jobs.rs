@@ -8,6 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::commands::chosen_key;
 use super::{ListPage, MOST_LISTED, checked, next_page, numbered};
+use crate::commands::{ArchiveSummary, Label, Note};
 use crate::forecast::Outlook;
 use crate::job::advice::Advice;
 use crate::job::backup_run::BackupRun;
@@ -23,7 +24,6 @@ use crate::report::text::sentence;
 use crate::series::Range;
 use crate::series::when::{TimeQuery, including_latest};
 use crate::sizing::SizeAdvice;
-use crate::source::{ArchiveSummary, Label, Note};
 use crate::store::{JobPage, JobQuery};
 use crate::verdict::Verdict;
 use crate::web::SharedSite;

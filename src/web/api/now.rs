@@ -143,7 +143,7 @@ pub fn parts(present: &Present) -> Vec<PartBody> {
     let read = present.parts_in_order().map(|(part, state)| match state {
         Some(state) => body(
             &variant_name(part),
-            state.error.clone(),
+            state.error.as_ref().map(ToString::to_string),
             state.took_us,
             state.last_ok_at,
         ),

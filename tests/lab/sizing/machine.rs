@@ -100,7 +100,7 @@ impl Machine {
             .sum();
         self.counters = counters;
         self.reading = (started.elapsed(), areas);
-        let mapped = self.mapper.read(Scope::Fills);
+        let mapped = self.mapper.read(Scope::Fills).map_err(String::from);
         let texts = vec![
             (Part::Diskstats, self.diskstats.read()),
             (Part::Dm, mapped),
@@ -123,7 +123,7 @@ impl Machine {
         let texts = vec![
             (Part::Diskstats, self.diskstats.read()),
             (Part::Sysfs, Root("/".into()).read_block_devices()),
-            (Part::Dm, self.mapper.read(Scope::All)),
+            (Part::Dm, self.mapper.read(Scope::All).map_err(String::from)),
             (Part::Lvm, report),
         ];
         self.observe(texts)
