@@ -50,6 +50,9 @@ pub mod averages;
 /// One quantity over time.
 pub mod series;
 
+/// Means and percentiles, correlations over time, ratios of repeated runs.
+pub mod statistics;
+
 /// When a backup will be done, and its snapshot full.
 pub mod forecast;
 

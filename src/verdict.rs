@@ -11,7 +11,7 @@ use crate::alert::{Alert, Rule, Severity, end, meanwhile};
 use crate::config::RuleSubject;
 use crate::forecast::{EtaBasis, Outlook, Risk};
 pub use crate::job::Grade;
-use crate::job::curves::overflows;
+use crate::job::progress::overflows;
 use crate::job::{Job, Judgement};
 use crate::present::Present;
 use crate::sentence;

@@ -8,7 +8,7 @@ use super::backup::subject;
 use super::settle::{AlertSubject, Evaluation, RuleFinding};
 use super::{Alert, AlertText, Rule, Rules, Situation, seconds_between};
 use crate::job::backup_run::BackupRun;
-use crate::job::earlier::past_runs;
+use crate::job::progress::past_runs;
 use crate::job::{Job, JobKind, MOST_EARLIER_RUNS};
 use crate::sentence;
 use crate::sentence::{Sentence, SentencePart, command};

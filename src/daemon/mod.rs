@@ -20,7 +20,7 @@ use crate::averages::Averages;
 use crate::config::{self, Config};
 use crate::forecast::Outlook;
 use crate::interval::Interval;
-use crate::job::curves::{Curves, overflows};
+use crate::job::progress::{Curves, overflows};
 use crate::job::{Job, JobTracker};
 use crate::notify::{Notifier, Silence};
 use crate::pipeline::Observer;

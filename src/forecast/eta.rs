@@ -7,8 +7,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::curve::Sums;
-use super::remaining::RemainingReads;
+use super::reads::{RemainingReads, Sums};
 use super::trend::Prediction;
 
 /// A time in seconds from now, with the 5th and 95th percentile.

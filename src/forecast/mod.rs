@@ -1,13 +1,11 @@
 //! Forecasts whether a running backup will finish before its snapshot overflows.
 //!
-//! `curve` holds what was read and how far it filled. `trend` continues both sums, and says how uncertain their speeds
+//! `reads` holds what was read and how far it filled, and what is left. `trend` continues both sums, and says how uncertain their speeds
 //! are. `eta` turns that into times with an honest range, and the bytes that are still needed. Here they are compared.
 //! A verdict is given only if both 90 % ranges do not overlap.
 
-mod curve;
 mod eta;
-mod remaining;
-mod remedy;
+mod reads;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -16,10 +14,9 @@ mod trend;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub use curve::{MOST_POINTS, ReadPoint, ReadProgress};
 pub use eta::{Eta, EtaBasis, GrowthForecast};
-pub use remaining::{Basis, PastRun, PastRuns, RemainingReads};
-pub use remedy::Remedy;
+pub use reads::{Basis, MOST_POINTS, PastRun, PastRuns, ReadPoint, ReadProgress, RemainingReads};
+pub use text::Remedy;
 
 use crate::topology::Extensible;
 

@@ -10,7 +10,7 @@
 
 use std::f64::consts::LN_2;
 
-use super::curve::Sums;
+use super::reads::Sums;
 
 /// The half-lives of means double from here up to the time seen.
 const SHORTEST_S: f64 = 7.0;

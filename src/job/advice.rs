@@ -202,8 +202,8 @@ fn compress_later(figures: &Figures, setup: &Setup) -> Option<Advice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::statistics::{Correlation, Relation, Trend};
     use crate::job::tests::example::{MIB, setup, slowing};
+    use crate::statistics::{Correlation, Relation, Trend};
 
     fn example() -> Figures {
         Figures::of(&slowing(200), &setup())

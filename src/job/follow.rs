@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::backup_run::BackupRun;
-use super::curves::overflows;
+use super::progress::overflows;
 use super::{DiskError, Job, Outcome};
 use crate::interval::Interval;
 use crate::topology::Volume;

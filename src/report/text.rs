@@ -3,8 +3,8 @@
 use super::compare::{
     ComparedCell, ComparedRow, Comparison, Difference, Oddity, Ratio, Remark, SetBody,
 };
-use crate::job::statistics::Bounds;
 use crate::source::variant_name;
+use crate::statistics::Bounds;
 use crate::table::{Cell, Column, Style, Table};
 use crate::units::{count_text, three_figures};
 
@@ -209,8 +209,8 @@ pub fn sentence(remark: &Remark) -> String {
 mod tests {
     use super::*;
     use crate::report::compare::{ComparedRun, ComparedSet, compare};
-    use crate::report::facts::Fact;
     use crate::report::figure::{Figure, FigureUnit};
+    use crate::report::sets::Fact;
 
     fn set(name: &str, speeds_mb: &[f64]) -> ComparedSet {
         let run = |mb: &f64| ComparedRun {

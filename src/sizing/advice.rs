@@ -5,11 +5,10 @@ use utoipa::ToSchema;
 
 use super::hours::{Hours, hours};
 use super::needs::{MeasuredNeeds, PlannedSize, SizePoint, SizeRisk, SizeRow};
-use super::request::{SizingRequest, last};
-use super::{Curve, Measured};
+use super::{Curve, Measured, SizingRequest, last};
 use crate::job::advice::{Advice, AdviceKind};
 use crate::job::growth::FinishedSnapshot;
-use crate::job::statistics::Sorted;
+use crate::statistics::Sorted;
 use crate::table::{Cell, Column, Table};
 use crate::topology::lvm_size;
 use crate::units::{count_text, duration_text, size_text};

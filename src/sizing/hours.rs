@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::SizingRequest;
 use super::needs::{HOURS, MeasuredNeeds, hour_of, is_about};
-use super::request::SizingRequest;
 use crate::units::{duration_text, size_text};
 
 /// Three days of windows: fewer do not show what recurs.

@@ -4,11 +4,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::request::{SizingRequest, last};
-use super::{Curve, Measured, never_overflows};
+use super::{Curve, Measured, SizingRequest, last, never_overflows};
 use crate::job::Grade;
 use crate::job::growth::{AGES_MIN, FinishedSnapshot, Growth};
-use crate::job::statistics::Sorted;
+use crate::statistics::Sorted;
 use crate::units::{duration_text, size_text};
 
 /// Hours of a day, in UTC.

@@ -11,9 +11,9 @@ use super::{Site, escaped};
 use crate::commands::Label;
 use crate::job::Job;
 use crate::report::compare::{ComparedRun, ComparedSet, Comparison, compare};
-use crate::report::facts::facts;
-use crate::report::group::{JobGroup, grouped, run_name};
-use crate::report::phases::shared;
+use crate::report::figure::shared_phases;
+use crate::report::sets::facts;
+use crate::report::sets::{JobGroup, grouped, run_name};
 use crate::series::Range;
 use crate::store::{JobPlace, JobQuery, on_a_thread};
 
@@ -186,7 +186,7 @@ impl Site {
         }
         let comparing = on_a_thread(move || {
             let runs = columns.iter().flat_map(|column| &column.runs);
-            let phases = shared(runs.map(|(_, cost)| &cost.figures.phases[..]));
+            let phases = shared_phases(runs.map(|(_, cost)| &cost.figures.phases[..]));
             let sets: Vec<ComparedSet> = columns.iter().map(|column| column.set(&phases)).collect();
             let comparison = compare(&sets);
             let mut of_all = Vec::from_iter(left_out);

@@ -14,10 +14,10 @@ use cowbell::job::advice::advice;
 use cowbell::job::diagnosis::diagnosis;
 use cowbell::job::figures::Figures;
 use cowbell::pipeline::Observer;
-use cowbell::report::summary::JobSummary;
+use cowbell::report::job::JobSummary;
 use cowbell::report::file;
 use cowbell::report::job::JobReport;
-use cowbell::report::outline::Outline;
+use cowbell::report::time_series::Timeline;
 use cowbell::mylvmbackup;
 use cowbell::sample;
 use cowbell_device_mapper::ioctl::Response;
@@ -162,7 +162,7 @@ fn job_file(bytes: &[u8]) {
         figures,
     };
     report.text(Style::Plain);
-    Outline::of(&time_series);
+    Timeline::of(&time_series);
 }
 
 fn tar(bytes: &[u8]) {

@@ -1,6 +1,6 @@
 //! How much a snapshot's file system holds: told now and then, and true while it is mounted. And what overflows with it.
 
-use cowbell::job::curves::overflows;
+use cowbell::job::progress::overflows;
 use cowbell::source::{Part, ReadResult};
 use cowbell::topology::VolumeKind;
 

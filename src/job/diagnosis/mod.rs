@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use super::figures::{EndMeans, Figures, OriginWork, PvWork};
 use super::setup::Setup;
-use super::statistics::{Correlation, Relation, Trend};
+use crate::statistics::{Correlation, Relation, Trend};
 use crate::units::{bytes_text, share_text, speed_text, three_figures};
 
 /// Ratios up to this are ordinary variation.

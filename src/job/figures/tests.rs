@@ -4,11 +4,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::job::setup::Setup;
-use crate::job::statistics::{Relation, Trend};
 use crate::job::tests::example::{
     KIB, MEASURES, MIB, PV_MEASURES, setup, slope, slow_figures, slowing, steady, ticks,
 };
 use crate::job::time_series::{JobMeasure, JobTimeSeries, PvMeasure, TickColumns};
+use crate::statistics::{Relation, Trend};
 
 fn close(found: f64, expected: f64) {
     assert!(

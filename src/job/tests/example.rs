@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use crate::job::figures::Figures;
 use crate::job::setup::{Setup, SnapshotKind};
-use crate::job::statistics::Random;
 use crate::job::time_series::{JobMeasure, JobTick, JobTimeSeries, PvMeasure, TickColumns};
+use crate::statistics::Random;
 
 pub const MIB: f64 = 1024.0 * 1024.0;
 pub const KIB: f64 = 1024.0;
@@ -123,26 +123,4 @@ fn straight(n: usize, first: f64, last: f64) -> Vec<Option<f64>> {
     (0..n)
         .map(|index| Some(first + (last - first) * index as f64 / (n.max(2) - 1) as f64))
         .collect()
-}
-
-/// Numbers of the standard normal distribution.
-#[derive(Default)]
-pub struct Normal(Random);
-
-impl Normal {
-    pub fn next(&mut self) -> f64 {
-        let mut unit = || (self.0.below(1 << 52) as f64 + 0.5) / (1_u64 << 52) as f64;
-        let (radius, angle) = (unit(), unit());
-        (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
-    }
-
-    /// Each number keeps `likeness` of the one before.
-    pub fn alike(&mut self, n: usize, likeness: f64) -> Vec<f64> {
-        let mut last = self.next() / (1.0 - likeness * likeness).sqrt();
-        let mut step = || {
-            last = likeness * last + self.next();
-            last
-        };
-        (0..n).map(|_| step()).collect()
-    }
 }

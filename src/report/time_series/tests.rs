@@ -122,3 +122,40 @@ fn copies_are_unknown_if_one_layer_is() {
         Some(100.0)
     );
 }
+
+#[test]
+fn a_timeline_is_short_and_keeps_peaks() {
+    let ticks = (1..=2_000)
+        .map(|second| JobTick {
+            end_s: f64::from(second),
+            seconds: 1.0,
+        })
+        .collect();
+    let mut fills = vec![Some(5.0); 2_000];
+    fills[777] = Some(90.0);
+    fills[..8].fill(None);
+    let during = TickColumns::new(ticks)
+        .unwrap()
+        .with(JobMeasure::FillPercent, fills)
+        .unwrap();
+    let timeline = Timeline::of(&JobTimeSeries {
+        before: None,
+        during,
+        after: None,
+        took_s: None,
+    });
+    assert_eq!((timeline.points.len(), timeline.seconds), (250, 2_000.0));
+    assert_eq!(
+        timeline
+            .points
+            .iter()
+            .filter_map(|point| point.fill_percent)
+            .fold(0.0, f64::max),
+        90.0
+    );
+    assert_eq!(
+        (timeline.points[0].fill_percent, timeline.points[0].read),
+        (None, None)
+    );
+    assert!(timeline.has(|point| point.fill_percent) && !timeline.has(|point| point.written));
+}

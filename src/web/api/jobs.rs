@@ -19,7 +19,7 @@ use crate::job::setup::Setup;
 use crate::job::{Job, JobKind, Outcome, PhaseSpan, ReportedResult};
 use crate::present::Present;
 use crate::report::compare::Comparison;
-use crate::report::summary::JobSummary;
+use crate::report::job::JobSummary;
 use crate::report::text::sentence;
 use crate::series::Range;
 use crate::series::when::{TimeQuery, including_latest};

@@ -14,7 +14,7 @@ use crate::job::tool::is_by_mylvmbackup;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
 use crate::report::file;
-use crate::report::outline::Outline;
+use crate::report::time_series::Timeline;
 use crate::report::time_series::{JobTimes, MOST_PVS, Sources};
 use crate::store::{Subject, on_a_thread};
 use crate::topology::{Device, DeviceKind, Topology};
@@ -32,7 +32,7 @@ pub async fn cost(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Cost
         anyhow::Ok(Cost {
             findings: diagnosis(&figures, &setup),
             advice: advice(&figures, &setup, is_by_mylvmbackup(&job)),
-            outline: Outline::of(&time_series),
+            timeline: Timeline::of(&time_series),
             figures,
             setup,
         })

@@ -18,8 +18,8 @@ use crate::job::advice::Advice;
 use crate::job::diagnosis::Explanation;
 use crate::job::figures::Figures;
 use crate::job::setup::Setup;
-use crate::report::outline::Outline;
 use crate::report::time_series::JobTimes;
+use crate::report::time_series::Timeline;
 use crate::sizing::SizeAdvice;
 
 /// Cached costs: enough for the runs of an experiment. Each takes about 50 KiB.
@@ -34,7 +34,7 @@ pub struct Cost {
     pub findings: Vec<Explanation>,
     advice: Vec<Advice>,
     pub setup: Setup,
-    pub outline: Outline,
+    pub timeline: Timeline,
 }
 
 impl Cost {
@@ -165,7 +165,7 @@ mod tests {
             findings: Vec::new(),
             advice: Vec::new(),
             setup: Setup::default(),
-            outline: Outline::default(),
+            timeline: Timeline::default(),
         })
     }
 

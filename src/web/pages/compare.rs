@@ -15,8 +15,8 @@ use super::{Content, PageResult, Refresh, fragment_url, shown};
 use crate::chart::{self, Axis, Chart, LegendEntry, Line, Look, Side, Size, TimeLabels, Unit};
 use crate::job::{Job, JobKind};
 use crate::present::Present;
-use crate::report::outline::OutlinePoint;
 use crate::report::text::{basis, figures as figure_table, other_differences, sentence};
+use crate::report::time_series::TimelinePoint;
 use crate::series::{Point, Range, Series, saturating_add_seconds};
 use crate::store::JobQuery;
 use crate::table::{Cell, Column, Table};
@@ -177,7 +177,7 @@ pub fn alone(job: &Job, cost: Arc<Cost>, width: u32) -> Vec<ChartFigure> {
     figures(&[column], width)
 }
 
-type OfPoint = fn(&OutlinePoint) -> Option<f64>;
+type OfPoint = fn(&TimelinePoint) -> Option<f64>;
 
 /// The jobs over elapsed time. Charts without a known value are left out.
 fn figures(columns: &[ComparedColumn], width: u32) -> Vec<ChartFigure> {
@@ -197,7 +197,7 @@ fn figures(columns: &[ComparedColumn], width: u32) -> Vec<ChartFigure> {
     ];
     let mut figures = Vec::new();
     for (title, axis, value) in charts {
-        if runs().any(|(_, cost)| cost.outline.has(value)) {
+        if runs().any(|(_, cost)| cost.timeline.has(value)) {
             figures.push(figure(title, axis, value, columns, width));
         }
     }
@@ -218,8 +218,8 @@ fn figure(
         let (label, look) = (&column.name, look(place));
         let mut most: Option<f64> = None;
         for (_, cost) in &column.runs {
-            longest_s = longest_s.max(cost.outline.seconds);
-            let series = series(&cost.outline.points, value);
+            longest_s = longest_s.max(cost.timeline.seconds);
+            let series = series(&cost.timeline.points, value);
             let known = series.points.iter().filter_map(|point| point.avg);
             most = known.chain(most).reduce(f64::max);
             lines.push(Line {
@@ -262,7 +262,7 @@ fn figure(
     }
 }
 
-fn series(points: &[OutlinePoint], value: OfPoint) -> Series {
+fn series(points: &[TimelinePoint], value: OfPoint) -> Series {
     let mut series = Series::default();
     for point in points {
         let avg = value(point);

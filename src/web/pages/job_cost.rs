@@ -7,14 +7,15 @@ use jiff::Timestamp;
 
 use super::text::moment;
 use super::{KeyFigure, shown};
-use crate::job::figures::{EndMeans, Figures, PhasePv, PhaseWork, PvWork};
+use crate::job::figures::{EndMeans, Figures, PvWork};
+use crate::job::phases::{PhasePv, PhaseWork};
 use crate::job::setup::Setup;
 use crate::job::{Job, PhaseSpan};
-use crate::report::facts::surroundings;
+use crate::report::figure::known_pvs;
 use crate::report::figure::{
     FigureUnit, HOST_FIGURES, JOB_FIGURES, JobValue, ORIGIN_FIGURES, PV_FIGURES, PvValue,
 };
-use crate::report::phases::pvs as names_of_pvs;
+use crate::report::sets::surroundings;
 use crate::sentence::Sentence;
 use crate::series::Range;
 use crate::sizing::SizeAdvice;
@@ -248,7 +249,7 @@ pub fn phases(job: &Job, work: &[PhaseWork], now: Timestamp) -> Table {
             with_amount(speed, work.and_then(|work| work.written_bytes))
         });
     }
-    for name in names_of_pvs(work) {
+    for name in known_pvs(work) {
         table = table.column(Column::number(format!("{name} busy")), |(_, work)| {
             busy(work.and_then(|work| work.pv(name)))
         });

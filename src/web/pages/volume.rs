@@ -19,7 +19,7 @@ use crate::interval::Interval;
 use crate::job::Job;
 use crate::present::Present;
 use crate::quantity::{Quantity, per_second};
-use crate::report::summary::unmounted_at_its_death;
+use crate::report::job::unmounted_at_its_death;
 use crate::sample::lvm::Policies;
 use crate::series::Range;
 use crate::series::when::TimeQuery;

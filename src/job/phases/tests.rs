@@ -1,130 +1,169 @@
-//! The work of each phase of a job, and of the PVs in it. Only ticks that lie entirely inside a phase count. Amounts
-//! need ticks for nine tenths of the phase; speeds do not.
+//! Phases in their order, and the work in each.
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use super::*;
+use crate::job::backup_run::{BackupRun, Phase, PhaseStart};
+use crate::job::{JobKind, Outcome};
 
-use crate::job::time_series::{JobMeasure, JobPeriod, JobTimeSeries, PvMeasure};
-use crate::job::{Job, PhaseSpan};
-
-/// Ends of ticks and phases are in milliseconds, lengths of ticks in microseconds, so a tick may exceed its phase by this.
-const ROUNDING_S: f64 = 0.002;
-
-/// The share of a phase that its ticks must cover for amounts.
-const WELL_SEEN: f64 = 0.9;
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PhaseWork {
-    pub name: String,
-    /// Seconds from the job's start.
-    pub began_s: f64,
-    /// `null` while it runs and has no tick yet.
-    pub seconds: Option<f64>,
-    /// The length of all ticks that lie entirely inside the phase; the fields below cover only these. 0 if it was too short.
-    pub seen_seconds: f64,
-    /// Read from the snapshot; for other jobs, from all disks. `null` if those ticks cover less than nine tenths of the
-    /// phase.
-    pub read_bytes: Option<f64>,
-    pub read_bytes_per_s: Option<f64>,
-    /// Written to all disks; `null` for a snapshot's job.
-    pub written_bytes: Option<f64>,
-    pub written_bytes_per_s: Option<f64>,
-    pub pvs: Vec<PhasePv>,
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_772_330_400 + second).unwrap()
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PhasePv {
-    pub name: String,
-    /// From 0 to 1.
-    pub utilisation: Option<f64>,
-    pub read_bytes_per_s: Option<f64>,
-    pub written_bytes_per_s: Option<f64>,
-}
-
-impl PhaseWork {
-    /// The work of each phase of a job.
-    pub fn all(time_series: &JobTimeSeries, job: &Job) -> Vec<Self> {
-        job.phases()
-            .into_iter()
-            .map(|phase| Self::of(time_series, job, phase))
-            .collect()
+fn phase(name: &str, second: i64) -> PhaseMark {
+    PhaseMark {
+        at: at(second),
+        name: name.into(),
     }
+}
 
-    fn of(time_series: &JobTimeSeries, job: &Job, phase: PhaseSpan) -> Self {
-        let elapsed_s = |at: jiff::Timestamp| {
-            (at.as_millisecond() - job.started_at.as_millisecond()) as f64 / 1000.0
-        };
-        let began_s = elapsed_s(phase.began_at);
-        let whole = time_series.during.whole();
-        let until_s = phase
+fn running() -> Job {
+    Job::new(7, JobKind::Command, "key", "bonnie++", at(0))
+}
+
+/// A job that began at 0, with these marks.
+fn marked(phases: &[(&str, i64)]) -> Job {
+    let mut job = running();
+    for (name, second) in phases {
+        let _ = job.begin_phase(phase(name, *second));
+    }
+    job
+}
+
+/// `writing 0 to 8, reading 8 on`
+fn text(job: &Job) -> String {
+    let second = |at: Timestamp| at.as_second() - at_zero();
+    let span = |span: &PhaseSpan| {
+        let until = span
             .ended_at
-            .map(elapsed_s)
-            .or(whole.end_s())
-            .filter(|until_s| *until_s >= began_s);
-        let part = within(&whole, began_s, until_s.unwrap_or(began_s));
-        let seconds = until_s.map(|until_s| ((until_s - began_s) * 1000.0).round() / 1000.0);
-        let is_well_seen = seconds.is_some_and(|seconds| part.seconds() >= WELL_SEEN * seconds);
-        let amount = |of| part.amount(of).filter(|_| is_well_seen);
-        Self {
-            name: phase.name.into(),
-            began_s,
-            seconds,
-            seen_seconds: part.seconds(),
-            read_bytes: amount(JobMeasure::SnapshotRead),
-            read_bytes_per_s: part.mean(JobMeasure::SnapshotRead),
-            written_bytes: amount(JobMeasure::Written),
-            written_bytes_per_s: part.mean(JobMeasure::Written),
-            pvs: time_series
-                .during
-                .pvs()
-                .keys()
-                .map(|pv| PhasePv::of(&part, pv))
-                .collect(),
-        }
-    }
-
-    pub fn pv(&self, name: &str) -> Option<&PhasePv> {
-        self.pvs.iter().find(|pv| pv.name == name)
-    }
+            .map_or("on".into(), |at| format!("to {}", second(at)));
+        format!("{} {} {until}", span.name, second(span.began_at))
+    };
+    job.phases().iter().map(span).collect::<Vec<_>>().join(", ")
 }
 
-impl PhasePv {
-    fn of(part: &JobPeriod, pv: &str) -> Self {
-        Self {
-            name: pv.into(),
-            utilisation: part.pv_mean(pv, PvMeasure::Utilisation),
-            read_bytes_per_s: part.pv_mean(pv, PvMeasure::Read),
-            written_bytes_per_s: part.pv_mean(pv, PvMeasure::Written),
-        }
-    }
-
-    /// Read and written together; `None` if neither is known.
-    pub fn bytes_per_s(&self) -> Option<f64> {
-        let known = self
-            .read_bytes_per_s
-            .into_iter()
-            .chain(self.written_bytes_per_s);
-        known.reduce(|one, other| one + other)
-    }
+fn at_zero() -> i64 {
+    at(0).as_second()
 }
 
-/// The ticks that lie entirely between two instants.
-fn within<'a>(whole: &JobPeriod<'a>, from_s: f64, until_s: f64) -> JobPeriod<'a> {
-    let ticks = whole.ticks();
-    let first = ticks
-        .iter()
-        .position(|tick| tick.end_s - tick.seconds >= from_s - ROUNDING_S);
-    let last = ticks
-        .iter()
-        .rposition(|tick| tick.end_s <= until_s + ROUNDING_S);
-    match first.zip(last) {
-        Some((first, last)) if first <= last => whole.part(first..last + 1),
-        _ => whole.part(0..0),
-    }
+#[test]
+fn a_phase_ends_where_the_next_begins_or_with_the_job() {
+    let mut job = marked(&[("writing", 1), ("rewriting", 8), ("reading", 20)]);
+    assert_eq!(
+        text(&job),
+        "writing 1 to 8, rewriting 8 to 20, reading 20 on"
+    );
+    job.end(at(25), Outcome::Succeeded);
+    assert_eq!(
+        text(&job),
+        "writing 1 to 8, rewriting 8 to 20, reading 20 to 25"
+    );
 }
 
-#[cfg(test)]
-mod tests {
+#[test]
+fn a_repeated_phase_continues_and_a_returning_one_is_new() {
+    let job = marked(&[
+        ("writing", 1),
+        ("writing", 5),
+        ("writing", 0),
+        ("reading", 8),
+        ("writing", 9),
+    ]);
+    assert_eq!(text(&job), "writing 1 to 8, reading 8 to 9, writing 9 on");
+}
+
+#[test]
+fn marks_after_the_jobs_end_are_ignored() {
+    let mut job = marked(&[("writing", 1), ("reading", 8)]);
+    job.end(at(5), Outcome::Succeeded);
+    assert_eq!(text(&job), "writing 1 to 5");
+}
+
+#[test]
+fn a_phase_can_begin_after_the_clock_was_set_back() {
+    let mut job = marked(&[("writing", 10)]);
+    for (name, now, expected) in [
+        ("reading", -3600, 10),
+        ("seeking", 5, 10),
+        ("deleting", 12, 12),
+    ] {
+        let phase = PhaseMark {
+            at: job.next_phase_at(at(now)),
+            name: name.into(),
+        };
+        assert_eq!(
+            (phase.at, job.begin_phase(phase)),
+            (at(expected), Ok(())),
+            "{name}"
+        );
+    }
+    assert_eq!(
+        running().next_phase_at(at(-3600)),
+        at(0),
+        "not before its job"
+    );
+}
+
+#[test]
+fn marked_phases_and_those_of_hooks_are_in_one_order() {
+    let mut job = marked(&[("dump", 6)]);
+    let start = |(phase, second)| PhaseStart {
+        phase,
+        at: at(second),
+    };
+    let phases = [(Phase::Flush, 0), (Phase::Backup, 5), (Phase::Cleanup, 9)]
+        .map(start)
+        .to_vec();
+    job.backup_run = Some(BackupRun {
+        phases,
+        ..BackupRun::new(4711, at(0))
+    });
+    assert_eq!(
+        text(&job),
+        "flush 0 to 5, backup 5 to 6, dump 6 to 9, cleanup 9 on"
+    );
+}
+
+#[test]
+fn impossible_phases_are_rejected_with_a_reason() {
+    let refused = |job: &Job, second: i64, expected: &str| {
+        let found = job
+            .clone()
+            .begin_phase(phase("seeking", second))
+            .unwrap_err();
+        assert_eq!(found, expected);
+    };
+    let job = marked(&[("writing", 10)]);
+    refused(
+        &job,
+        -1,
+        "job 7 began at 2026-03-01T02:00:00Z: expected its phase to begin then or later, but found \
+         2026-03-01T01:59:59Z",
+    );
+    refused(
+        &job,
+        9,
+        "phase `writing` of job 7 began at 2026-03-01T02:00:10Z: expected the next one to begin then or later, \
+         but found 2026-03-01T02:00:09Z",
+    );
+    let names: Vec<String> = (0..MOST_PHASES)
+        .map(|number| format!("phase {number}"))
+        .collect();
+    let many: Vec<(&str, i64)> = names.iter().map(|name| (&**name, 10)).collect();
+    refused(
+        &marked(&many),
+        11,
+        "job 7 has 64 phases, which is the limit",
+    );
+    let mut over = job;
+    over.end(at(20), Outcome::Succeeded);
+    refused(
+        &over,
+        15,
+        "job 7 ended at 2026-03-01T02:00:20Z: a phase can only begin while its job runs",
+    );
+}
+
+/// The work of each phase.
+mod work {
     use super::*;
     use crate::commands::PhaseMark;
     use crate::job::JobKind;

@@ -1,11 +1,13 @@
 //! The table of a job's figures: name, unit and value of each. Lists, comparisons, exports and the page of a job follow
-//! from it.
+//! from it. Phases have figures of their own, and tables: one of the phases, the other of the PVs in each.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::job::figures::{EndMeans, Figures, OriginWork, PvWork};
-use crate::job::statistics::{Correlation, Spread};
+use crate::job::phases::{PhasePv, PhaseWork};
+use crate::statistics::{Correlation, Spread};
+use crate::table::{Cell, Column, Table};
 use crate::units::{bytes_text, duration_text, percent_text, speed_text, three_figures};
 
 /// The figure that every ended job has.
@@ -313,71 +315,130 @@ impl FigureList {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::job::setup::Setup;
-    use crate::job::tests::example::{MEASURES, PV_MEASURES};
-    use crate::job::time_series::{JobTick, JobTimeSeries, TickColumns};
+pub const OF_WHOLE_TICKS: &str =
+    "Only ticks that lie entirely inside a phase count. A dash means too few of them.";
 
-    fn time_series() -> JobTimeSeries {
-        let ticks = (1..=40)
-            .map(|second| JobTick {
-                end_s: f64::from(second),
-                seconds: 1.0,
-            })
-            .collect();
-        let mut span = TickColumns::new(ticks).unwrap();
-        for measure in MEASURES {
-            span = span
-                .with(
-                    measure,
-                    (0..40).map(|value| Some(f64::from(value) / 40.0)).collect(),
-                )
-                .unwrap();
-        }
-        for measure in PV_MEASURES {
-            span = span.with_pv("sda", measure, vec![Some(0.5); 40]).unwrap();
-        }
-        JobTimeSeries {
-            before: Some(span.clone()),
-            after: Some(span.clone()),
-            during: span,
-            took_s: None,
-        }
-    }
-
-    #[test]
-    fn every_figure_has_a_unique_name_and_a_value() {
-        let setup = Setup {
-            chunk_bytes: Some(4096),
-            cow_bytes: Some(1 << 30),
-            peak_bytes: Some(1 << 29),
-            ..Setup::default()
-        };
-        let list = figures(&Figures::of(&time_series(), &setup));
-        let unknown: Vec<&Figure> = list
-            .iter()
-            .filter(|figure| figure.value.is_none())
-            .collect();
-        assert!(unknown.is_empty(), "{unknown:?}");
-        let mut names: Vec<&str> = list.iter().map(|figure| &*figure.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), list.len());
-    }
-
-    #[test]
-    fn figures_are_shown_in_their_units() {
-        for (unit, value, text) in [
-            (FigureUnit::Rate, 120e6, "114 MiB/s"),
-            (FigureUnit::Bytes, 16384.0, "16.0 KiB"),
-            (FigureUnit::Share, 0.984, "98.4 %"),
-            (FigureUnit::Ms, 9.0, "9.00 ms"),
-            (FigureUnit::Seconds, 39_600.0, "11 h 00 min"),
-            (FigureUnit::Seconds, 1.2345, "1.23 s"),
-        ] {
-            assert_eq!(unit.text(value), text);
-        }
-    }
+/// The figures of these phases, with the phase in their names.
+pub fn phase_figures(phases: &[PhaseWork], of: &[String]) -> Vec<Figure> {
+    let named = unique_names(phases).into_iter().zip(phases);
+    named
+        .filter(|(name, _)| of.contains(name))
+        .flat_map(|(name, phase)| figures_of(&name, phase))
+        .collect()
 }
+
+/// The names of the phases that all jobs have, in the order of the first job.
+pub fn shared_phases<'a>(jobs: impl IntoIterator<Item = &'a [PhaseWork]>) -> Vec<String> {
+    let mut jobs = jobs.into_iter().map(unique_names);
+    let first = jobs.next().unwrap_or_default();
+    jobs.fold(first, |shared, names| {
+        shared
+            .into_iter()
+            .filter(|name| names.contains(name))
+            .collect()
+    })
+}
+
+/// Unique names: a phase that returns gets a number.
+fn unique_names(phases: &[PhaseWork]) -> Vec<String> {
+    let mut names = Vec::with_capacity(phases.len());
+    for PhaseWork { name, .. } in phases {
+        let numbered = (2_usize..).map(|number| format!("{name} ({number})"));
+        names.extend(
+            std::iter::once(name.clone())
+                .chain(numbered)
+                .find(|name| !names.contains(name)),
+        );
+    }
+    names
+}
+
+fn figures_of(name: &str, phase: &PhaseWork) -> Vec<Figure> {
+    let figure = |what: &str, unit, value| Figure {
+        name: format!("{name}: {what}"),
+        unit,
+        value,
+    };
+    let mut list = vec![
+        figure("duration", Seconds, phase.seconds),
+        figure("read speed mean", Rate, phase.read_bytes_per_s),
+        figure("write speed mean", Rate, phase.written_bytes_per_s),
+    ];
+    list.extend(
+        phase
+            .pvs
+            .iter()
+            .map(|pv| figure(&format!("{} busy", pv.name), Share, pv.utilisation)),
+    );
+    list
+}
+
+/// Tables of the phases, and of their PVs if any is known; empty for a job without phases.
+pub fn phase_tables(phases: &[PhaseWork]) -> Vec<Table> {
+    let names = known_pvs(phases);
+    let numbers = [
+        "Began",
+        "Took",
+        "Read",
+        "Read speed",
+        "Written",
+        "Write speed",
+    ]
+    .map(Column::number);
+    let columns = std::iter::once(Column::name("Phase")).chain(numbers);
+    let work = Table::new("", columns, phases.iter().map(|phase| phase_row(phase)));
+    let columns = names.iter().map(|name| Column::number(*name));
+    let columns = std::iter::once(Column::name("Phase, busy PVs")).chain(columns);
+    let row = |phase: &PhaseWork| {
+        let cells = names.iter().map(|name| pv_cell(phase.pv(name)));
+        std::iter::once(phase.name.clone().into())
+            .chain(cells)
+            .collect()
+    };
+    let busy = (!names.is_empty()).then(|| Table::new("", columns, phases.iter().map(row)));
+    std::iter::once(work)
+        .chain(busy)
+        .filter(|table| !table.is_empty())
+        .collect()
+}
+
+/// The PVs with known values in any phase.
+pub fn known_pvs(phases: &[PhaseWork]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for pv in phases.iter().flat_map(|phase| &phase.pvs) {
+        let is_known = pv.utilisation.is_some() || pv.bytes_per_s().is_some();
+        if is_known && !names.contains(&&*pv.name) {
+            names.push(&pv.name);
+        }
+    }
+    names
+}
+
+fn phase_row(phase: &PhaseWork) -> Vec<Cell> {
+    let text =
+        |unit: FigureUnit, value: Option<f64>| Cell::known(value.map(|value| unit.text(value)));
+    vec![
+        phase.name.clone().into(),
+        text(Seconds, Some(phase.began_s)),
+        text(Seconds, phase.seconds),
+        text(Bytes, phase.read_bytes),
+        text(Rate, phase.read_bytes_per_s),
+        text(Bytes, phase.written_bytes),
+        text(Rate, phase.written_bytes_per_s),
+    ]
+}
+
+/// `98 %, 5.80 MiB/s`
+fn pv_cell(pv: Option<&PhasePv>) -> Cell {
+    let busy = pv
+        .and_then(|pv| pv.utilisation)
+        .map(|share| format!("{:.0} %", share * 100.0));
+    let speed = pv
+        .and_then(PhasePv::bytes_per_s)
+        .map(|speed| Rate.text(speed));
+    let known: Vec<String> = busy.into_iter().chain(speed).collect();
+    Cell::known((!known.is_empty()).then(|| known.join(", ")))
+}
+
+#[cfg(test)]
+mod tests;

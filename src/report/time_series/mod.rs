@@ -4,7 +4,9 @@
 use jiff::Timestamp;
 
 use crate::job::setup::Setup;
-use crate::job::time_series::{JobMeasure, JobTick, JobTimeSeries, PvMeasure, TickColumns};
+use crate::job::time_series::{
+    JobMeasure, JobPeriod, JobTick, JobTimeSeries, PvMeasure, TickColumns,
+};
 use crate::job::{Job, JobKind};
 use crate::quantity::Quantity;
 use crate::series::Range;
@@ -276,6 +278,58 @@ fn above_zero(every: &TickTable, rate: impl Fn(usize) -> Option<f64>) -> Vec<Opt
         Some(amount.max(0.0) / seconds)
     };
     (0..every.ends_ms.len()).map(&mut settled).collect()
+}
+
+/// Maximum points of a timeline, four pixels each in a wide chart.
+const MOST_TIMELINE_POINTS: usize = 250;
+
+/// A time series in few points by elapsed time, for charts of several jobs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timeline {
+    /// The job's duration; while it runs, until its last tick.
+    pub seconds: f64,
+    pub points: Vec<TimelinePoint>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TimelinePoint {
+    /// Seconds from the job's start to the end of the point.
+    pub end_s: f64,
+    /// Bytes a second.
+    pub read: Option<f64>,
+    /// The maximum.
+    pub fill_percent: Option<f64>,
+    /// Bytes a second written to all disks, for a job without a snapshot.
+    pub written: Option<f64>,
+}
+
+impl Timeline {
+    pub fn of(time_series: &JobTimeSeries) -> Self {
+        let whole = time_series.during.whole();
+        let parts = whole.parts(whole.len().div_ceil(MOST_TIMELINE_POINTS));
+        Self {
+            seconds: time_series.took_s.or(whole.end_s()).unwrap_or_default(),
+            points: parts.filter_map(|part| timeline_point(&part)).collect(),
+        }
+    }
+
+    pub fn has(&self, value: fn(&TimelinePoint) -> Option<f64>) -> bool {
+        self.points.iter().any(|point| value(point).is_some())
+    }
+}
+
+fn timeline_point(part: &JobPeriod) -> Option<TimelinePoint> {
+    let fills = part
+        .column(JobMeasure::FillPercent)
+        .iter()
+        .copied()
+        .flatten();
+    Some(TimelinePoint {
+        end_s: part.end_s()?,
+        read: part.mean(JobMeasure::SnapshotRead),
+        fill_percent: fills.reduce(f64::max),
+        written: part.mean(JobMeasure::Written),
+    })
 }
 
 #[cfg(test)]

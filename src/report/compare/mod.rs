@@ -4,11 +4,10 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::facts::{ContextDiff, Fact, context_diffs};
-use super::figure::{DURATION, Figure, FigureUnit, IsSlower, figures, judged};
-use super::phases;
+use super::figure::{DURATION, Figure, FigureUnit, IsSlower, figures, judged, phase_figures};
+use super::sets::{ContextDiff, Fact, context_diffs};
 use crate::job::figures::Figures;
-use crate::job::statistics::{Bounds, Moments, Sorted, mean, ratio_of_means};
+use crate::statistics::{Bounds, Moments, Sorted, mean, ratio_of_means};
 
 /// With fewer runs, no outlier can be identified.
 const LEAST_RUNS: usize = 5;
@@ -114,7 +113,7 @@ impl ComparedRun {
 
     /// Adds the figures of these phases.
     pub fn with_phases(mut self, of: &Figures, phases: &[String]) -> Self {
-        self.figures.extend(phases::figures(&of.phases, phases));
+        self.figures.extend(phase_figures(&of.phases, phases));
         self
     }
 

@@ -1,8 +1,6 @@
 //! Known values, empty and flat series, and how often chance is taken for more.
 
-use super::relation::slope;
 use super::*;
-use crate::job::tests::example::Normal;
 
 fn close(found: f64, expected: f64, within: f64) {
     assert!(
@@ -299,4 +297,26 @@ fn the_same_runs_have_the_same_interval() {
         ratio_of_means(&runs[0], &runs[1]),
         ratio_of_means(&runs[0], &runs[1])
     );
+}
+
+/// Numbers of the standard normal distribution.
+#[derive(Default)]
+struct Normal(Random);
+
+impl Normal {
+    fn next(&mut self) -> f64 {
+        let mut unit = || (self.0.below(1 << 52) as f64 + 0.5) / (1_u64 << 52) as f64;
+        let (radius, angle) = (unit(), unit());
+        (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
+    }
+
+    /// Each number keeps `likeness` of the one before.
+    fn alike(&mut self, n: usize, likeness: f64) -> Vec<f64> {
+        let mut last = self.next() / (1.0 - likeness * likeness).sqrt();
+        let mut step = || {
+            last = likeness * last + self.next();
+            last
+        };
+        (0..n).map(|_| step()).collect()
+    }
 }
