@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
-use crate::config::{Alerts as Settings, RuleSettings};
+use crate::config::Alerts as Settings;
 pub use crate::config::{Rule, Severity};
 use crate::forecast::Outlook;
 use crate::interval::Interval;
@@ -29,11 +29,10 @@ use crate::job::JobTracker;
 use crate::sentence;
 use crate::sentence::Sentence;
 use crate::sizing::MeasuredVolumes;
-use crate::topology::{Topology, Volume};
+use crate::topology::Volume;
 pub use fill::{end, meanwhile};
 use self_monitoring::OwnCounts;
 pub use self_monitoring::OwnState;
-use settle::Hold;
 use trend::Trends;
 pub use trend::{Pace, Race};
 pub use unusual_backup::usual_period;
@@ -137,7 +136,7 @@ impl From<StoredAlert> for Alert {
     }
 }
 
-/// Somebody works on it: an acknowledged alert is not repeated.
+/// The problem is being worked on: an acknowledged alert is not repeated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Acknowledgement {
     pub at: Timestamp,
@@ -175,8 +174,34 @@ impl Alert {
             .is_some_and(|acknowledged| acknowledged.until.is_none_or(|until| at < until))
     }
 
+    pub fn is_over(&self) -> bool {
+        self.cleared_at.is_some()
+    }
+
+    pub fn status(&self) -> AlertStatus {
+        if self.is_over() {
+            AlertStatus::Cleared
+        } else {
+            AlertStatus::Raised
+        }
+    }
+
     pub fn sentence(&self) -> Sentence {
         self.text.whole()
+    }
+
+    /// `warning: snapshot fill of vg0/mysql_snapshot`, or `cleared: …`
+    pub fn title(&self) -> String {
+        let status = if self.is_over() {
+            self.end_text()
+        } else {
+            self.severity.text()
+        };
+        let rule = self.rule.text();
+        match self.volume() {
+            Some(volume) => format!("{status}: {rule} of {volume}"),
+            None => format!("{status}: {rule}"),
+        }
     }
 
     /// How it ended: over, if its volume is lost or gone, which is no recovery.
@@ -190,6 +215,22 @@ impl Alert {
             ("", "") => None,
             ("", name) => Some(name.into()),
             (vg, lv) => Some(format!("{vg}/{lv}")),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AlertStatus {
+    Raised,
+    Cleared,
+}
+
+impl AlertStatus {
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Raised => "raised",
+            Self::Cleared => "cleared",
         }
     }
 }
@@ -245,23 +286,15 @@ fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
 /// What changes slowly is evaluated this often.
 const SLOW_MS: i64 = 10_000;
 
-/// The settings of each volume of a topology; `None` without an override.
-struct VolumeSettings {
-    topology: Arc<Topology>,
-    special: Vec<Option<Box<RuleSettings>>>,
-}
-
 /// The rules and their open alerts.
 #[derive(Default)]
 pub struct Rules {
     settings: Settings,
     open: Vec<Alert>,
     last_id: i64,
-    /// Problems, and ends of problems, that have not lasted long enough yet.
-    holds: Vec<Hold>,
+    /// Problems that are not raised yet, and open alerts that do not clear yet, by rule and UUID: since when.
+    holds: HashMap<(Rule, String), Timestamp>,
     trends: Trends,
-    /// Of the topology of the last tick.
-    volume_settings: Option<VolumeSettings>,
     judged_slowly_at: Option<Timestamp>,
     own_counts: OwnCounts,
     clock: Option<Clock>,
@@ -288,7 +321,6 @@ impl Rules {
     /// Takes new thresholds; open alerts are judged by them at the next tick.
     pub fn reload(&mut self, settings: Settings) {
         self.settings = settings;
-        self.volume_settings = None;
     }
 
     /// Open alerts, the oldest first.
@@ -326,12 +358,12 @@ impl Rules {
         });
         clock.running_s += interval.elapsed_us as f64 / 1e6;
         let mut changed = Vec::new();
-        let settings = self.volume_settings(&interval.topology);
-        for (index, (volume, state)) in interval.volumes().enumerate() {
-            let special = settings.special.get(index).and_then(Option::as_deref);
-            self.judge_volume(volume, state, special, is_slow, now, &mut changed);
+        for (volume, state) in interval.volumes() {
+            self.judge_volume(volume, state, is_slow, now, &mut changed);
         }
-        self.volume_settings = Some(settings);
+        if is_slow {
+            self.trends.retain(&interval.topology);
+        }
         changed.extend(self.judge_backups(now, is_slow));
         changed.extend(self.clear_off(interval.at));
         changed.extend(self.clear_gone(interval));
@@ -350,19 +382,5 @@ impl Rules {
             self.judged_slowly_at = Some(at);
         }
         is_due
-    }
-
-    fn volume_settings(&mut self, topology: &Arc<Topology>) -> VolumeSettings {
-        match self.volume_settings.take() {
-            Some(settings) if Arc::ptr_eq(&settings.topology, topology) => settings,
-            _ => {
-                self.trends.retain(topology);
-                let special = |volume: &Volume| self.settings.special(&volume.vg, &volume.lv);
-                VolumeSettings {
-                    topology: Arc::clone(topology),
-                    special: topology.volumes.iter().map(special).collect(),
-                }
-            }
-        }
     }
 }

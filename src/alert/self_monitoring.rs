@@ -163,14 +163,10 @@ impl Rules {
     ) -> Option<Alert> {
         let thresholds = self.settings.general().of(rule)?;
         let before = self.severity(rule, part);
+        let evaluation = Evaluation::by_value(rule, seconds, thresholds, before);
         let finding = RuleFinding {
-            rule,
-            subject: AlertSubject::own(part),
-            at,
-            thresholds,
-            evaluation: Evaluation::by_value(rule, seconds, thresholds, before),
             value: Some(seconds),
-            job: None,
+            ..RuleFinding::new(rule, AlertSubject::own(part), at, evaluation)
         };
         self.settle(&finding, |_| raised(), || cleared().into())
     }
@@ -187,15 +183,9 @@ impl Rules {
         counts.seconds = 0.0;
         counts.taken = 0;
         counts.due = 0;
-        let finding = RuleFinding {
-            rule: Rule::TicksMissed,
-            subject: AlertSubject::own("ticks"),
-            at: own.at,
-            thresholds: self.settings.general().of(Rule::TicksMissed)?,
-            evaluation: Evaluation::warning_if(missed as f64 >= MOST_MISSED * due as f64),
-            value: None,
-            job: None,
-        };
+        let evaluation = Evaluation::warning_if(missed as f64 >= MOST_MISSED * due as f64);
+        let subject = AlertSubject::own("ticks");
+        let finding = RuleFinding::new(Rule::TicksMissed, subject, own.at, evaluation);
         let raised = |_| {
             let problem = format!(
                 "cowbell missed {missed} of {due} ticks, since the machine is overloaded or a disk does not answer."

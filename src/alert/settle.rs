@@ -3,9 +3,10 @@
 
 use jiff::Timestamp;
 
-use super::{Alert, AlertText, Rule, Rules, Severity};
+use super::{Alert, AlertText, Rule, Rules, Severity, seconds_between};
 use crate::config::{Measure, Thresholds};
-use crate::sentence::Sentence;
+use crate::sentence;
+use crate::sentence::{Sentence, SentencePart};
 
 /// How an alert ends whose rule the configuration has switched off.
 const SWITCHED_OFF: &str = "The configuration switches this rule off.";
@@ -37,12 +38,10 @@ impl Evaluation {
         thresholds: Thresholds,
         raised: Option<Severity>,
     ) -> Self {
-        let sign = if rule.measure() == Measure::TimeLeft {
-            -1.0
-        } else {
-            1.0
+        let is_at = |threshold: f64| match rule.measure() {
+            Measure::TimeLeft => value <= threshold,
+            _ => value >= threshold,
         };
-        let is_at = |threshold: f64| sign * value >= sign * threshold;
         let clearance = thresholds.warning - thresholds.clear;
         let is_cleared = |threshold: f64| !is_at(threshold - clearance);
         match raised {
@@ -57,13 +56,6 @@ impl Evaluation {
             _ => Self::Clear,
         }
     }
-}
-
-/// A problem that is not raised yet, or an open alert that does not clear yet.
-pub(super) struct Hold {
-    pub rule: Rule,
-    pub uuid: String,
-    since: Timestamp,
 }
 
 /// What an alert is about; see the fields of [`Alert`].
@@ -83,6 +75,14 @@ impl<'a> AlertSubject<'a> {
     pub fn own(part: &'a str) -> Self {
         Self::new("", "", part)
     }
+
+    /// The volume, or the name of a command that backs up no known volume.
+    pub fn name(self) -> SentencePart {
+        if self.vg.is_empty() {
+            return SentencePart::Text(self.lv.into());
+        }
+        sentence::volume(format!("{}/{}", self.vg, self.lv))
+    }
 }
 
 /// What a rule found.
@@ -90,19 +90,43 @@ pub(super) struct RuleFinding<'a> {
     pub rule: Rule,
     pub subject: AlertSubject<'a>,
     pub at: Timestamp,
-    pub thresholds: Thresholds,
     pub evaluation: Evaluation,
     pub value: Option<f64>,
     pub job: Option<i64>,
 }
 
+impl<'a> RuleFinding<'a> {
+    /// Without a value and a job.
+    pub fn new(
+        rule: Rule,
+        subject: AlertSubject<'a>,
+        at: Timestamp,
+        evaluation: Evaluation,
+    ) -> Self {
+        Self {
+            rule,
+            subject,
+            at,
+            evaluation,
+            value: None,
+            job: None,
+        }
+    }
+}
+
 impl Rules {
-    /// Clears alerts about backups and about cowbell itself whose rule was switched off.
+    /// Clears alerts whose rule was switched off.
     pub(super) fn clear_off(&mut self, at: Timestamp) -> Vec<Alert> {
         let is_off = |alert: &&Alert| self.settings.of(alert.rule, &alert.vg, &alert.lv).is_none();
-        let off = self.open.iter().filter(is_off).map(|alert| alert.id);
-        let off: Vec<i64> = off.collect();
-        self.clear_all(at, |alert| off.contains(&alert.id), |_| SWITCHED_OFF.into())
+        let off: Vec<i64> = self
+            .open
+            .iter()
+            .filter(is_off)
+            .map(|alert| alert.id)
+            .collect();
+        self.clear_all(at, |alert| {
+            off.contains(&alert.id).then(|| SWITCHED_OFF.into())
+        })
     }
 
     /// Returns the alert if it is to be delivered. The texts are written only if there is an alert.
@@ -115,28 +139,29 @@ impl Rules {
         let (rule, uuid, at) = (finding.rule, finding.subject.uuid, finding.at);
         let index = self.index(rule, uuid);
         let before = index.map(|index| self.open[index].severity);
+        let is_over = matches!(finding.evaluation, Evaluation::Clear | Evaluation::Over);
+        if is_over && index.is_none() {
+            self.drop_hold(rule, uuid);
+            return None;
+        }
+        // `None` if the rule is off.
+        let (vg, lv) = (finding.subject.vg, finding.subject.lv);
+        let thresholds = self.settings.of(rule, vg, lv)?;
         let severity = match (finding.evaluation, before) {
             (Evaluation::Raised(severity), _) => severity,
             (Evaluation::Unchanged, Some(before)) if finding.value.is_some() => before,
             (Evaluation::Unchanged, _) => return None,
-            (Evaluation::Clear | Evaluation::Over, None) => {
-                self.drop_hold(rule, uuid);
+            (Evaluation::Clear, _) if !self.has_held(rule, uuid, at, thresholds.keep_firing_s) => {
                 return None;
             }
-            (Evaluation::Clear, Some(_))
-                if !self.has_held(rule, uuid, at, finding.thresholds.keep_firing_s) =>
-            {
-                return None;
-            }
-            (end, Some(_)) => {
+            (end, _) => {
                 let mut alert = self.clear(index?, finding.value, at, cleared());
                 alert.recovered = end == Evaluation::Clear;
                 return Some(alert);
             }
         };
         let is_held = severity == Severity::Warning || rule.measure() == Measure::State;
-        if before.is_none() && is_held && !self.has_held(rule, uuid, at, finding.thresholds.hold_s)
-        {
+        if before.is_none() && is_held && !self.has_held(rule, uuid, at, thresholds.hold_s) {
             return None;
         }
         self.drop_hold(rule, uuid);
@@ -151,8 +176,8 @@ impl Rules {
         alert.peak = worst(rule, alert.peak, finding.value);
         alert.job = finding.job.or(alert.job);
         alert.text = raised(severity);
-        finding.subject.vg.clone_into(&mut alert.vg);
-        finding.subject.lv.clone_into(&mut alert.lv);
+        vg.clone_into(&mut alert.vg);
+        lv.clone_into(&mut alert.lv);
         (Some(severity) > before).then(|| alert.clone())
     }
 
@@ -172,24 +197,15 @@ impl Rules {
         if seconds <= 0.0 {
             return true;
         }
-        let is_it = |hold: &Hold| hold.rule == rule && hold.uuid == uuid;
-        let index = self.holds.iter().position(is_it).unwrap_or_else(|| {
-            self.holds.push(Hold {
-                rule,
-                uuid: uuid.into(),
-                since: at,
-            });
-            self.holds.len() - 1
-        });
-        let hold = &mut self.holds[index];
+        let since = self.holds.entry((rule, uuid.into())).or_insert(at);
         // The clock may be set back.
-        hold.since = hold.since.min(at);
-        (at.as_millisecond() - hold.since.as_millisecond()) as f64 >= seconds * 1000.0
+        *since = at.min(*since);
+        seconds_between(*since, at) >= seconds
     }
 
     fn drop_hold(&mut self, rule: Rule, uuid: &str) {
         self.holds
-            .retain(|hold| hold.rule != rule || hold.uuid != uuid);
+            .retain(|(held_rule, held_uuid), _| *held_rule != rule || held_uuid != uuid);
     }
 
     /// Adds an alert without its volume and text; returns its index.
@@ -222,33 +238,34 @@ impl Rules {
         alert
     }
 
-    /// The same as [`Self::clear_all`] for alerts that end because all is well again.
+    /// Clears all alerts that have ended; `ending` says how, and is `None` for those that go on.
+    pub(super) fn clear_all(
+        &mut self,
+        at: Timestamp,
+        ending: impl Fn(&Alert) -> Option<Sentence>,
+    ) -> Vec<Alert> {
+        let mut changed = Vec::new();
+        let mut index = 0;
+        while index < self.open.len() {
+            match ending(&self.open[index]) {
+                Some(ending) => changed.push(self.clear(index, None, at, ending)),
+                None => index += 1,
+            }
+        }
+        changed
+    }
+
+    /// The same for alerts that end because all is well again.
     pub(super) fn recover_all(
         &mut self,
         at: Timestamp,
-        is_over: impl Fn(&Alert) -> bool,
-        ending: &Sentence,
+        ending: impl Fn(&Alert) -> Option<Sentence>,
     ) -> Vec<Alert> {
-        let mut recovered = self.clear_all(at, is_over, |_| ending.clone());
+        let mut recovered = self.clear_all(at, ending);
         for alert in &mut recovered {
             alert.recovered = true;
         }
         recovered
-    }
-
-    /// Clears all such alerts; `ending` says how each ended.
-    pub(super) fn clear_all(
-        &mut self,
-        at: Timestamp,
-        is_over: impl Fn(&Alert) -> bool,
-        ending: impl Fn(&Alert) -> Sentence,
-    ) -> Vec<Alert> {
-        let mut changed = Vec::new();
-        while let Some(index) = self.open.iter().position(&is_over) {
-            let ending = ending(&self.open[index]);
-            changed.push(self.clear(index, None, at, ending));
-        }
-        changed
     }
 }
 

@@ -1,15 +1,16 @@
-//! Rules by state: snapshots that are lost, too old or left over, and pools that do not work or cannot grow.
+//! The table of the rules about volumes, and those by state: snapshots that are lost, too old or left over, and pools that do
+//! not work or cannot grow. `fill` has those about how full a volume is.
 
 use jiff::Timestamp;
 
 use super::fill::extension;
 use super::settle::Evaluation;
-use super::volumes::{LOST, VolumeUnderRule};
+use super::volumes::{LOST, VolumeRule, VolumeUnderRule};
 use super::{AlertText, Rule, Severity, Situation};
 use crate::job::{Job, JobKind};
 use crate::sample::lvm::Policies;
 use crate::sentence;
-use crate::sentence::{Sentence, command};
+use crate::sentence::{Sentence, SentencePart, command};
 use crate::topology::{State, Volume};
 use crate::units::{Fill, duration_text, size_text};
 
@@ -17,24 +18,78 @@ use crate::units::{Fill, duration_text, size_text};
 const ROOMY_PERCENT: f64 = 70.0;
 
 impl VolumeUnderRule<'_> {
-    pub(super) fn evaluate_state(&self, raised: Option<Severity>) -> (Evaluation, Option<f64>) {
-        let state = self.state.state;
-        let since = match self.rule {
-            Rule::SnapshotInvalid => return (invalid(state), None),
-            Rule::MergeFailed => return (merge_failed(state), None),
-            Rule::PoolState => return (pool_state(state), None),
-            Rule::AutoextendBlocked => return (self.autoextend_blocked(), None),
-            Rule::SnapshotAge => self.volume.created_at,
-            _ => left_over_since(self.volume, self.now),
-        };
-        match since.map(|since| self.age_s(since)) {
-            Some(age_s) => (
-                Evaluation::by_value(self.rule, age_s, self.thresholds, raised),
-                Some(age_s),
-            ),
-            None if self.rule == Rule::SnapshotAge => (Evaluation::Unchanged, None),
-            None => (Evaluation::Clear, None),
-        }
+    /// The table of the rules about volumes; `None` for one about backups or cowbell.
+    pub(super) fn row(rule: Rule) -> Option<VolumeRule> {
+        Some(match rule {
+            Rule::SnapshotFill
+            | Rule::PoolData
+            | Rule::PoolMetadata
+            | Rule::TimeUntilFull
+            | Rule::FullBeforeDone => VolumeRule {
+                evaluate: |it, before| it.evaluate_fill(before),
+                raised: |it, severity| it.full(severity),
+                cleared: |it| it.full_no_more(),
+            },
+            Rule::SnapshotInvalid => VolumeRule {
+                evaluate: |it, _| (invalid(it.state.state), None),
+                raised: |it, _| it.overflowed(),
+                cleared: |it| it.says(format!(" was deactivated. {LOST}")),
+            },
+            Rule::MergeFailed => VolumeRule {
+                evaluate: |it, _| (merge_failed(it.state.state), None),
+                raised: |it, _| it.not_merged(),
+                cleared: |it| sentence!["The merge into ", it.name(), " goes on, or is over."],
+            },
+            Rule::PoolState => VolumeRule {
+                evaluate: |it, _| (pool_state(it.state.state), None),
+                raised: |it, _| it.pool_broken(),
+                cleared: |it| it.says(" works again. Writes that failed in the meantime are lost."),
+            },
+            Rule::AutoextendBlocked => VolumeRule {
+                evaluate: |it, _| (it.autoextend_blocked(), None),
+                raised: |it, _| it.cannot_extend(),
+                cleared: |it| {
+                    let pool = sentence![it.lower_noun(), " ", it.name()];
+                    sentence!["LVM can extend ", pool, " again, or need not."]
+                },
+            },
+            Rule::SnapshotAge => VolumeRule {
+                evaluate: |it, before| match it.volume.created_at {
+                    Some(created_at) => it.evaluate_age(created_at, before),
+                    None => (Evaluation::Unchanged, None),
+                },
+                raised: |it, _| it.too_old(),
+                cleared: |it| it.says(" is in use again."),
+            },
+            Rule::SnapshotLeftOver => VolumeRule {
+                evaluate: |it, before| match left_over_since(it.volume, it.now) {
+                    Some(since) => it.evaluate_age(since, before),
+                    None => (Evaluation::Clear, None),
+                },
+                raised: |it, _| it.left_over(),
+                cleared: |it| it.says(" is in use again."),
+            },
+            Rule::BackupFailed
+            | Rule::BackupMissing
+            | Rule::BackupSlow
+            | Rule::BackupSmall
+            | Rule::SnapshotSmall
+            | Rule::LockHeld
+            | Rule::PartFailed
+            | Rule::DataOld
+            | Rule::TicksMissed
+            | Rule::StoreFailed => return None,
+        })
+    }
+
+    fn evaluate_age(
+        &self,
+        since: Timestamp,
+        before: Option<Severity>,
+    ) -> (Evaluation, Option<f64>) {
+        let age_s = self.age_s(since);
+        let evaluation = Evaluation::by_value(self.rule, age_s, self.thresholds, before);
+        (evaluation, Some(age_s))
     }
 
     /// A warning once the group has no room for the next step, and critical once that step is due.
@@ -65,61 +120,64 @@ impl VolumeUnderRule<'_> {
     /// The bytes by which LVM would extend the pool.
     fn step(&self, policies: &Policies) -> Option<u64> {
         let extent = self.group()?.extent_bytes();
-        let bytes = self
-            .volume
-            .size?
-            .saturating_mul(u64::from(policies.pool.percent))
-            / 100;
+        let percent = u64::from(policies.pool.percent);
+        let bytes = self.volume.size?.saturating_mul(percent) / 100;
         Some(bytes.div_ceil(extent).max(1) * extent)
     }
 
-    /// The problem and its remedy.
-    pub(super) fn in_bad_state(&self) -> AlertText {
-        let origin = self.volume.origin.as_ref();
-        let of = origin.map_or_else(String::new, |origin| format!(" of {origin}"));
-        let remove = command(format!("lvremove {}", self.volume.full_name()));
-        match self.rule {
-            Rule::SnapshotInvalid => {
-                let size = self.volume.size.map_or("before".into(), size_text);
-                let why = "it overflowed, or its COW area had an I/O error";
-                AlertText::new(
-                    self.says(format!("{of} is invalid: {why}.")),
-                    sentence![
-                        "Any backup that reads it is lost. Unmount it, and remove it with ",
-                        remove,
-                        ". If it overflowed, make the next one larger than {size}.",
-                    ],
-                )
-            }
-            Rule::MergeFailed => AlertText::new(
-                sentence!["The merge of a snapshot into ", self.name(), " failed."],
-                sentence![
-                    "See the kernel's log for I/O errors, then deactivate and activate ",
-                    self.name(),
-                    " to continue the merge.",
-                ],
-            ),
-            Rule::PoolState => self.pool_broken(),
-            Rule::AutoextendBlocked => self.cannot_extend(),
-            Rule::SnapshotAge => {
-                let created_at = self.volume.created_at;
-                let age = duration_text(created_at.map_or(0.0, |since| self.age_s(since)));
-                let limit = duration_text(self.thresholds.warning);
-                AlertText::new(
-                    self.says(format!("{of} is {age} old (warning from {limit}).")),
-                    sentence![self.slows_writes(), remove, " if it is not needed."],
-                )
-            }
-            _ => AlertText::new(
-                self.says(format!("{of} still exists, although its backup has ended.")),
-                sentence![self.slows_writes(), remove, "."],
-            ),
+    /// ` of data`, or how its writes are slowed: ` to data`
+    fn origin_after(&self, preposition: &str) -> String {
+        match &self.volume.origin {
+            Some(origin) => format!(" {preposition} {origin}"),
+            None => String::new(),
         }
     }
 
+    fn removal(&self) -> SentencePart {
+        command(format!("lvremove {}", self.volume.full_name()))
+    }
+
+    fn overflowed(&self) -> AlertText {
+        let of = self.origin_after("of");
+        let size = self.volume.size.map_or("before".into(), size_text);
+        let why = "it overflowed, or its COW area had an I/O error";
+        let lost = "Any backup that reads it is lost. Unmount it, and remove it with ";
+        let next = format!(". If it overflowed, make the next one larger than {size}.");
+        AlertText::new(
+            self.says(format!("{of} is invalid: {why}.")),
+            sentence![lost, self.removal(), next],
+        )
+    }
+
+    fn not_merged(&self) -> AlertText {
+        let see = "See the kernel's log for I/O errors, then deactivate and activate ";
+        AlertText::new(
+            sentence!["The merge of a snapshot into ", self.name(), " failed."],
+            sentence![see, self.name(), " to continue the merge."],
+        )
+    }
+
+    fn too_old(&self) -> AlertText {
+        let of = self.origin_after("of");
+        let created_at = self.volume.created_at;
+        let age = duration_text(created_at.map_or(0.0, |since| self.age_s(since)));
+        let limit = duration_text(self.thresholds.warning);
+        AlertText::new(
+            self.says(format!("{of} is {age} old (warning from {limit}).")),
+            sentence![self.slows_writes(), self.removal(), " if it is not needed."],
+        )
+    }
+
+    fn left_over(&self) -> AlertText {
+        let of = self.origin_after("of");
+        AlertText::new(
+            self.says(format!("{of} still exists, although its backup has ended.")),
+            sentence![self.slows_writes(), self.removal(), "."],
+        )
+    }
+
     fn slows_writes(&self) -> String {
-        let origin = self.volume.origin.as_ref();
-        let to = origin.map_or_else(String::new, |origin| format!(" to {origin}"));
+        let to = self.origin_after("to");
         format!("It slows down writes{to}. Remove it with ")
     }
 
@@ -189,21 +247,6 @@ impl VolumeUnderRule<'_> {
             self.says(format!(" cannot be extended by LVM: {need}.")),
             Sentence::from(fill).then(sentence!["Add a PV with ", add, "."]),
         )
-    }
-
-    pub(super) fn in_good_state(&self) -> Sentence {
-        let (lower, name) = (self.lower_noun(), self.name());
-        match self.rule {
-            Rule::SnapshotInvalid => self.says(format!(" was deactivated. {LOST}")),
-            Rule::PoolState => {
-                self.says(" works again. Writes that failed in the meantime are lost.")
-            }
-            Rule::AutoextendBlocked => {
-                sentence!["LVM can extend {lower} ", name, " again, or need not."]
-            }
-            Rule::MergeFailed => sentence!["The merge into ", name, " goes on, or is over."],
-            _ => self.says(" is in use again."),
-        }
     }
 }
 

@@ -4,16 +4,14 @@
 
 use jiff::Timestamp;
 
-use super::backup::subject;
 use super::settle::{AlertSubject, Evaluation, RuleFinding};
 use super::{Alert, AlertText, Rule, Rules, Situation, seconds_between};
 use crate::job::backup_run::BackupRun;
 use crate::job::progress::past_runs;
 use crate::job::{Job, JobKind, MOST_EARLIER_RUNS};
 use crate::sentence;
-use crate::sentence::{Sentence, SentencePart, command};
-use crate::sizing::{PlannedSize, SizeRisk, SizingRequest, next_snapshot};
-use crate::topology::Volume;
+use crate::sentence::{Sentence, command};
+use crate::sizing::{SizeRisk, SizingRequest, next_snapshot};
 use crate::units::{duration_text, size_text};
 
 /// Fewer earlier runs do not show what is usual.
@@ -37,17 +35,20 @@ const RELEASED: &str = "The lock was released.";
 struct VolumeBackups<'a> {
     vg: String,
     lv: String,
+    /// `vg0/data`, by which its alerts are known.
+    name: String,
     /// The last good ones, the latest first.
     good: Vec<&'a Job>,
 }
 
-impl VolumeBackups<'_> {
-    fn name(&self) -> SentencePart {
-        subject(&self.vg, &self.lv)
+impl<'a> VolumeBackups<'a> {
+    fn new((vg, lv): (String, String), good: Vec<&'a Job>) -> Self {
+        let name = AlertSubject::new(&vg, &lv, "").name().to_string();
+        Self { vg, lv, name, good }
     }
 
-    fn is_of(&self, vg: &str, lv: &str) -> bool {
-        self.vg == vg && self.lv == lv
+    fn subject(&self) -> AlertSubject<'_> {
+        AlertSubject::new(&self.vg, &self.lv, &self.name)
     }
 }
 
@@ -68,48 +69,46 @@ impl Rules {
                 changed.extend(self.judge_age(backups, at));
             }
             changed.extend(self.judge_next_sizes(now));
-            let is_forgotten = |alert: &Alert| {
-                matches!(alert.rule, Rule::BackupMissing | Rule::BackupSmall)
-                    && !all
-                        .iter()
-                        .any(|backups| backups.is_of(&alert.vg, &alert.lv))
-            };
-            let ending = "The volume was removed, or its backups are not known any more.";
-            changed.extend(self.clear_all(at, is_forgotten, |_| ending.into()));
+            changed.extend(self.clear_all(at, |alert| {
+                let is_forgotten = matches!(alert.rule, Rule::BackupMissing | Rule::BackupSmall)
+                    && !all.iter().any(|backups| backups.name == alert.uuid);
+                let ending = "The volume was removed, or its backups are not known any more.";
+                is_forgotten.then(|| ending.into())
+            }));
         }
         let is_running = |alert: &Alert| now.jobs.running().iter().any(|job| job.key == alert.uuid);
-        let is_over = |alert: &Alert| alert.rule == Rule::BackupSlow && !is_running(alert);
-        changed.extend(self.recover_all(at, is_over, &"The backup has ended.".into()));
+        changed.extend(self.recover_all(at, |alert| {
+            let is_over = alert.rule == Rule::BackupSlow && !is_running(alert);
+            is_over.then(|| "The backup has ended.".into())
+        }));
         changed
     }
 
     fn judge_length(&mut self, job: &Job, now: &Situation) -> Option<Alert> {
-        let (vg, lv) = job.backed_up();
-        let thresholds = self.settings.of(Rule::BackupSlow, &vg, &lv)?;
         let earlier = past_runs(job, now.jobs.ended().iter().rev().map(|job| &**job)).runs;
         if !job.is_backup() || earlier.len() < LEAST_RUNS {
             return None;
         }
         let longest_s = earlier.iter().map(|run| run.seconds).fold(0.0, f64::max);
         let seconds = self.clock?.age_s(job.started_at, now.interval.at);
-        let limit_s = (longest_s * FACTOR).max(longest_s + LEAST_DELAY_S);
+        let is_slow = seconds > (longest_s * FACTOR).max(longest_s + LEAST_DELAY_S);
+        let (vg, lv) = job.backed_up();
+        let subject = AlertSubject::new(&vg, &lv, &job.key);
+        let evaluation = Evaluation::warning_if(is_slow);
         let finding = RuleFinding {
-            rule: Rule::BackupSlow,
-            subject: AlertSubject::new(&vg, &lv, &job.key),
-            at: now.interval.at,
-            thresholds,
-            evaluation: Evaluation::warning_if(seconds > limit_s),
             value: Some(seconds),
             job: Some(job.id),
+            ..RuleFinding::new(Rule::BackupSlow, subject, now.interval.at, evaluation)
         };
         let raised = |_| {
             let (runs, id) = (earlier.len(), job.id);
             let (time, longest) = (duration_text(seconds), duration_text(longest_s));
+            let than = format!("the longest of the last {runs} took {longest}");
             AlertText::new(
                 sentence![
                     "The backup of ",
-                    subject(&vg, &lv),
-                    " runs for {time}; the longest of the last {runs} took {longest}.",
+                    subject.name(),
+                    " runs for {time}; {than}."
                 ],
                 sentence!["The page of job {id} shows what slows it down."],
             )
@@ -118,9 +117,6 @@ impl Rules {
     }
 
     fn judge_size(&mut self, backups: &VolumeBackups, at: Timestamp) -> Option<Alert> {
-        let thresholds = self
-            .settings
-            .of(Rule::BackupSmall, &backups.vg, &backups.lv)?;
         let whole = backups.good.iter().filter(|job| !job.is_incremental());
         let mut runs = whole.filter_map(|job| Some((job, job.bytes_read?)));
         let (last, read) = runs.next()?;
@@ -130,93 +126,67 @@ impl Rules {
         }
         earlier.sort_unstable();
         let usual = earlier[earlier.len() / 2];
-        let is_recent = last
-            .ended_at
-            .is_some_and(|end| seconds_between(end, at) < EXPIRY_S);
+        let is_recent = seconds_between(last.ended_at?, at) < EXPIRY_S;
         let is_small = (read as f64) < usual as f64 * SMALL && is_recent;
-        let uuid = backups.name().to_string();
+        let (subject, name) = (backups.subject(), backups.subject().name());
+        let evaluation = Evaluation::warning_if(is_small);
         let finding = RuleFinding {
-            rule: Rule::BackupSmall,
-            subject: AlertSubject::new(&backups.vg, &backups.lv, &uuid),
-            at,
-            thresholds,
-            evaluation: Evaluation::warning_if(is_small),
-            value: None,
             job: Some(last.id),
+            ..RuleFinding::new(Rule::BackupSmall, subject, at, evaluation)
         };
-        let (read, usual, name) = (size_text(read), size_text(usual), backups.name());
+        let (read, usual) = (size_text(read), size_text(usual));
         let raised = |_| {
+            let but = format!("read only {read}; usually it reads {usual}");
             AlertText::new(
-                sentence![
-                    "The backup of ",
-                    name.clone(),
-                    " read only {read}; usually it reads {usual}.",
-                ],
+                sentence!["The backup of ", name.clone(), " {but}."],
                 "Check that no data is missing in it.",
             )
         };
         let cleared = || {
-            let name = backups.name();
-            sentence![
-                "The last backup of ",
-                name,
-                " read {read}, or a week has passed."
-            ]
+            let now = format!("read {read}, or a week has passed");
+            sentence!["The last backup of ", name.clone(), " {now}."]
         };
         self.settle(&finding, raised, cleared)
     }
 
     /// Whether the next snapshot of each volume is large enough, as far as that is known.
     fn judge_next_sizes(&mut self, now: &Situation) -> Vec<Alert> {
-        let (mut changed, mut judged) = (Vec::new(), Vec::new());
+        let at = now.interval.at;
+        let mut changed = Vec::new();
+        let mut judged = Vec::new();
         for volume in &now.interval.topology.volumes {
             let ended = now.jobs.ended().iter().rev().map(|job| &**job);
             let request = SizingRequest::of_volume(volume, now.interval, now.measured, ended);
             let planned = request.as_ref().and_then(next_snapshot);
-            if let Some(planned) = planned.filter(|planned| planned.cases >= LEAST_RUNS) {
-                judged.push(&*volume.uuid);
-                changed.extend(self.judge_next_size(volume, &planned, now.interval.at));
-            }
+            let Some(planned) = planned.filter(|planned| planned.cases >= LEAST_RUNS) else {
+                continue;
+            };
+            judged.push(&*volume.uuid);
+            let evaluation = Evaluation::warning_if(planned.risk == SizeRisk::Likely);
+            let subject = AlertSubject::new(&volume.vg, &volume.lv, &volume.uuid);
+            let finding = RuleFinding::new(Rule::SnapshotSmall, subject, at, evaluation);
+            let text = Sentence::with_commands(&planned.text);
+            let raised = |_| AlertText::new(text.clone(), "");
+            changed.extend(self.settle(&finding, raised, || text.clone()));
         }
-        let is_forgotten =
-            |alert: &Alert| alert.rule == Rule::SnapshotSmall && !judged.contains(&&*alert.uuid);
-        let ending = "The volume was removed, or its snapshots are not known any more.";
-        changed.extend(self.clear_all(now.interval.at, is_forgotten, |_| ending.into()));
+        changed.extend(self.clear_all(at, |alert| {
+            let is_forgotten = alert.rule == Rule::SnapshotSmall && !judged.contains(&&*alert.uuid);
+            let ending = "The volume was removed, or its snapshots are not known any more.";
+            is_forgotten.then(|| ending.into())
+        }));
         changed
     }
 
-    fn judge_next_size(
-        &mut self,
-        volume: &Volume,
-        planned: &PlannedSize,
-        at: Timestamp,
-    ) -> Option<Alert> {
-        let (vg, lv) = (&volume.vg, &volume.lv);
-        let finding = RuleFinding {
-            rule: Rule::SnapshotSmall,
-            subject: AlertSubject::new(vg, lv, &volume.uuid),
-            at,
-            thresholds: self.settings.of(Rule::SnapshotSmall, vg, lv)?,
-            evaluation: Evaluation::warning_if(planned.risk == SizeRisk::Likely),
-            value: None,
-            job: None,
-        };
-        let text = Sentence::with_commands(&planned.text);
-        self.settle(
-            &finding,
-            |_| AlertText::new(text.clone(), ""),
-            || text.clone(),
-        )
-    }
-
     fn judge_age(&mut self, backups: &VolumeBackups, at: Timestamp) -> Option<Alert> {
+        let (subject, name) = (backups.subject(), backups.subject().name());
         let thresholds = self
             .settings
             .of(Rule::BackupMissing, &backups.vg, &backups.lv)?;
+        let clock = self.clock?;
         let last = backups.good.first();
         let last_end = last.and_then(|job| job.ended_at);
-        let clock = self.clock?;
-        let age_s = clock.age_s(last_end.unwrap_or(clock.began_at), at);
+        let since = last_end.unwrap_or(clock.began_at);
+        let age_s = clock.age_s(since, at);
         let since_s = age_s - self.unseen_s(last_end);
         let (evaluation, expected) = if thresholds.critical.is_finite() {
             let within = duration_text(thresholds.critical);
@@ -235,27 +205,22 @@ impl Rules {
                 format!("usually there is one every {}", duration_text(usual_s)),
             )
         };
-        let uuid = backups.name().to_string();
         let finding = RuleFinding {
-            rule: Rule::BackupMissing,
-            subject: AlertSubject::new(&backups.vg, &backups.lv, &uuid),
-            at,
-            thresholds,
-            evaluation,
             value: Some(since_s),
             job: last.map(|job| job.id),
+            ..RuleFinding::new(Rule::BackupMissing, subject, at, evaluation)
         };
         let raised = |_| {
             let age = duration_text(age_s);
-            let since = last_end.unwrap_or(clock.began_at);
             let started = last_end.map_or(", when cowbell started", |_| "");
+            let then = format!(", for {age}{started}; {expected}.");
             AlertText::new(
                 sentence![
                     "There was no good backup of ",
-                    backups.name(),
+                    name.clone(),
                     " since ",
                     since,
-                    ", for {age}{started}; {expected}.",
+                    then
                 ],
                 "See why it did not run or failed, and repeat it.",
             )
@@ -263,56 +228,46 @@ impl Rules {
         let cleared = || match last_end {
             Some(end) => {
                 let age = duration_text(seconds_between(end, at));
-                let name = backups.name();
-                sentence!["The last good backup of ", name, " ended {age} ago."]
+                sentence![
+                    "The last good backup of ",
+                    name.clone(),
+                    " ended {age} ago."
+                ]
             }
-            None => sentence![backups.name(), " needs no backup."],
+            None => sentence![name.clone(), " needs no backup."],
         };
         self.settle(&finding, raised, cleared)
     }
 
     /// The volumes with backups, and those that must have some.
     fn all_backups<'a>(&self, now: &Situation<'a>) -> Vec<VolumeBackups<'a>> {
-        let volumes = &now.interval.topology.volumes;
+        let topology = &now.interval.topology;
         let mut all: Vec<VolumeBackups<'a>> = Vec::new();
-        for job in now
-            .jobs
-            .ended()
-            .iter()
-            .rev()
-            .filter(|job| job.is_good_backup())
-        {
-            let (vg, lv) = job.backed_up();
-            let Some(backups) = all.iter_mut().find(|backups| backups.is_of(&vg, &lv)) else {
-                let good = vec![&**job];
-                all.push(VolumeBackups { vg, lv, good });
+        for job in now.jobs.ended().iter().rev() {
+            if !job.is_good_backup() {
                 continue;
-            };
-            // The newest, and those that it is compared with.
-            if backups.good.len() <= MOST_EARLIER_RUNS {
-                backups.good.push(job);
+            }
+            let (vg, lv) = job.backed_up();
+            let mut known = all.iter_mut();
+            match known.find(|backups| backups.vg == vg && backups.lv == lv) {
+                // The newest, and those that it is compared with.
+                Some(backups) if backups.good.len() <= MOST_EARLIER_RUNS => backups.good.push(job),
+                Some(_) => {}
+                None => all.push(VolumeBackups::new((vg, lv), vec![&**job])),
             }
         }
-        all.retain(|backups| {
-            let name = format!("{}/{}", backups.vg, backups.lv);
-            backups.vg.is_empty() || now.interval.topology.volume(&name).is_some()
-        });
-        let Some(settings) = &self.volume_settings else {
-            return all;
-        };
-        for (volume, special) in volumes.iter().zip(&settings.special) {
-            let thresholds = special.as_ref().and_then(|it| it.of(Rule::BackupMissing));
-            let must_have_some = thresholds.is_some_and(|it| it.critical.is_finite());
-            let is_known = || {
-                all.iter()
-                    .any(|backups| backups.is_of(&volume.vg, &volume.lv))
-            };
-            if must_have_some && volume.kind.can_have_snapshots() && !is_known() {
-                all.push(VolumeBackups {
-                    vg: volume.vg.clone(),
-                    lv: volume.lv.clone(),
-                    good: Vec::new(),
-                });
+        all.retain(|backups| backups.vg.is_empty() || topology.volume(&backups.name).is_some());
+        for volume in &topology.volumes {
+            let (vg, lv) = (&volume.vg, &volume.lv);
+            // A general setting is only for volumes that have backups.
+            let must_have_some = self.settings.is_overridden(Rule::BackupMissing, vg, lv)
+                && self
+                    .settings
+                    .of(Rule::BackupMissing, vg, lv)
+                    .is_some_and(|it| it.critical.is_finite())
+                && volume.kind.can_have_snapshots();
+            if must_have_some && !all.iter().any(|known| known.vg == *vg && known.lv == *lv) {
+                all.push(VolumeBackups::new((vg.clone(), lv.clone()), Vec::new()));
             }
         }
         all
@@ -328,69 +283,55 @@ impl Rules {
     }
 
     fn judge_locks(&mut self, now: &Situation) -> Vec<Alert> {
-        let of_jobs = now
-            .jobs
-            .running()
-            .iter()
-            .filter_map(|job| Some((Some(job), job.backup_run.as_ref()?)));
-        let pending = now.jobs.pending_runs().map(|run| (None, run));
-        let mut runs: Vec<(Option<&Job>, &BackupRun)> = of_jobs.chain(pending).collect();
+        let mut runs: Vec<(Option<&Job>, &BackupRun)> = Vec::new();
+        for job in now.jobs.running() {
+            if let Some(run) = &job.backup_run {
+                runs.push((Some(job), run));
+            }
+        }
+        runs.extend(now.jobs.pending_runs().map(|run| (None, run)));
         runs.retain(|(_, run)| !run.is_over());
         let mut changed = Vec::new();
         for (job, run) in &runs {
             changed.extend(self.judge_lock(*job, run, now.interval.at));
         }
-        let is_over = |alert: &Alert| {
-            alert.rule == Rule::LockHeld
+        changed.extend(self.recover_all(now.interval.at, |alert| {
+            let is_over = alert.rule == Rule::LockHeld
                 && !runs
                     .iter()
-                    .any(|(_, run)| run.run.to_string() == alert.uuid)
-        };
-        changed.extend(self.recover_all(now.interval.at, is_over, &RELEASED.into()));
+                    .any(|(_, run)| run.run.to_string() == alert.uuid);
+            is_over.then(|| RELEASED.into())
+        }));
         changed
     }
 
     fn judge_lock(&mut self, job: Option<&Job>, run: &BackupRun, at: Timestamp) -> Option<Alert> {
         let seconds = seconds_between(run.locked_from?, run.locked_until.unwrap_or(at));
         let (vg, lv) = job.map_or_else(|| (String::new(), "mylvmbackup".into()), Job::backed_up);
-        let thresholds = self.settings.of(Rule::LockHeld, &vg, &lv)?;
-        if seconds < thresholds.warning {
+        // Its end is that of the run, see above: it is not cleared when the lock is released.
+        if seconds < self.settings.of(Rule::LockHeld, &vg, &lv)?.warning {
             return None;
         }
         let uuid = run.run.to_string();
+        let subject = AlertSubject::new(&vg, &lv, &uuid);
         let finding = RuleFinding {
-            rule: Rule::LockHeld,
-            subject: AlertSubject::new(&vg, &lv, &uuid),
-            at,
-            thresholds,
-            evaluation: Evaluation::WARNING,
             value: Some(seconds),
             job: job.map(|job| job.id),
+            ..RuleFinding::new(Rule::LockHeld, subject, at, Evaluation::WARNING)
         };
         let raised = |_| {
-            let (backup, time) = (subject(&vg, &lv), duration_text(seconds));
-            match run.locked_until {
-                None => AlertText::new(
-                    sentence![
-                        "The backup of ",
-                        backup,
-                        " may hold the global read lock of the database for {time} already: all writes wait.",
-                    ],
-                    sentence![
-                        "See ",
-                        command("SHOW PROCESSLIST"),
-                        " for a long query that delays it, or end the backup.",
-                    ],
-                ),
-                Some(_) => AlertText::new(
-                    sentence![
-                        "The backup of ",
-                        backup,
-                        " held the global read lock of the database for up to {time}.",
-                    ],
-                    "Writes waited meanwhile.",
-                ),
+            let mut problem = sentence!["The backup of ", subject.name()];
+            let lock = "the global read lock of the database";
+            let time = duration_text(seconds);
+            if run.locked_until.is_some() {
+                problem.push(format!(" held {lock} for up to {time}."));
+                return AlertText::new(problem, "Writes waited meanwhile.");
             }
+            problem.push(format!(
+                " may hold {lock} for {time} already: all writes wait."
+            ));
+            let end = " for a long query that delays it, or end the backup.";
+            AlertText::new(problem, sentence!["See ", command("SHOW PROCESSLIST"), end])
         };
         self.settle(&finding, raised, || RELEASED.into())
     }

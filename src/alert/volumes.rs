@@ -1,6 +1,6 @@
 //! The rules about volumes: which ones are evaluated, what they share, and volumes that are gone.
 //!
-//! `fill` has the rules about how full a volume is, `state` those about what state it is in.
+//! `state` has the table of the rules and those about what state a volume is in, `fill` those about how full it is.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::settle::{AlertSubject, Evaluation, RuleFinding};
 use super::trend::{Need, VolumeForecast};
 use super::{Alert, AlertText, Clock, Rule, Rules, Severity, Situation};
-use crate::config::{Measure, RuleSettings, RuleSubject, Thresholds};
+use crate::config::{RuleSettings, RuleSubject, Thresholds};
 use crate::interval::Interval;
 use crate::sentence;
 use crate::sentence::{Sentence, SentencePart};
@@ -33,10 +33,6 @@ impl RuleSubject {
             Self::NextSnapshots | Self::Backups | Self::Cowbell => false,
         }
     }
-
-    fn is_volume(self) -> bool {
-        !matches!(self, Self::NextSnapshots | Self::Backups | Self::Cowbell)
-    }
 }
 
 impl Rule {
@@ -48,6 +44,15 @@ impl Rule {
     fn outlasts_volume(self) -> bool {
         matches!(self, Self::PoolState | Self::MergeFailed)
     }
+}
+
+/// How a rule about volumes is judged, and what its alerts say.
+pub(super) struct VolumeRule {
+    /// Given the severity of the open alert: the result, and the value that it is from.
+    pub evaluate: fn(&VolumeUnderRule, Option<Severity>) -> (Evaluation, Option<f64>),
+    pub raised: fn(&VolumeUnderRule, Severity) -> AlertText,
+    /// How the alert ended while its volume exists.
+    pub cleared: fn(&VolumeUnderRule) -> Sentence,
 }
 
 /// A rule, and the volume that it is evaluated for.
@@ -63,36 +68,6 @@ pub(super) struct VolumeUnderRule<'a> {
 }
 
 impl VolumeUnderRule<'_> {
-    /// The result, and the value that it is from.
-    fn evaluate(&self, raised: Option<Severity>) -> (Evaluation, Option<f64>) {
-        if self.is_by_fill() {
-            self.evaluate_fill(raised)
-        } else {
-            self.evaluate_state(raised)
-        }
-    }
-
-    fn raised(&self, severity: Severity) -> AlertText {
-        if self.is_by_fill() {
-            self.full(severity)
-        } else {
-            self.in_bad_state()
-        }
-    }
-
-    /// How the alert ended while its volume exists.
-    fn cleared(&self) -> Sentence {
-        if self.is_by_fill() {
-            self.full_no_more()
-        } else {
-            self.in_good_state()
-        }
-    }
-
-    fn is_by_fill(&self) -> bool {
-        self.rule.has_outlook() || self.rule.measure() == Measure::Percent
-    }
-
     /// The fill that the rule is about.
     pub fn fill(&self) -> Option<Fill> {
         if self.rule == Rule::PoolMetadata {
@@ -158,23 +133,22 @@ impl Rules {
         &mut self,
         volume: &Volume,
         state: &VolumeState,
-        special: Option<&RuleSettings>,
         is_slow: bool,
         now: &Situation,
         changed: &mut Vec<Alert>,
     ) {
         let Some(clock) = self.clock else { return };
-        let forecast = self.forecast(volume, state, special, now);
+        let settings = self.settings.for_volume(&volume.vg, &volume.lv);
+        let forecast = self.forecast(volume, state, &settings, now);
         for rule in Rule::ALL.iter().copied() {
             let is_slow_rule = matches!(rule, Rule::SnapshotAge | Rule::SnapshotLeftOver);
             if !rule.concerns(volume.kind) || (is_slow_rule && !is_slow) {
                 continue;
             }
-            let settings = special.unwrap_or(self.settings.general());
-            let Some(thresholds) = settings.of(rule) else {
+            let Some((row, thresholds)) = VolumeUnderRule::row(rule).zip(settings.of(rule)) else {
                 continue;
             };
-            changed.extend(self.judge_by_rule(&VolumeUnderRule {
+            let it = VolumeUnderRule {
                 rule,
                 thresholds,
                 volume,
@@ -182,7 +156,8 @@ impl Rules {
                 forecast: forecast.as_deref(),
                 now,
                 clock,
-            }));
+            };
+            changed.extend(self.judge_by_rule(&row, &it));
         }
     }
 
@@ -191,7 +166,7 @@ impl Rules {
         &mut self,
         volume: &Volume,
         state: &VolumeState,
-        special: Option<&RuleSettings>,
+        settings: &RuleSettings,
         now: &Situation,
     ) -> Option<Arc<VolumeForecast>> {
         if matches!(state.state, State::Invalid | State::Inactive) {
@@ -199,68 +174,56 @@ impl Rules {
         }
         let fill = state.fill.filter(|fill| fill.unit > 0)?;
         let percent_rule = volume.kind.fill_rule()?;
-        let settings = special.unwrap_or(self.settings.general());
         let thresholds = settings.of(percent_rule);
-        let is_open = self
-            .open
-            .iter()
-            .any(|alert| alert.rule.has_outlook() && alert.uuid == *volume.uuid);
+        let mut open = self.open.iter();
+        let is_open = open.any(|alert| alert.rule.has_outlook() && alert.uuid == *volume.uuid);
         let need = Need {
             is_urgent: is_open || thresholds.is_some_and(|it| fill.percent() >= it.warning),
             horizon_s: settings.of(Rule::TimeUntilFull).map_or(0.0, |it| it.clear),
         };
-        Some(
-            self.trends
-                .advance(volume, fill, now.interval, need, now.outlook),
-        )
+        let trends = &mut self.trends;
+        Some(trends.advance(volume, fill, now.interval, need, now.outlook))
     }
 
-    fn judge_by_rule(&mut self, it: &VolumeUnderRule) -> Option<Alert> {
+    fn judge_by_rule(&mut self, row: &VolumeRule, it: &VolumeUnderRule) -> Option<Alert> {
         let subject = AlertSubject::new(&it.volume.vg, &it.volume.lv, &it.volume.uuid);
         let before = self.severity(it.rule, subject.uuid);
-        let (evaluation, value) = it.evaluate(before);
+        let (evaluation, value) = (row.evaluate)(it, before);
         let is_open = before.is_some() || matches!(evaluation, Evaluation::Raised(_));
         let finding = RuleFinding {
-            rule: it.rule,
-            subject,
-            at: it.now.interval.at,
-            thresholds: it.thresholds,
-            evaluation,
             value,
             // The search takes time.
-            job: is_open.then(|| it.job()).flatten(),
+            job: if is_open { it.job() } else { None },
+            ..RuleFinding::new(it.rule, subject, it.now.interval.at, evaluation)
         };
-        self.settle(&finding, |severity| it.raised(severity), || it.cleared())
+        let raised = |severity| (row.raised)(it, severity);
+        self.settle(&finding, raised, || (row.cleared)(it))
     }
 
     /// Clears alerts whose volume is gone or changed its kind.
     pub(super) fn clear_gone(&mut self, interval: &Interval) -> Vec<Alert> {
-        let is_there = |rule: Rule, uuid: &str| {
+        let is_gone = |rule: Rule, uuid: &str| {
             let volume = interval.topology.volume(uuid);
-            volume.is_some_and(|volume| rule.concerns(volume.kind))
+            VolumeUnderRule::row(rule).is_some()
+                && !volume.is_some_and(|volume| rule.concerns(volume.kind))
         };
         // Of a rule that outlasts its volume, the hold waits for LVM to report that.
-        self.holds.retain(|hold| {
-            !hold.rule.subject().is_volume()
-                || is_there(hold.rule, &hold.uuid) != hold.rule.outlasts_volume()
-        });
-        let mut gone: Vec<(Rule, String)> = Vec::new();
+        self.holds
+            .retain(|(rule, uuid), _| is_gone(*rule, uuid) == rule.outlasts_volume());
+        let mut gone = Vec::new();
         for alert in &self.open {
-            if alert.rule.subject().is_volume() && !is_there(alert.rule, &alert.uuid) {
+            if is_gone(alert.rule, &alert.uuid) {
                 gone.push((alert.rule, alert.uuid.clone()));
             }
         }
         gone.retain(|(rule, uuid)| {
             !rule.outlasts_volume() || self.has_held(*rule, uuid, interval.at, REPORTED_S)
         });
-        self.clear_all(
-            interval.at,
-            |alert| {
-                gone.iter()
-                    .any(|(rule, uuid)| alert.rule == *rule && alert.uuid == *uuid)
-            },
-            gone_text,
-        )
+        self.clear_all(interval.at, |alert| {
+            let mut gone = gone.iter();
+            let is_gone = gone.any(|(rule, uuid)| alert.rule == *rule && alert.uuid == *uuid);
+            is_gone.then(|| gone_text(alert))
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::task::spawn_blocking;
 use super::secret::{External, SecretText};
 use super::{Delivers, Failure, Message, ReceiverKind};
 
-/// The last bytes of its standard error, which are kept.
+/// This many bytes at the end of its standard error are read for the reason of a failure.
 const LONGEST_ERROR: usize = 4_096;
 /// The time for the rest of its standard error after its end: a program that it leaves behind may keep that open.
 const REST_TIMEOUT: Duration = Duration::from_millis(100);
@@ -81,7 +81,7 @@ impl Delivers for Program {
 async fn run(command: &CommandLine, message: &Message) -> Result<String, Failure> {
     let input = serde_json::to_vec(message).map_err(Failure::refused)?;
     let (command, environment) = (command.clone(), environment(message));
-    // The program's disk may hang. If it starts after all when nobody waits any more, it is killed.
+    // The disk of the program may hang. A program that starts after the time limit is killed.
     let started = spawn_blocking(move || start(&command, environment)).await;
     let started = started.map_err(Failure::unsure)?;
     let (mut child, group) =

@@ -63,8 +63,8 @@ impl Channel {
     }
 
     /// Prepares deliveries from this host. Fails with a sentence if there can be none with these keys.
-    pub fn connect(&self, host: &str) -> Result<Connection, String> {
-        Ok(Connection {
+    pub fn connect(&self, host: &str) -> Result<ReceiverConnection, String> {
+        Ok(ReceiverConnection {
             delivery: self.kind().connect(host)?,
             secrets: self.secrets(),
         })
@@ -110,12 +110,12 @@ pub trait Delivers: Send + Sync {
 }
 
 /// A receiver that is ready, of any kind.
-pub struct Connection {
+pub struct ReceiverConnection {
     delivery: Box<dyn Delivers>,
     secrets: Secrets,
 }
 
-impl Connection {
+impl ReceiverConnection {
     /// Fails if this message, and so any, cannot be made.
     pub fn check(&self, message: &Message) -> Result<(), String> {
         let checked = self.delivery.check(message);

@@ -66,10 +66,10 @@ impl fmt::Debug for SecretText {
 /// Headers of requests. A word may precede the place of a value: `Bearer credential:NAME`.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(try_from = "BTreeMap<String, String>")]
-pub struct Headers(BTreeMap<String, Header>);
+pub struct Headers(BTreeMap<String, SecretHeader>);
 
 #[derive(Clone, PartialEq)]
-struct Header(String);
+struct SecretHeader(String);
 
 impl TryFrom<BTreeMap<String, String>> for Headers {
     type Error = String;
@@ -90,7 +90,9 @@ impl TryFrom<BTreeMap<String, String>> for Headers {
         }
         let headers = headers.into_iter();
         Ok(Self(
-            headers.map(|(name, value)| (name, Header(value))).collect(),
+            headers
+                .map(|(name, value)| (name, SecretHeader(value)))
+                .collect(),
         ))
     }
 }
@@ -113,7 +115,7 @@ impl Headers {
 
 impl External for Headers {
     fn load(&mut self, _: &str) -> Result<(), String> {
-        for (name, Header(value)) in &mut self.0 {
+        for (name, SecretHeader(value)) in &mut self.0 {
             let refuse = |why| format!("`{name}`: {why}");
             *value = match value.rsplit_once(' ') {
                 Some((word, place)) if is_place(place) => {
@@ -126,14 +128,14 @@ impl External for Headers {
     }
 
     fn secrets(&self) -> Vec<String> {
-        let values = self.0.values().map(|Header(value)| value);
+        let values = self.0.values().map(|SecretHeader(value)| value);
         // With the word before it, and without.
         let parts = values.flat_map(|value| [Some(&**value), value.rsplit(' ').next()]);
         parts.flatten().map(String::from).collect()
     }
 }
 
-impl fmt::Debug for Header {
+impl fmt::Debug for SecretHeader {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         let is_word = |word: &str| word.bytes().all(|byte| byte.is_ascii_alphabetic());
         let is_shown = match self.0.split_once(' ') {

@@ -13,12 +13,12 @@ use super::values::{Pattern, Seconds, unexpected};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alerts {
     rules: RuleSettings,
-    /// The first one that matches a volume and has a rule decides that rule.
+    /// The first one that matches a volume and names a rule decides that rule.
     pub overrides: Vec<Override>,
 }
 
 /// The thresholds of each rule; `None` if it is off.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RuleSettings([Option<Thresholds>; Rule::ALL.len()]);
 
 /// Other settings for the volumes that match a pattern. A backup is matched by its origin.
@@ -33,17 +33,15 @@ type RuleSetting = (Rule, Option<Thresholds>);
 impl Default for Alerts {
     fn default() -> Self {
         Self {
-            rules: RuleSettings::of_each(|rule| Some(rule.default_thresholds())),
+            rules: RuleSettings(std::array::from_fn(|index| {
+                Some(Rule::ALL[index].default_thresholds())
+            })),
             overrides: Vec::new(),
         }
     }
 }
 
 impl RuleSettings {
-    fn of_each(setting: impl Fn(Rule) -> Option<Thresholds>) -> Self {
-        Self(std::array::from_fn(|index| setting(Rule::ALL[index])))
-    }
-
     /// The thresholds of a rule; `None` if it is off.
     pub fn of(&self, rule: Rule) -> Option<Thresholds> {
         self.0[rule as usize]
@@ -53,23 +51,35 @@ impl RuleSettings {
 impl Alerts {
     /// The thresholds of a rule for a volume; `None` if it is off.
     pub fn of(&self, rule: Rule, vg: &str, lv: &str) -> Option<Thresholds> {
-        for other in self.overrides.iter().filter(|it| it.lv.matches(vg, lv)) {
-            if let Some((_, thresholds)) = other.rules.iter().find(|(name, _)| *name == rule) {
-                return *thresholds;
+        self.for_volume(vg, lv).of(rule)
+    }
+
+    pub fn for_volume(&self, vg: &str, lv: &str) -> RuleSettings {
+        let mut rules = self.rules;
+        // The first override decides, so it is applied last.
+        for other in self.overrides(vg, lv).rev() {
+            for (rule, thresholds) in &other.rules {
+                rules.0[*rule as usize] = *thresholds;
             }
         }
-        self.rules.of(rule)
+        rules
+    }
+
+    /// Whether an override names this rule for a volume.
+    pub fn is_overridden(&self, rule: Rule, vg: &str, lv: &str) -> bool {
+        let mut overrides = self.overrides(vg, lv);
+        overrides.any(|other| other.rules.iter().any(|(name, _)| *name == rule))
+    }
+
+    fn overrides(&self, vg: &str, lv: &str) -> impl DoubleEndedIterator<Item = &Override> {
+        self.overrides
+            .iter()
+            .filter(move |it| it.lv.matches(vg, lv))
     }
 
     /// For volumes without an override, and for cowbell itself.
     pub fn general(&self) -> &RuleSettings {
         &self.rules
-    }
-
-    /// The settings of all rules for a volume; `None` if they are the general ones.
-    pub fn special(&self, vg: &str, lv: &str) -> Option<Box<RuleSettings>> {
-        let is_special = self.overrides.iter().any(|it| it.lv.matches(vg, lv));
-        is_special.then(|| Box::new(RuleSettings::of_each(|rule| self.of(rule, vg, lv))))
     }
 }
 
@@ -184,8 +194,8 @@ impl<'de> Visitor<'de> for RuleVisitor {
         let table = MapAccessDeserializer::new(map);
         let measure = self.0.measure();
         let thresholds = match measure {
-            Measure::Percent => Levels::deserialize(table)?.percentages(self.0),
-            Measure::TimeLeft => Levels::deserialize(table)?.times(self.0),
+            Measure::Percent => Levels::<f64>::deserialize(table)?.thresholds(self.0),
+            Measure::TimeLeft => Levels::<Seconds>::deserialize(table)?.thresholds(self.0),
             Measure::Period => Ok(Thresholds {
                 critical: Within::deserialize(table)?.within.into(),
                 ..Thresholds::NONE
@@ -220,46 +230,39 @@ struct Levels<Unit> {
     keep_firing_for: Option<Seconds>,
 }
 
-impl Levels<f64> {
-    fn percentages(self, rule: Rule) -> Result<Thresholds, String> {
-        let clear = self.clear.map(|clear| format!(", clear = {clear}"));
-        let found = self.thresholds(rule, Thresholds::percent);
-        let (warning, critical) = (found.warning, found.critical);
-        if 0.0 < found.clear && found.clear < warning && warning < critical && critical <= 100.0 {
+impl<Unit: Into<f64>> Levels<Unit> {
+    /// Fails if they contradict each other.
+    fn thresholds(self, rule: Rule) -> Result<Thresholds, String> {
+        let defaults = rule.default_thresholds();
+        let (warning, critical) = (self.warning.into(), self.critical.into());
+        let given = self.clear.map(Into::into);
+        let mut found = match rule.measure() {
+            Measure::TimeLeft => Thresholds::time_left(warning, critical),
+            _ => Thresholds::percent(warning, critical),
+        };
+        found.clear = given.unwrap_or(found.clear);
+        found.hold_s = self.hold.map_or(defaults.hold_s, f64::from);
+        found.keep_firing_s = self
+            .keep_firing_for
+            .map_or(defaults.keep_firing_s, f64::from);
+        let clear = found.clear;
+        if rule.measure() == Measure::TimeLeft {
+            if 0.0 < critical && critical < warning && warning < clear {
+                return Ok(found);
+            }
+            let example = "{ warning = \"30m\", critical = \"10m\" }";
+            return Err(format!(
+                "expected times with 0 < critical < warning < clear, such as {example}"
+            ));
+        }
+        if 0.0 < clear && clear < warning && warning < critical && critical <= 100.0 {
             return Ok(found);
         }
+        let clear = given.map_or_else(String::new, |clear| format!(", clear = {clear}"));
         Err(format!(
             "expected percentages with 0 < clear < warning < critical <= 100, but found warning = {warning}, \
-             critical = {critical}{}",
-            clear.unwrap_or_default()
+             critical = {critical}{clear}"
         ))
-    }
-}
-
-impl Levels<Seconds> {
-    fn times(self, rule: Rule) -> Result<Thresholds, String> {
-        let found = self.thresholds(rule, Thresholds::time_left);
-        let (warning, critical) = (found.warning, found.critical);
-        if 0.0 < critical && critical < warning && warning < found.clear {
-            return Ok(found);
-        }
-        Err("expected times with 0 < critical < warning < clear, such as { warning = \"30m\", critical = \"10m\" }"
-            .into())
-    }
-}
-
-impl<Unit: Into<f64>> Levels<Unit> {
-    fn thresholds(self, rule: Rule, of_levels: fn(f64, f64) -> Thresholds) -> Thresholds {
-        let defaults = rule.default_thresholds();
-        let own = of_levels(self.warning.into(), self.critical.into());
-        Thresholds {
-            clear: self.clear.map_or(own.clear, Into::into),
-            hold_s: self.hold.map_or(defaults.hold_s, f64::from),
-            keep_firing_s: self
-                .keep_firing_for
-                .map_or(defaults.keep_firing_s, f64::from),
-            ..own
-        }
     }
 }
 
@@ -287,11 +290,6 @@ mod tests {
             )
         });
         assert_eq!(found, expected, "{rule:?} of {volume} in {text}");
-        let special = alerts.special(vg, lv);
-        assert_eq!(
-            alerts.of(rule, vg, lv),
-            special.as_deref().unwrap_or(alerts.general()).of(rule)
-        );
     }
 
     #[test]

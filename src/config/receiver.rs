@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use utoipa::ToSchema;
 
 use super::ConfigError;
-use super::values::{Label, Pattern, duration, unexpected};
+use super::values::{Pattern, ShortName, duration, unexpected};
 use crate::channel::Channel;
 
 /// Characters of a name.
@@ -65,7 +65,7 @@ pub struct Receiver {
 }
 
 fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    Label::<LONGEST_NAME>::deserialize(deserializer).map(|label| label.0)
+    ShortName::<LONGEST_NAME>::deserialize(deserializer).map(|label| label.0)
 }
 
 /// File and line of an entry. All are equal, since a receiver that moves in the file remains the same.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::values::{AbsolutePath, Age, Label, PathPrefix, Size};
+use super::values::{AbsolutePath, Age, PathPrefix, ShortName, Size};
 use super::{ConfigError, Token};
 use crate::channel::secret::{self, Address, External, Headers};
 
@@ -140,7 +140,7 @@ pub struct RemoteWriteSettings {
     #[serde(default)]
     pub headers: Headers,
     /// The label `instance`; the host's name if `None`.
-    pub instance: Option<Label<255>>,
+    pub instance: Option<ShortName<255>>,
 }
 
 impl RemoteWriteSettings {

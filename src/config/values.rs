@@ -18,7 +18,7 @@ pub const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 /// A smaller store could not hold a day of a host with a few disks.
 const SMALLEST_STORE: Size = Size(32 << 20);
 /// Days of the longest retention: a century.
-const OLDEST: u32 = 36_500;
+const OLDEST: u64 = 36_500;
 /// Characters of an address of Grafana.
 const LONGEST_BOARD: usize = 2000;
 /// Characters of a proxy's prefix.
@@ -62,13 +62,11 @@ pub fn check_address(address: SocketAddr, has_token: bool) -> Result<(), ConfigE
     if address.ip().is_loopback() || has_token {
         return Ok(());
     }
-    Err(ConfigError::option(
-        "listen",
-        &format!(
-            "other machines reach {address}, which needs a token: set `token_file` in [changes], or listen on 127.0.0.1 \
-             and use `ssh -L`"
-        ),
-    ))
+    let why = format!(
+        "other machines reach {address}, which needs a token: set `token_file` in [changes], or listen on 127.0.0.1 \
+         and use `ssh -L`"
+    );
+    Err(ConfigError::option("listen", &why))
 }
 
 /// The length of a tick, from [`SHORTEST_INTERVAL`] to [`LONGEST_INTERVAL`].
@@ -115,20 +113,18 @@ impl TryFrom<String> for Board {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        match Url::parse(&text) {
-            Ok(url)
-                if matches!(url.scheme(), "http" | "https")
-                    && url.fragment().is_none()
-                    && url.password().is_none()
-                    && text.len() <= LONGEST_BOARD =>
-            {
-                Ok(Self(text))
-            }
-            _ => Err(format!(
-                "expected the address of a board such as \"https://grafana.example/d/cowbell-host?var-instance=db1:2692\", \
-                 but found \"{text:.200}\""
-            )),
+        if let Ok(url) = Url::parse(&text)
+            && matches!(url.scheme(), "http" | "https")
+            && url.fragment().is_none()
+            && url.password().is_none()
+            && text.len() <= LONGEST_BOARD
+        {
+            return Ok(Self(text));
         }
+        let example = "https://grafana.example/d/cowbell-host?var-instance=db1:2692";
+        Err(format!(
+            "expected the address of a board such as \"{example}\", but found \"{text:.200}\""
+        ))
     }
 }
 
@@ -151,17 +147,22 @@ impl TryFrom<String> for Age {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        for (unit, days) in [("d", 1), ("w", 7), ("y", 365)] {
-            if let Some(count) = text.trim().strip_suffix(unit)
-                && let Ok(count) = count.trim().parse::<u32>()
-                && let Some(days @ 1..=OLDEST) = count.checked_mul(days)
-            {
-                return Ok(Self::days(days.into()));
-            }
+        match with_unit(&text, &[("d", 1), ("w", 7), ("y", 365)]) {
+            Some(days @ 1..=OLDEST) => Ok(Self::days(days)),
+            _ => Err(unexpected(
+                "a number of days, weeks or years such as \"30d\", \"12w\" or \"2y\"",
+                &text,
+            )),
         }
-        let expected = "a number of days, weeks or years such as \"30d\", \"12w\" or \"2y\"";
-        Err(unexpected(expected, &text))
     }
+}
+
+/// A whole number with one of these units: `2w` is 14 days.
+fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    units.iter().find_map(|(unit, factor)| {
+        let count = text.trim().strip_suffix(unit)?.trim();
+        count.parse::<u64>().ok()?.checked_mul(*factor)
+    })
 }
 
 /// A number of bytes, such as "500MiB" or "2GB".
@@ -181,19 +182,14 @@ impl TryFrom<String> for Size {
             ("GB", 1_000_000_000),
             ("TB", 1_000_000_000_000),
         ];
-        for (unit, bytes) in UNITS {
-            if let Some(count) = text.trim().strip_suffix(unit)
-                && let Ok(count) = count.trim().parse::<u64>()
-                && let Some(bytes) = count.checked_mul(bytes)
-            {
-                if bytes < SMALLEST_STORE.0 {
-                    return Err(unexpected("at least \"32MiB\"", &text));
-                }
-                return Ok(Self(bytes));
-            }
+        match with_unit(&text, &UNITS) {
+            Some(bytes) if bytes >= SMALLEST_STORE.0 => Ok(Self(bytes)),
+            Some(_) => Err(unexpected("at least \"32MiB\"", &text)),
+            None => Err(unexpected(
+                "a whole number of MiB, GiB, MB or GB such as \"1GiB\"",
+                &text,
+            )),
         }
-        let expected = "a whole number of MiB, GiB, MB or GB such as \"1GiB\"";
-        Err(unexpected(expected, &text))
     }
 }
 
@@ -240,9 +236,9 @@ impl<const MOST: usize> TryFrom<String> for AbsolutePath<MOST> {
 /// A name of a limited length.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "String")]
-pub struct Label<const MOST: usize>(pub String);
+pub struct ShortName<const MOST: usize>(pub String);
 
-impl<const MOST: usize> TryFrom<String> for Label<MOST> {
+impl<const MOST: usize> TryFrom<String> for ShortName<MOST> {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {

@@ -19,9 +19,8 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{timeout, timeout_at};
 
 use crate::alert::Alert;
-use crate::channel::Connection;
+use crate::channel::ReceiverConnection;
 use crate::config::{Config, ConfigError, Receiver};
-pub use message::{AlertState, AlertStatus};
 use outbox::Outbox;
 pub use policy::{AlertsNow, Delivery, KnownState, Silence};
 use task::{Item, ReceiverTask};
@@ -94,16 +93,16 @@ impl Notifier {
                 continue;
             }
             let wanted = alerts.iter().filter(|alert| wants(receiver, alert));
-            let wanted = wanted.map(AlertState::new);
+            let wanted = wanted.cloned();
             if let Some(queue) = self.queues.get(&receiver.name) {
                 // Its task ends only with its queue.
                 let _ = queue.send(Item::Settings(Box::new(receiver.clone()), wanted.collect()));
                 continue;
             }
             let mut outbox = Outbox::default();
-            for state in wanted {
-                let key = (state.alert.id, receiver.name.clone());
-                outbox.resume(state, self.deliveries.get(&key), Instant::now());
+            for alert in wanted {
+                let key = (alert.id, receiver.name.clone());
+                outbox.resume(alert, self.deliveries.get(&key), Instant::now());
             }
             let task = ReceiverTask::new(
                 &self.host,
@@ -124,7 +123,7 @@ impl Notifier {
             if wants(receiver, alert)
                 && let Some(queue) = self.queues.get(&receiver.name)
             {
-                let _ = queue.send(Item::State(Box::new(AlertState::new(alert))));
+                let _ = queue.send(Item::State(Box::new(alert.clone())));
             }
         }
     }
@@ -213,7 +212,7 @@ pub fn ready(mut config: Config, host: &str) -> Result<Config, ConfigError> {
 }
 
 /// Prepares deliveries. Fails with a sentence if some message could not be made.
-fn connect(receiver: &Receiver, host: &str) -> Result<Connection, String> {
+fn connect(receiver: &Receiver, host: &str) -> Result<ReceiverConnection, String> {
     let connection = receiver.channel.connect(host)?;
     for message in message::samples(host) {
         connection.check(&message)?;

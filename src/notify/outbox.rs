@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::message::AlertState;
+use super::message::rank;
 use super::policy::{Delivery, DeliveryPolicy, KnownState};
-use crate::alert::Severity;
+use crate::alert::{Alert, Severity};
 use crate::channel::Failure;
 
 /// The pauses after failures, doubled from the first to the last.
@@ -30,8 +30,8 @@ pub struct Outbox {
 }
 
 struct OutboxEntry {
-    /// The newest state.
-    state: AlertState,
+    /// In its newest state.
+    alert: Alert,
     /// Counts the states of the alert, so that an old delivery does not settle a newer state.
     version: u64,
     /// The version that was delivered.
@@ -44,9 +44,9 @@ struct OutboxEntry {
     is_sent: bool,
 }
 
-/// States on their way in one message.
+/// Alerts on their way in one message.
 pub struct Batch {
-    pub states: Vec<AlertState>,
+    pub alerts: Vec<Alert>,
     /// Failed deliveries so far.
     pub tries: u32,
     versions: Vec<u64>,
@@ -60,9 +60,9 @@ pub fn pause(failures: u32) -> Duration {
 }
 
 impl OutboxEntry {
-    fn new(state: AlertState, due: Instant) -> Self {
+    fn new(alert: Alert, due: Instant) -> Self {
         Self {
-            state,
+            alert,
             version: 1,
             delivered: 0,
             known: None,
@@ -74,55 +74,55 @@ impl OutboxEntry {
 
     fn is_wanted(&self, policy: &DeliveryPolicy) -> bool {
         let is_news =
-            self.version > self.delivered || policy.is_repeated(&self.state, self.known.as_ref());
+            self.version > self.delivered || policy.is_repeated(&self.alert, self.known.as_ref());
         let may_go = !policy.only_critical || self.is_urgent();
-        !self.is_sent && is_news && may_go && !policy.is_held(&self.state)
+        !self.is_sent && is_news && may_go && !policy.is_held(&self.alert)
     }
 
     fn is_urgent(&self) -> bool {
-        !self.state.is_over() && self.state.alert.severity == Severity::Critical
+        !self.alert.is_over() && self.alert.severity == Severity::Critical
     }
 
-    /// Whether it is the end of an alert of which the receiver cannot know.
-    fn is_unheard_end(&self) -> bool {
-        self.state.is_over() && self.known.is_none() && !self.is_sent
+    /// Whether the receiver cannot know that the alert began, and so needs no end of it.
+    fn is_end_without_beginning(&self) -> bool {
+        self.alert.is_over() && self.known.is_none() && !self.is_sent
     }
 }
 
 impl Outbox {
     /// Continues after an earlier process, which left this record.
-    pub fn resume(&mut self, state: AlertState, record: Option<&Delivery>, now: Instant) {
-        let mut entry = OutboxEntry::new(state, now);
+    pub fn resume(&mut self, alert: Alert, record: Option<&Delivery>, now: Instant) {
+        let mut entry = OutboxEntry::new(alert, now);
         entry.known = record.and_then(|record| record.known);
-        entry.delivered = u64::from(record.is_some_and(|record| record.covers(&entry.state)));
-        let is_settled = entry.state.is_over() && entry.delivered == 1;
-        if !is_settled && !entry.is_unheard_end() {
-            self.entries.insert(entry.state.alert.id, entry);
+        entry.delivered = u64::from(record.is_some_and(|record| record.covers(&entry.alert)));
+        let is_settled = entry.alert.is_over() && entry.delivered == 1;
+        if !is_settled && !entry.is_end_without_beginning() {
+            self.entries.insert(entry.alert.id, entry);
         }
     }
 
     /// Adds the state of an alert that the receiver did not want before.
-    pub fn offer(&mut self, state: AlertState, now: Instant) {
+    pub fn offer(&mut self, alert: Alert, now: Instant) {
         self.entries
-            .entry(state.alert.id)
-            .or_insert_with(|| OutboxEntry::new(state, now));
+            .entry(alert.id)
+            .or_insert_with(|| OutboxEntry::new(alert, now));
     }
 
     /// Adds the newest state of an alert.
-    pub fn put(&mut self, state: AlertState, now: Instant) {
-        let id = state.alert.id;
+    pub fn put(&mut self, alert: Alert, now: Instant) {
+        let id = alert.id;
         match self.entries.get_mut(&id) {
             Some(entry) => {
-                entry.state = state;
+                entry.alert = alert;
                 entry.version += 1;
                 entry.due = now;
                 entry.failures = 0;
             }
             None => {
-                self.entries.insert(id, OutboxEntry::new(state, now));
+                self.entries.insert(id, OutboxEntry::new(alert, now));
             }
         }
-        self.drop_unheard(id);
+        self.drop_end_without_beginning(id);
     }
 
     /// The next message to deliver now: critical alerts first, then the oldest. All that have not failed yet go in one; one
@@ -134,7 +134,7 @@ impl Outbox {
             .values_mut()
             .filter(|entry| entry.due <= now && entry.is_wanted(policy))
             .collect();
-        due.sort_by_key(|entry| entry.state.rank());
+        due.sort_by_key(|entry| rank(&entry.alert));
         let is_due =
             |entry: &&mut OutboxEntry| is_group_due || entry.failures > 0 || entry.is_urgent();
         let first = due.iter().position(is_due)?;
@@ -177,14 +177,14 @@ impl Outbox {
         (now, at): (Instant, Timestamp),
     ) -> Vec<Delivery> {
         let mut records = Vec::new();
-        for (state, version) in batch.states.iter().zip(&batch.versions) {
-            let Some(entry) = self.entries.get_mut(&state.alert.id) else {
+        for (alert, version) in batch.alerts.iter().zip(&batch.versions) {
+            let Some(entry) = self.entries.get_mut(&alert.id) else {
                 continue;
             };
             entry.is_sent = false;
             let is_newest = entry.version == *version;
             if !result.as_ref().is_err_and(|failure| failure.is_refusal) {
-                entry.known = Some(KnownState::of(state, at));
+                entry.known = Some(KnownState::of(alert, at));
             }
             let answer = match result {
                 Ok(answer) => {
@@ -203,7 +203,7 @@ impl Outbox {
                 }
             };
             records.push(Delivery {
-                alert: state.alert.id,
+                alert: alert.id,
                 receiver: receiver.into(),
                 known: entry.known,
                 is_delivered: result.is_ok(),
@@ -211,10 +211,10 @@ impl Outbox {
                 tried_at: at,
                 answer: answer.clone(),
             });
-            if result.is_ok() && is_newest && state.is_over() {
-                self.entries.remove(&state.alert.id);
+            if result.is_ok() && is_newest && alert.is_over() {
+                self.entries.remove(&alert.id);
             }
-            self.drop_unheard(state.alert.id);
+            self.drop_end_without_beginning(alert.id);
         }
         if result.is_ok() {
             // The receiver is back: the others need not wait any longer.
@@ -226,9 +226,9 @@ impl Outbox {
         records
     }
 
-    fn drop_unheard(&mut self, id: i64) {
+    fn drop_end_without_beginning(&mut self, id: i64) {
         let entry = self.entries.get(&id);
-        if entry.is_some_and(OutboxEntry::is_unheard_end) {
+        if entry.is_some_and(OutboxEntry::is_end_without_beginning) {
             self.entries.remove(&id);
         }
     }
@@ -240,7 +240,7 @@ impl Batch {
         policy: &DeliveryPolicy,
     ) -> Self {
         let mut batch = Self {
-            states: Vec::new(),
+            alerts: Vec::new(),
             tries: 0,
             versions: Vec::new(),
         };
@@ -249,9 +249,7 @@ impl Batch {
             batch.tries = batch.tries.max(entry.failures);
             batch.versions.push(entry.version);
             // A repeated or late message has today's value, and its original times.
-            batch
-                .states
-                .push(AlertState::new(policy.current(&entry.state)));
+            batch.alerts.push(policy.current(&entry.alert).clone());
         }
         batch
     }
@@ -264,19 +262,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::alert::{Acknowledgement, Alert, AlertText, Rule};
+    use crate::alert::{Acknowledgement, AlertText, Rule};
     use crate::notify::{AlertsNow, Silence};
 
-    fn state(id: i64, severity: Severity, is_over: bool) -> AlertState {
+    fn alert(id: i64, severity: Severity, is_over: bool) -> Alert {
         let at = Timestamp::from_second(1_000 + id).unwrap();
-        let alert = Alert {
+        Alert {
             vg: "vg0".into(),
             lv: "data".into(),
             cleared_at: is_over.then_some(at),
             recovered: is_over,
             ..Alert::new(id, Rule::SnapshotFill, severity, "u", at)
-        };
-        AlertState::new(&alert)
+        }
     }
 
     const WARNING: Severity = Severity::Warning;
@@ -329,7 +326,7 @@ mod tests {
 
         fn put(&mut self, id: i64, severity: Severity, is_over: bool) {
             let now = self.now().0;
-            self.outbox.put(state(id, severity, is_over), now);
+            self.outbox.put(alert(id, severity, is_over), now);
         }
 
         fn with_policy<T>(
@@ -374,15 +371,15 @@ mod tests {
     }
 
     fn signs(batch: &Batch) -> String {
-        let sign = |state: &AlertState| match (state.is_over(), state.alert.severity) {
+        let sign = |alert: &Alert| match (alert.is_over(), alert.severity) {
             (true, _) => 'o',
             (false, Severity::Warning) => 'w',
             (false, Severity::Critical) => 'C',
         };
         batch
-            .states
+            .alerts
             .iter()
-            .map(|state| format!("{}{}", state.alert.id, sign(state)))
+            .map(|alert| format!("{}{}", alert.id, sign(alert)))
             .collect()
     }
 
@@ -437,7 +434,7 @@ mod tests {
             let start = second.started;
             second
                 .outbox
-                .resume(state(1, now.0, now.1), first.records.get(&1), start);
+                .resume(alert(1, now.0, now.1), first.records.get(&1), start);
             assert_eq!(
                 second.deliver(&yes()),
                 expected,
@@ -446,7 +443,7 @@ mod tests {
         }
         let mut untold = Harness::new();
         let start = untold.started;
-        untold.outbox.resume(state(1, WARNING, false), None, start);
+        untold.outbox.resume(alert(1, WARNING, false), None, start);
         assert_eq!(
             untold.deliver(&yes()),
             "1w",
@@ -511,8 +508,8 @@ mod tests {
         receiver.put(1, WARNING, false);
         assert_eq!(receiver.deliver(&yes()), "1w");
         let now = receiver.now().0;
-        receiver.outbox.offer(state(1, WARNING, false), now);
-        receiver.outbox.offer(state(2, WARNING, false), now);
+        receiver.outbox.offer(alert(1, WARNING, false), now);
+        receiver.outbox.offer(alert(2, WARNING, false), now);
         assert_eq!(receiver.after(GROUP, &yes()), "2w");
     }
 
@@ -570,7 +567,7 @@ mod tests {
         assert_eq!(receiver.deliver(&yes()), "1C2w");
         assert_eq!(receiver.after(HOUR, &yes()), "1C");
         assert_eq!(receiver.after(HOUR / 2, &yes()), "");
-        let mut alert = state(1, CRITICAL, false).alert;
+        let mut alert = alert(1, CRITICAL, false);
         let until = Some(receiver.now().1 + 2 * HOUR);
         alert.acknowledged = Some(Acknowledgement {
             at: receiver.now().1,
@@ -593,12 +590,12 @@ mod tests {
         receiver.deliver(&no(true));
         let now = Alert {
             text: AlertText::new("97 % full", ""),
-            ..state(1, CRITICAL, false).alert
+            ..alert(1, CRITICAL, false)
         };
         receiver.standing.open = vec![now];
         receiver.elapsed += FIRST_PAUSE;
         assert_eq!(
-            receiver.take()[0].states[0].alert.sentence().to_string(),
+            receiver.take()[0].alerts[0].sentence().to_string(),
             "97 % full"
         );
     }
@@ -628,14 +625,14 @@ mod tests {
         #[test]
         fn nothing_is_lost(steps in proptest::collection::vec((0..3_i64, 0..3_u8, 0..3_u8), 0..60)) {
             let mut receiver = Harness::new();
-            let mut newest: HashMap<i64, AlertState> = HashMap::new();
-            let mut heard: HashMap<i64, AlertState> = HashMap::new();
+            let mut newest: HashMap<i64, Alert> = HashMap::new();
+            let mut heard: HashMap<i64, Alert> = HashMap::new();
             let mut changes = 0;
             for (id, change, answer) in steps {
-                let is_over = newest.get(&id).is_some_and(AlertState::is_over);
+                let is_over = newest.get(&id).is_some_and(Alert::is_over);
                 if !is_over {
                     let severity = if change == 1 { CRITICAL } else { WARNING };
-                    let message = state(id, severity, change == 2 && newest.contains_key(&id));
+                    let message = alert(id, severity, change == 2 && newest.contains_key(&id));
                     newest.insert(id, message.clone());
                     receiver.outbox.put(message, receiver.started + receiver.elapsed);
                     changes += 1;
@@ -643,7 +640,7 @@ mod tests {
                 let result = [no(true), no(false), yes()][usize::from(answer)].clone();
                 for batch in receiver.take() {
                     if answer > 0 {
-                        heard.extend(batch.states.iter().map(|state| (state.alert.id, state.clone())));
+                        heard.extend(batch.alerts.iter().map(|alert| (alert.id, alert.clone())));
                     }
                     receiver.settle(&batch, &result);
                 }
@@ -653,8 +650,8 @@ mod tests {
             while let Some(due) = receiver.with_policy(|outbox, _, policy| outbox.next_due(policy)) {
                 receiver.elapsed = receiver.elapsed.max(due - receiver.started);
                 for batch in receiver.take() {
-                    delivered += batch.states.len();
-                    heard.extend(batch.states.iter().map(|state| (state.alert.id, state.clone())));
+                    delivered += batch.alerts.len();
+                    heard.extend(batch.alerts.iter().map(|alert| (alert.id, alert.clone())));
                     receiver.settle(&batch, &yes());
                 }
                 prop_assert!(delivered <= changes.min(3));

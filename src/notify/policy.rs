@@ -6,8 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::message::{AlertState, AlertStatus};
-use crate::alert::{Alert, Severity};
+use crate::alert::{Alert, AlertStatus, Severity};
 use crate::config::Pattern;
 
 /// Alerts of these volumes are not delivered until it ends. A new one of the same volumes replaces it.
@@ -43,9 +42,8 @@ pub struct DeliveryPolicy<'a> {
 }
 
 impl DeliveryPolicy<'_> {
-    /// Whether the state must wait: for the end of a silence, or of quiet hours.
-    pub fn is_held(&self, state: &AlertState) -> bool {
-        let alert = &state.alert;
+    /// Whether the alert must wait: for the end of a silence, or of quiet hours.
+    pub fn is_held(&self, alert: &Alert) -> bool {
         let is_silent = |silence: &Silence| {
             silence.until > self.at && silence.volumes.matches(&alert.vg, &alert.lv)
         };
@@ -54,27 +52,26 @@ impl DeliveryPolicy<'_> {
     }
 
     /// Whether an open alert is to be delivered again. An acknowledged one is not.
-    pub fn is_repeated(&self, state: &AlertState, known: Option<&KnownState>) -> bool {
+    pub fn is_repeated(&self, alert: &Alert, known: Option<&KnownState>) -> bool {
         let Some((repeat, known)) = self.repeat.zip(known) else {
             return false;
         };
         // A clock that was set back makes the next repeat late by that much at most once.
         let elapsed = self.at.duration_since(known.at).unsigned_abs();
-        let alert = self.current(state);
-        !state.is_over()
+        let alert = self.current(alert);
+        !alert.is_over()
             && alert.severity == Severity::Critical
             && !alert.is_acknowledged(self.at)
             && elapsed >= repeat
     }
 
     /// The alert with its current value, if it is still open.
-    pub fn current<'b>(&'b self, state: &'b AlertState) -> &'b Alert {
-        if state.is_over() {
-            return &state.alert;
+    pub fn current<'b>(&'b self, alert: &'b Alert) -> &'b Alert {
+        if alert.is_over() {
+            return alert;
         }
         let mut open = self.standing.open.iter();
-        open.find(|alert| alert.id == state.alert.id)
-            .unwrap_or(&state.alert)
+        open.find(|open| open.id == alert.id).unwrap_or(alert)
     }
 }
 
@@ -104,21 +101,21 @@ pub struct KnownState {
 }
 
 impl KnownState {
-    pub fn of(state: &AlertState, at: Timestamp) -> Self {
+    pub fn of(alert: &Alert, at: Timestamp) -> Self {
         Self {
-            status: state.status,
-            severity: state.alert.severity,
+            status: alert.status(),
+            severity: alert.severity,
             at,
         }
     }
 }
 
 impl Delivery {
-    /// Whether the receiver needs nothing more to know this state.
-    pub fn covers(&self, state: &AlertState) -> bool {
-        let is_known = |known: KnownState| {
-            known.status == state.status && known.severity >= state.alert.severity
-        };
-        self.is_delivered && self.known.is_some_and(is_known)
+    /// Whether the receiver needs nothing more to know this state of the alert.
+    pub fn covers(&self, alert: &Alert) -> bool {
+        self.is_delivered
+            && self.known.is_some_and(|known| {
+                known.status == alert.status() && known.severity >= alert.severity
+            })
     }
 }

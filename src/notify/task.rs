@@ -10,10 +10,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::connect;
-use super::message::{AlertState, message};
+use super::message::message;
 use super::outbox::{self, Batch, Outbox};
 use super::policy::{AlertsNow, Delivery, DeliveryPolicy};
-use crate::channel::{Connection, Failure};
+use crate::alert::Alert;
+use crate::channel::{Failure, ReceiverConnection};
 use crate::config::Receiver;
 use crate::source::clock;
 use crate::units::count_text;
@@ -26,15 +27,15 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// What a receiver's task gets.
 pub enum Item {
     /// An alert's new state.
-    State(Box<AlertState>),
+    State(Box<Alert>),
     /// New settings, with the open alerts that they let through. What is queued remains.
-    Settings(Box<Receiver>, Vec<AlertState>),
+    Settings(Box<Receiver>, Vec<Alert>),
 }
 
 /// A receiver's settings with what they need of the disk.
 struct Prepared {
     receiver: Receiver,
-    connection: Arc<Result<Connection, String>>,
+    connection: Arc<Result<ReceiverConnection, String>>,
     /// The zone of its quiet hours.
     zone: TimeZone,
 }
@@ -94,10 +95,10 @@ impl ReceiverTask {
 
     fn take(&mut self, item: Item, preparing: &mut JoinSet<Prepared>) {
         match item {
-            Item::State(state) => self.outbox.put(*state, Instant::now()),
+            Item::State(alert) => self.outbox.put(*alert, Instant::now()),
             Item::Settings(receiver, open) => {
-                for state in open {
-                    self.outbox.offer(state, Instant::now());
+                for alert in open {
+                    self.outbox.offer(alert, Instant::now());
                 }
                 self.prepare(*receiver, preparing);
             }
@@ -177,11 +178,11 @@ impl ReceiverTask {
 }
 
 async fn attempt(
-    connection: Arc<Result<Connection, String>>,
+    connection: Arc<Result<ReceiverConnection, String>>,
     host: String,
     batch: Batch,
 ) -> (Batch, Result<String, Failure>) {
-    let Some(message) = message(&host, batch.states.clone()) else {
+    let Some(message) = message(&host, batch.alerts.clone()) else {
         return (batch, Ok(String::new()));
     };
     let result = match &*connection {
@@ -205,7 +206,7 @@ async fn until(due: Option<Instant>) {
 
 fn log(name: &str, batch: &Batch, result: &Result<String, Failure>) {
     let tries = batch.tries;
-    let ids = batch.states.iter().map(|state| state.alert.id.to_string());
+    let ids = batch.alerts.iter().map(|alert| alert.id.to_string());
     let ids = ids.collect::<Vec<_>>().join(", ");
     match result {
         Ok(_) if tries > 0 => {

@@ -14,7 +14,7 @@ use crate::forecast::{PastRuns, ReadPoint, ReadProgress, RemainingReads, Room, o
 use crate::interval::Host;
 use crate::job::Job;
 use crate::sample::lvm::Policies;
-use crate::topology::{Extensible, Group, State, VolumeKind, VolumeState};
+use crate::topology::{Extensible, Group, State, Topology, VolumeKind, VolumeState};
 use crate::units::Fill;
 
 const MIB: u64 = 1 << 20;
