@@ -6,11 +6,11 @@ mod backup;
 mod fill;
 mod self_monitoring;
 mod settle;
-mod state;
 #[cfg(test)]
 mod tests;
 mod trend;
 mod unusual_backup;
+mod volume_rules;
 mod volumes;
 
 use std::cmp::Reverse;

@@ -1,6 +1,6 @@
 //! The rules about volumes: which ones are evaluated, what they share, and volumes that are gone.
 //!
-//! `state` has the table of the rules and those about what state a volume is in, `fill` those about how full it is.
+//! `volume_rules` has the table of the rules and those about what state a volume is in, `fill` those about how full it is.
 
 use std::sync::Arc;
 
@@ -18,31 +18,18 @@ use crate::units::Fill;
 
 /// By then, LVM has reported that a volume is inactive; otherwise it was removed.
 const REPORTED_S: f64 = 90.0;
-/// The end of an overflow is no recovery.
-pub(super) const LOST: &str = "A backup that was reading it is lost all the same.";
-
-impl RuleSubject {
-    fn includes(self, kind: VolumeKind) -> bool {
-        match self {
-            Self::Snapshots => kind.is_thick_snapshot(),
-            Self::AllSnapshots => kind.is_snapshot(),
-            Self::ThinPools => kind.is_thin_pool(),
-            Self::SnapshotsAndThinPools => kind.can_overflow(),
-            Self::PoolsAndCaches => kind.has_health(),
-            Self::AllVolumes => true,
-            Self::NextSnapshots | Self::Backups | Self::Cowbell => false,
-        }
-    }
-}
 
 impl Rule {
     pub(super) fn concerns(self, kind: VolumeKind) -> bool {
-        self.subject().includes(kind)
-    }
-
-    /// Whether a problem remains while its volume is deactivated. Such a volume is not seen until LVM reports it.
-    fn outlasts_volume(self) -> bool {
-        matches!(self, Self::PoolState | Self::MergeFailed)
+        match self.subject() {
+            RuleSubject::Snapshots => kind.is_thick_snapshot(),
+            RuleSubject::AllSnapshots => kind.is_snapshot(),
+            RuleSubject::ThinPools => kind.is_thin_pool(),
+            RuleSubject::SnapshotsAndThinPools => kind.can_overflow(),
+            RuleSubject::PoolsAndCaches => kind.has_health(),
+            RuleSubject::AllVolumes => true,
+            RuleSubject::NextSnapshots | RuleSubject::Backups | RuleSubject::Cowbell => false,
+        }
     }
 }
 
@@ -141,8 +128,7 @@ impl Rules {
         let settings = self.settings.for_volume(&volume.vg, &volume.lv);
         let forecast = self.forecast(volume, state, &settings, now);
         for rule in Rule::ALL.iter().copied() {
-            let is_slow_rule = matches!(rule, Rule::SnapshotAge | Rule::SnapshotLeftOver);
-            if !rule.concerns(volume.kind) || (is_slow_rule && !is_slow) {
+            if !rule.concerns(volume.kind) || (rule.changes_slowly() && !is_slow) {
                 continue;
             }
             let Some((row, thresholds)) = VolumeUnderRule::row(rule).zip(settings.of(rule)) else {
@@ -222,23 +208,7 @@ impl Rules {
         self.clear_all(interval.at, |alert| {
             let mut gone = gone.iter();
             let is_gone = gone.any(|(rule, uuid)| alert.rule == *rule && alert.uuid == *uuid);
-            is_gone.then(|| gone_text(alert))
+            is_gone.then(|| alert.gone_text())
         })
-    }
-}
-
-/// How an alert ended because its volume is gone.
-pub(super) fn gone_text(alert: &Alert) -> Sentence {
-    let name = sentence::volume(alert.volume().unwrap_or_default());
-    match (alert.rule, alert.rule.subject()) {
-        (Rule::SnapshotInvalid, _) => sentence!["Snapshot ", name, " was removed. {LOST}"],
-        (Rule::SnapshotAge | Rule::SnapshotLeftOver, _) => {
-            sentence!["Snapshot ", name, " was removed."]
-        }
-        (_, RuleSubject::AllVolumes) => sentence!["Volume ", name, " was removed or deactivated."],
-        (_, RuleSubject::ThinPools | RuleSubject::PoolsAndCaches) => {
-            sentence!["Pool ", name, " was removed or deactivated."]
-        }
-        _ => sentence![name, " was removed or deactivated."],
     }
 }

@@ -14,7 +14,8 @@ use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::transport::smtp::extension::ClientId;
 use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 use reqwest::Url;
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 use super::http::{Resolver, reason};
 use super::secret::{External, SecretText};
@@ -24,84 +25,58 @@ use super::{Delivers, Failure, Message, ReceiverKind, TIME_LIMIT};
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Email {
-    to: Recipients,
+    /// One address or more, separated by commas.
+    #[serde(deserialize_with = "recipients")]
+    to: Mailboxes,
     /// `cowbell@HOST` if `None`.
-    from: Option<Sender>,
-    #[serde(default)]
-    server: ServerUrl,
+    #[serde(default, deserialize_with = "sender")]
+    from: Option<Mailbox>,
+    /// By default the mail server of this host.
+    #[serde(default = "local_server", deserialize_with = "server")]
+    server: Url,
     user: Option<String>,
     password: Option<SecretText>,
 }
 
-/// One address or more, separated by commas.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(try_from = "String")]
-struct Recipients(Mailboxes);
-
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(try_from = "String")]
-struct Sender(Mailbox);
-
-/// By default the mail server of this host.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(try_from = "String")]
-struct ServerUrl(Url);
-
-impl TryFrom<String> for Recipients {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let expected =
-            format!("`to`: expected addresses such as \"dba@example.com\", but found {text:?}");
-        match text.parse::<Mailboxes>() {
-            Ok(mailboxes) if mailboxes.iter().next().is_some() => Ok(Self(mailboxes)),
-            Ok(_) => Err(expected),
-            Err(error) => Err(format!("{expected}: {error}")),
-        }
+fn recipients<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mailboxes, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let expected =
+        format!("`to`: expected addresses such as \"dba@example.com\", but found {text:?}");
+    match text.parse::<Mailboxes>() {
+        Ok(mailboxes) if mailboxes.iter().next().is_some() => Ok(mailboxes),
+        Ok(_) => Err(D::Error::custom(expected)),
+        Err(error) => Err(D::Error::custom(format!("{expected}: {error}"))),
     }
 }
 
-impl TryFrom<String> for Sender {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse().map(Self).map_err(|error| {
-            format!(
-                "`from`: expected an address such as \"dba@example.com\", but found {text:?}: {error}"
-            )
-        })
-    }
+fn sender<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Mailbox>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let expected = "`from`: expected an address such as \"dba@example.com\"";
+    let sender = text.parse().map(Some);
+    sender.map_err(|error| D::Error::custom(format!("{expected}, but found {text:?}: {error}")))
 }
 
-impl TryFrom<String> for ServerUrl {
-    type Error = &'static str;
-
-    fn try_from(server: String) -> Result<Self, Self::Error> {
-        match server.parse::<Url>() {
-            Ok(url)
-                if matches!(url.scheme(), "smtp" | "smtps")
-                    && url.has_host()
-                    && url.username().is_empty()
-                    && matches!(url.path(), "" | "/") =>
-            {
-                Ok(Self(url))
-            }
-            _ => Err(
-                "`server`: expected smtp://HOST:PORT (with STARTTLS) or smtps://HOST:PORT, without user and password",
-            ),
-        }
+fn server<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error> {
+    if let Ok(url) = String::deserialize(deserializer)?.parse::<Url>()
+        && matches!(url.scheme(), "smtp" | "smtps")
+        && url.has_host()
+        && url.username().is_empty()
+        && matches!(url.path(), "" | "/")
+    {
+        return Ok(url);
     }
+    Err(D::Error::custom(
+        "`server`: expected smtp://HOST:PORT (with STARTTLS) or smtps://HOST:PORT, without user and password",
+    ))
 }
 
-impl Default for ServerUrl {
-    fn default() -> Self {
-        Self(Url::parse("smtp://localhost:25").expect("a constant URL"))
-    }
+fn local_server() -> Url {
+    Url::parse("smtp://localhost:25").expect("a constant URL")
 }
 
 impl ReceiverKind for Email {
     fn usual_name(&self) -> String {
-        format!("email to {}", self.to.0)
+        format!("email to {}", self.to)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -150,10 +125,10 @@ impl Mailer {
         Ok(Self {
             server: MailServer::new(keys, host)?,
             from: match &keys.from {
-                Some(sender) => sender.0.clone(),
+                Some(sender) => sender.clone(),
                 None => usual_sender(host)?,
             },
-            to: keys.to.0.clone(),
+            to: keys.to.clone(),
         })
     }
 
@@ -239,7 +214,7 @@ fn usual_sender(host: &str) -> Result<Mailbox, String> {
 
 impl MailServer {
     fn new(keys: &Email, host: &str) -> Result<Self, String> {
-        let url = &keys.server.0;
+        let url = &keys.server;
         let server = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let is_here =
             server == "localhost" || server.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());

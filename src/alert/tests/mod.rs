@@ -392,7 +392,8 @@ fn an_overflow_is_no_recovery() {
     machine.tick(None);
     assert_eq!(machine.events[3], "23 ~snapshot_invalid");
     assert!(
-        volumes::gone_text(&invalid)
+        invalid
+            .gone_text()
             .to_string()
             .contains("A backup that was reading it is lost all the same.")
     );

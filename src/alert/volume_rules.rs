@@ -5,8 +5,9 @@ use jiff::Timestamp;
 
 use super::fill::extension;
 use super::settle::Evaluation;
-use super::volumes::{LOST, VolumeRule, VolumeUnderRule};
-use super::{AlertText, Rule, Severity, Situation};
+use super::volumes::{VolumeRule, VolumeUnderRule};
+use super::{Alert, AlertText, Rule, Severity, Situation};
+use crate::config::RuleSubject;
 use crate::job::{Job, JobKind};
 use crate::sample::lvm::Policies;
 use crate::sentence;
@@ -14,6 +15,8 @@ use crate::sentence::{Sentence, SentencePart, command};
 use crate::topology::{State, Volume};
 use crate::units::{Fill, duration_text, size_text};
 
+/// The end of an overflow is no recovery.
+const LOST: &str = "A backup that was reading it is lost all the same.";
 /// An extension of a pool that does not work brings it below this.
 const ROOMY_PERCENT: f64 = 70.0;
 
@@ -247,6 +250,38 @@ impl VolumeUnderRule<'_> {
             self.says(format!(" cannot be extended by LVM: {need}.")),
             Sentence::from(fill).then(sentence!["Add a PV with ", add, "."]),
         )
+    }
+}
+
+impl Rule {
+    /// Whether it is judged every ten seconds only.
+    pub(super) fn changes_slowly(self) -> bool {
+        matches!(self, Self::SnapshotAge | Self::SnapshotLeftOver)
+    }
+
+    /// Whether a problem remains while its volume is deactivated. Such a volume is not seen until LVM reports it.
+    pub(super) fn outlasts_volume(self) -> bool {
+        matches!(self, Self::PoolState | Self::MergeFailed)
+    }
+}
+
+impl Alert {
+    /// How it ended because its volume is gone.
+    pub(super) fn gone_text(&self) -> Sentence {
+        let name = sentence::volume(self.volume().unwrap_or_default());
+        match (self.rule, self.rule.subject()) {
+            (Rule::SnapshotInvalid, _) => sentence!["Snapshot ", name, " was removed. {LOST}"],
+            (Rule::SnapshotAge | Rule::SnapshotLeftOver, _) => {
+                sentence!["Snapshot ", name, " was removed."]
+            }
+            (_, RuleSubject::AllVolumes) => {
+                sentence!["Volume ", name, " was removed or deactivated."]
+            }
+            (_, RuleSubject::ThinPools | RuleSubject::PoolsAndCaches) => {
+                sentence!["Pool ", name, " was removed or deactivated."]
+            }
+            _ => sentence![name, " was removed or deactivated."],
+        }
     }
 }
 
