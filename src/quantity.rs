@@ -212,47 +212,29 @@ struct Definition {
     family: Option<Family>,
 }
 
-/// What Prometheus reads of a quantity at `/metrics`: its name there, and a sentence about it.
-///
-/// Of a rate or a mean it reads the counter below, since it computes rates itself: of [`Quantity::ReadAwaitMs`] the sum of
-/// times, `cowbell_device_read_time_seconds`.
+/// What Prometheus reads of a quantity at `/metrics`, with a sentence about it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Family {
-    pub name: &'static str,
-    pub help: &'static str,
-    pub value: FamilyValue,
+pub enum Family {
+    /// The kernel's counter below a rate or a mean, and its name, since Prometheus computes rates itself: of
+    /// [`Quantity::ReadAwaitMs`] the sum of times, `cowbell_device_read_time_seconds`.
+    Counter(Counter, &'static str, &'static str),
+    /// The quantity itself, named as in exports.
+    Gauge(&'static str),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum FamilyValue {
-    /// The kernel's counter since the device was created.
-    Counter(Counter),
-    /// The quantity itself, in its base unit.
-    Gauge,
-}
-
-impl Family {
-    const fn counter(counter: Counter, name: &'static str, help: &'static str) -> Option<Self> {
-        Some(Self {
-            name,
-            help,
-            value: FamilyValue::Counter(counter),
-        })
-    }
-
-    const fn gauge(name: &'static str, help: &'static str) -> Option<Self> {
-        Some(Self {
-            name,
-            help,
-            value: FamilyValue::Gauge,
-        })
-    }
+macro_rules! optional {
+    () => {
+        None
+    };
+    ($value:expr) => {
+        Some($value)
+    };
 }
 
 /// Declares the quantities of each kind.
 macro_rules! quantities {
     ($($list:ident of $kind:ident {
-        $($quantity:ident: $name:literal, $title:literal, $unit:ident, $formula:expr, $scale:expr, $metric:expr, $family:expr;)+
+        $($quantity:ident: $name:literal, $title:literal, $unit:ident, $formula:expr, $scale:expr, $metric:expr $(, $family:expr)?;)+
     })+) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Quantity { $($($quantity),+),+ }
@@ -267,7 +249,7 @@ macro_rules! quantities {
             formula: $formula,
             scale: $scale,
             metric: $metric,
-            family: $family,
+            family: optional!($($family)?),
         }),+),+];
     };
 }
@@ -281,120 +263,107 @@ quantities! {
         ReadBytes: "read_bytes", "Read", BytesPerSecond,
             |row| Some((row[Counter::SectorsRead]?, row.us)), BYTES_OF_SECTORS * PER_SECOND,
             ("read", "bytes_per_second"),
-            Family::counter(Counter::SectorsRead, "cowbell_device_read_bytes",
+            Family::Counter(Counter::SectorsRead, "cowbell_device_read_bytes",
                 "Bytes read.");
         WrittenBytes: "written_bytes", "Written", BytesPerSecond,
             |row| Some((row[Counter::SectorsWritten]?, row.us)), BYTES_OF_SECTORS * PER_SECOND,
             ("written", "bytes_per_second"),
-            Family::counter(Counter::SectorsWritten, "cowbell_device_written_bytes",
+            Family::Counter(Counter::SectorsWritten, "cowbell_device_written_bytes",
                 "Bytes written.");
         Reads: "reads", "Reads", PerSecond,
             |row| Some((row[Counter::Reads]?, row.us)), PER_SECOND,
             ("read", "requests_per_second"),
-            Family::counter(Counter::Reads, "cowbell_device_read_requests",
+            Family::Counter(Counter::Reads, "cowbell_device_read_requests",
                 "Completed reads.");
         Writes: "writes", "Writes", PerSecond,
             |row| Some((row[Counter::Writes]?, row.us)), PER_SECOND,
             ("write", "requests_per_second"),
-            Family::counter(Counter::Writes, "cowbell_device_write_requests",
+            Family::Counter(Counter::Writes, "cowbell_device_write_requests",
                 "Completed writes.");
         ReadAwaitMs: "read_await_ms", "Read latency", Milliseconds,
             |row| Some((row[Counter::ReadMs]?, row[Counter::Reads]?)), 1.0,
             ("read_await", "seconds"),
-            Family::counter(Counter::ReadMs, "cowbell_device_read_time_seconds",
+            Family::Counter(Counter::ReadMs, "cowbell_device_read_time_seconds",
                 "Sum of the times of reads, with their time in the queue.");
         WriteAwaitMs: "write_await_ms", "Write latency", Milliseconds,
             |row| Some((row[Counter::WriteMs]?, row[Counter::Writes]?)), 1.0,
             ("write_await", "seconds"),
-            Family::counter(Counter::WriteMs, "cowbell_device_write_time_seconds",
+            Family::Counter(Counter::WriteMs, "cowbell_device_write_time_seconds",
                 "Sum of the times of writes, with their time in the queue.");
         ReadRequestBytes: "read_request_bytes", "Size of reads", Bytes,
             |row| Some((row[Counter::SectorsRead]?, row[Counter::Reads]?)), BYTES_OF_SECTORS,
-            ("read_request", "bytes"),
-            None;
+            ("read_request", "bytes");
         WriteRequestBytes: "write_request_bytes", "Size of writes", Bytes,
             |row| Some((row[Counter::SectorsWritten]?, row[Counter::Writes]?)), BYTES_OF_SECTORS,
-            ("write_request", "bytes"),
-            None;
+            ("write_request", "bytes");
         QueueDepth: "queue_depth", "Queue depth", Count,
             |row| Some((row[Counter::QueueMs]?, row.us)), PER_SECOND / 1e3,
             ("queued", "requests"),
-            Family::counter(Counter::QueueMs, "cowbell_device_queue_seconds",
+            Family::Counter(Counter::QueueMs, "cowbell_device_queue_seconds",
                 "Sum of the times of all requests; its rate is the mean queue.");
         // The kernel counts busy time in clock ticks, so it can exceed the elapsed time slightly.
         Utilisation: "utilisation", "Busy", Share,
             |row| Some((row[Counter::BusyMs]?.saturating_mul(1000).min(row.us), row.us)), 1.0,
             ("utilisation", "ratio"),
-            Family::counter(Counter::BusyMs, "cowbell_device_busy_seconds",
+            Family::Counter(Counter::BusyMs, "cowbell_device_busy_seconds",
                 "Time with at least one request in flight.");
     }
     // For the table of devices only. They are not stored, since they follow from stored quantities.
     DEVICE_SUMS of Device {
         MovedBytes: "moved_bytes", "Total", BytesPerSecond,
             |row| Some((moved_sectors(row)?, row.us)), BYTES_OF_SECTORS * PER_SECOND,
-            ("moved", "bytes_per_second"),
-            None;
+            ("moved", "bytes_per_second");
         RequestBytes: "request_bytes", "Request size", Bytes,
             |row| Some((moved_sectors(row)?, row[Counter::Reads]? + row[Counter::Writes]?)), BYTES_OF_SECTORS,
-            ("request", "bytes"),
-            None;
+            ("request", "bytes");
     }
     COPYING of Copying {
         CopyReadBytes: "copy_read_bytes", "Copied from", BytesPerSecond,
             |row| Some((row[CopyingColumn::Read]?, row.us)), PER_SECOND,
-            ("copy_read", "bytes_per_second"),
-            None;
+            ("copy_read", "bytes_per_second");
         CopyWrittenBytes: "copy_written_bytes", "COW written", BytesPerSecond,
             |row| Some((row[CopyingColumn::Written]?, row.us)), PER_SECOND,
-            ("copy_written", "bytes_per_second"),
-            None;
+            ("copy_written", "bytes_per_second");
     }
     VOLUME of Volume {
         FillPercent: "fill_percent", "Fill", Percent,
             |row| Some(hundredths(row[VolumeColumn::Used]?, row[VolumeColumn::Total]?)), 1.0,
             ("fill", "ratio"),
-            Family::gauge("cowbell_volume_fill_ratio",
+            Family::Gauge(
                 "Used share of the COW area, the pool's data, the thin volume, or the cache, to the hundredth of a percent as in lvs.");
         UsedBytes: "used_bytes", "Used", Bytes,
             |row| bytes(row[VolumeColumn::Used]?, row[VolumeColumn::BlockBytes]?), 1.0,
             ("used", "bytes"),
-            Family::gauge("cowbell_volume_used_bytes",
+            Family::Gauge(
                 "Used part of the COW area, the pool's data, the thin volume, or the cache.");
         MetadataPercent: "metadata_percent", "Metadata", Percent,
             |row| Some(hundredths(row[VolumeColumn::MetadataUsed]?, row[VolumeColumn::MetadataTotal]?)), 1.0,
             ("metadata_fill", "ratio"),
-            Family::gauge("cowbell_volume_metadata_fill_ratio",
+            Family::Gauge(
                 "Used share of the pool's metadata, to the hundredth of a percent as in lvs.");
     }
     HOST of Host {
         BiKibPerS: "bi_kib_per_s", "bi", KibPerSecond,
             |row| Some((row[HostColumn::PagedInKib]?, row.us)), PER_SECOND,
-            ("paged_in", "bytes_per_second"),
-            None;
+            ("paged_in", "bytes_per_second");
         BoKibPerS: "bo_kib_per_s", "bo", KibPerSecond,
             |row| Some((row[HostColumn::PagedOutKib]?, row.us)), PER_SECOND,
-            ("paged_out", "bytes_per_second"),
-            None;
+            ("paged_out", "bytes_per_second");
         User: "user", "User", Share,
             |row| Some((row[HostColumn::User]?, row[HostColumn::AllCpu]?)), 1.0,
-            ("user", "ratio"),
-            None;
+            ("user", "ratio");
         System: "system", "System", Share,
             |row| Some((row[HostColumn::System]?, row[HostColumn::AllCpu]?)), 1.0,
-            ("system", "ratio"),
-            None;
+            ("system", "ratio");
         Iowait: "iowait", "I/O wait", Share,
             |row| Some((row[HostColumn::Iowait]?, row[HostColumn::AllCpu]?)), 1.0,
-            ("iowait", "ratio"),
-            None;
+            ("iowait", "ratio");
         Blocked: "blocked", "Blocked", Count,
             |row| Some((row[HostColumn::Blocked]?, 1)), 1.0,
-            ("blocked", "processes"),
-            None;
+            ("blocked", "processes");
         PressureIoSome: "pressure_io_some", "I/O pressure", Share,
             |row| Some((row[HostColumn::PressureUs]?.min(row.us), row.us)), 1.0,
-            ("io_pressure", "ratio"),
-            None;
+            ("io_pressure", "ratio");
     }
 }
 
@@ -483,8 +452,8 @@ impl Quantity {
     }
 
     /// What Prometheus reads of it.
-    pub fn family(self) -> Option<&'static Family> {
-        self.definition().family.as_ref()
+    pub fn family(self) -> Option<Family> {
+        self.definition().family
     }
 
     /// The quantity in one tick. `None` if a column that it needs is unknown, or per request if there was none.
@@ -547,12 +516,11 @@ mod tests {
             Unit::Count => "number",
         };
         let family = match quantity.family() {
-            Some(Family {
-                name,
-                value: FamilyValue::Counter(_),
-                ..
-            }) => format!("`{name}_total`"),
-            Some(Family { name, .. }) => format!("`{name}`"),
+            Some(Family::Counter(_, name, _)) => format!("`{name}_total`"),
+            Some(Family::Gauge(_)) => {
+                let (name, unit) = quantity.metric();
+                format!("`cowbell_volume_{name}_{unit}`")
+            }
             None => "–".into(),
         };
         format!(
@@ -586,12 +554,7 @@ mod tests {
     fn a_counter_has_one_family_of_its_unit() {
         let mut counters = Vec::new();
         for quantity in RowKind::ALL.iter().flat_map(|kind| kind.quantities()) {
-            let Some(Family {
-                name,
-                value: FamilyValue::Counter(counter),
-                ..
-            }) = quantity.family()
-            else {
+            let Some(Family::Counter(counter, name, _)) = quantity.family() else {
                 continue;
             };
             let unit = match counter.counted() {
@@ -600,8 +563,11 @@ mod tests {
                 Counted::Milliseconds => "_seconds",
             };
             assert!(name.ends_with(unit), "{name}");
-            assert!(!counters.contains(counter), "{counter:?} is exported twice");
-            counters.push(*counter);
+            assert!(
+                !counters.contains(&counter),
+                "{counter:?} is exported twice"
+            );
+            counters.push(counter);
         }
     }
 

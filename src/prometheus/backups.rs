@@ -87,9 +87,10 @@ fn all(jobs: &[Arc<Job>]) -> BTreeMap<(String, String), Backups<'_>> {
     let mut all: BTreeMap<(String, String), Backups> = BTreeMap::new();
     for job in jobs.iter().filter(|job| job.is_own_backup()) {
         let backups = all.entry(job.backed_up()).or_default();
-        match job.is_running() {
-            true => backups.running = Some(job),
-            false => backups.last = Some(job),
+        if job.is_running() {
+            backups.running = Some(job);
+        } else {
+            backups.last = Some(job);
         }
         if job.is_good_backup() {
             backups.last_good = Some(job);

@@ -10,27 +10,20 @@ use crate::alert::Race;
 use crate::forecast::{Eta, EtaBasis, OutlookVerdict, Risk};
 use crate::interval::Interval;
 use crate::present::Present;
-use crate::quantity::{FamilyValue, Quantity, RowKind, volume_row};
+use crate::quantity::{Family, RowKind, VolumeColumn, volume_row};
 use crate::sample::diskstats::{Counted, Counter};
 use crate::source::variant_name;
 use crate::topology::{Device, Group, State, Volume, VolumeState};
-use crate::units::{Fill, Sectors};
+use crate::units::Sectors;
 
 pub fn write_devices(interval: &Interval, out: &mut Exposition) {
     let devices = &interval.topology.devices;
     let labels: Vec<Labels> = devices.iter().map(device_labels).collect();
     for quantity in RowKind::Device.quantities() {
-        let Some(family) = quantity.family() else {
-            continue;
-        };
-        let values = interval.devices.iter().map(|done| match family.value {
-            FamilyValue::Counter(counter) => Some(in_base_unit(counter, done.counters?[counter]?)),
-            FamilyValue::Gauge => gauge(*quantity, &done.work.0, interval.elapsed_us),
-        });
-        let rows = labels.iter().zip(values);
-        match family.value {
-            FamilyValue::Counter(_) => out.counters(family.name, family.help, rows),
-            FamilyValue::Gauge => out.gauges(family.name, family.help, rows),
+        if let Some(Family::Counter(counter, name, help)) = quantity.family() {
+            let counters = interval.devices.iter().map(|done| done.counters);
+            let values = counters.map(|counters| Some(in_base_unit(counter, counters?[counter]?)));
+            out.counters(name, help, labels.iter().zip(values));
         }
     }
     let sizes = devices
@@ -87,12 +80,15 @@ pub fn write_volumes(present: &Present, out: &mut Exposition) {
     gauges(
         "cowbell_volume_metadata_used_bytes",
         "Used part of the pool's metadata.",
-        |volume, state| used(state.metadata.filter(|_| volume.kind.is_pool())),
+        |volume, state| {
+            let metadata = state.metadata.filter(|_| volume.kind.is_pool())?;
+            (metadata.unit > 0).then(|| metadata.used_bytes() as f64)
+        },
     );
     gauges(
         "cowbell_volume_sync_ratio",
         "Share of the mirror or RAID that is in sync.",
-        |_, state| ratio(state.sync),
+        |_, state| Some(state.sync?.percent() / 100.0),
     );
     gauges(
         "cowbell_volume_created_timestamp_seconds",
@@ -132,18 +128,22 @@ pub fn write_volumes(present: &Present, out: &mut Exposition) {
 }
 
 fn write_volume_quantities(interval: &Interval, labels: &[Labels], out: &mut Exposition) {
-    // The metadata of a cache does not fill up, so only a pool's is exported.
-    let row = |(volume, state): (&Volume, &VolumeState)| {
+    let mut rows = Vec::new();
+    for (volume, state) in interval.volumes() {
+        // The metadata of a cache does not fill up, so only a pool's is exported.
         let metadata = state.metadata.filter(|_| volume.kind.is_pool());
-        volume_row(&VolumeState { metadata, ..*state })
-    };
-    let rows: Vec<_> = interval.volumes().map(row).collect();
+        rows.push(volume_row(&VolumeState { metadata, ..*state }));
+    }
     for quantity in RowKind::Volume.quantities() {
-        if let Some(family) = quantity.family() {
-            let values = rows
-                .iter()
-                .map(|row| gauge(*quantity, row, interval.elapsed_us));
-            out.gauges(family.name, family.help, labels.iter().zip(values));
+        if let Some(Family::Gauge(help)) = quantity.family() {
+            let (name, unit) = quantity.metric();
+            let in_base_unit = |row: &[_; VolumeColumn::COUNT]| {
+                // A fill of 41 % is the ratio 0.41.
+                Some(quantity.value(row, interval.elapsed_us)? / quantity.unit().per_base_unit())
+            };
+            let values = rows.iter().map(in_base_unit);
+            let name = format!("cowbell_volume_{name}_{unit}");
+            out.gauges(&name, help, labels.iter().zip(values));
         }
     }
 }
@@ -233,20 +233,6 @@ fn write_groups(groups: &[Group], out: &mut Exposition) {
         "Missing PVs of the volume group.",
         |group| Some(f64::from(group.missing_pvs)).filter(|_| group.size.is_some()),
     );
-}
-
-/// The bytes of a pool are unknown without its chunk size.
-fn used(fill: Option<Fill>) -> Option<f64> {
-    Some(fill.filter(|fill| fill.unit > 0)?.used_bytes() as f64)
-}
-
-fn ratio(fill: Option<Fill>) -> Option<f64> {
-    Some(fill?.percent() / 100.0)
-}
-
-/// A quantity in its base unit: a fill of 41 % is the ratio 0.41.
-fn gauge(quantity: Quantity, row: &[Option<u64>], elapsed_us: u64) -> Option<f64> {
-    Some(quantity.value(row, elapsed_us)? / quantity.unit().per_base_unit())
 }
 
 fn in_base_unit(counter: Counter, count: u64) -> f64 {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::StatusCode;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;
 
 use super::RemoteWriteState;
@@ -47,17 +47,11 @@ struct Sending {
 /// One request at a time.
 #[derive(Default)]
 struct Lane {
-    request: JoinSet<RequestEnd>,
-    /// The segment of the last request, since the next one is likely to be of it too.
-    segment: Option<TickSamples>,
+    request: JoinSet<anyhow::Result<Sent>>,
+    /// The ten minutes of the last request, since the next one is likely to be of them too.
+    window: Option<TickSamples>,
     /// Since the store could not be read.
     paused_until: Option<Instant>,
-}
-
-/// The end of a request.
-struct RequestEnd {
-    segment: Option<TickSamples>,
-    result: Result<Sent, String>,
 }
 
 /// Ticks that were sent, with how many samples, and whether the receiver took them.
@@ -65,11 +59,12 @@ struct Sent {
     span: Span,
     samples: u64,
     result: Result<(), SendFailure>,
+    window: Option<TickSamples>,
 }
 
 /// The first ticks of a span as the body of a request.
 struct Encoded {
-    segment: TickSamples,
+    window: TickSamples,
     batch: SampleBatch,
     body: Vec<u8>,
 }
@@ -111,8 +106,8 @@ impl RemoteWriteTask {
             self.publish(newest.map(|(newest, _)| newest));
             tokio::select! {
                 _ = looks.tick() => {}
-                Some(ended) = live.request.join_next() => self.settle(ended.ok(), &mut live),
-                Some(ended) = backlog.request.join_next() => self.settle(ended.ok(), &mut backlog),
+                Some(ended) = live.request.join_next() => self.settle(ended, &mut live),
+                Some(ended) = backlog.request.join_next() => self.settle(ended, &mut backlog),
             }
         }
     }
@@ -164,21 +159,17 @@ impl RemoteWriteTask {
         }
     }
 
-    /// Takes the end of a request; `None` if it panicked.
-    fn settle(&mut self, outcome: Option<RequestEnd>, lane: &mut Lane) {
-        let Some(outcome) = outcome else {
-            lane.paused_until = Some(Instant::now() + STORE_PAUSE);
-            return;
-        };
-        lane.segment = outcome.segment;
-        let sent = match outcome.result {
+    /// Takes the end of a request.
+    fn settle(&mut self, ended: Result<anyhow::Result<Sent>, JoinError>, lane: &mut Lane) {
+        let sent = match ended.map_err(anyhow::Error::from).flatten() {
             Ok(sent) => sent,
-            Err(sentence) => {
+            Err(error) => {
                 lane.paused_until = Some(Instant::now() + STORE_PAUSE);
-                self.state.failure = Some(sentence);
+                self.state.failure = Some(in_words(&error));
                 return;
             }
         };
+        lane.window = sent.window;
         if let Err(failure) = &sent.result {
             self.fail(failure, sent.samples);
             if !failure.is_final() {
@@ -250,69 +241,71 @@ impl Lane {
     }
 
     fn start(&mut self, span: Option<Span>, sending: &Arc<Sending>) {
-        let mut segment = self.segment.take();
-        let Some(span) = span else { return };
-        let sending = Arc::clone(sending);
-        self.request.spawn(async move {
-            let result = sending
-                .send(span, &mut segment)
-                .await
-                .map_err(|error| in_words(&error));
-            RequestEnd { segment, result }
-        });
+        let window = self.window.take();
+        if let Some(span) = span {
+            let sending = Arc::clone(sending);
+            self.request
+                .spawn(async move { sending.send(span, window).await });
+        }
     }
 }
 
 impl Sending {
-    /// Sends the first ticks of a span. `segment` is used if it continues there, and replaced otherwise.
-    async fn send(&self, span: Span, segment: &mut Option<TickSamples>) -> anyhow::Result<Sent> {
-        let held = segment.take().filter(|held| held.continues(span.after));
+    /// Sends the first ticks of a span. `window` is used if it continues there.
+    async fn send(&self, span: Span, window: Option<TickSamples>) -> anyhow::Result<Sent> {
+        let held = window.filter(|held| held.continues(span.after));
         let mut encoded = self.encoded(span, held).await?;
         if encoded.is_none() {
             let next = self.store.samples_after(span.after).await?;
             encoded = self.encoded(span, next).await?;
         }
-        let Some(encoded) = encoded else {
+        let Some(Encoded {
+            window,
+            batch,
+            body,
+        }) = encoded
+        else {
             // Ticks that retention has deleted, or none at all.
             return Ok(Sent {
                 span,
                 samples: 0,
                 result: Ok(()),
+                window: None,
             });
         };
-        *segment = Some(encoded.segment);
-        let samples = encoded.batch.samples as u64;
-        let result = match samples {
-            0 => Ok(()),
-            _ => self.endpoint.send(encoded.body).await,
+        let result = if batch.samples > 0 {
+            self.endpoint.send(body).await
+        } else {
+            Ok(())
         };
         Ok(Sent {
             span: Span {
                 after: span.after,
-                to: encoded.batch.to,
+                to: batch.to,
             },
-            samples,
+            samples: batch.samples as u64,
             result,
+            window: Some(window),
         })
     }
 
-    /// `None` if the segment has no tick of the span.
+    /// `None` if the window has no tick of the span.
     async fn encoded(
         &self,
         span: Span,
-        segment: Option<TickSamples>,
+        window: Option<TickSamples>,
     ) -> anyhow::Result<Option<Encoded>> {
-        let Some(segment) = segment else {
+        let Some(window) = window else {
             return Ok(None);
         };
         let labels = self.labels.clone();
         let work = on_a_thread(move || {
-            let Some(batch) = segment.batch(span, MOST_SAMPLES) else {
+            let Some(batch) = window.batch(span, MOST_SAMPLES) else {
                 return Ok(None);
             };
             let body = encoded(&batch.series, &labels)?;
             Ok(Some(Encoded {
-                segment,
+                window,
                 batch,
                 body,
             }))
