@@ -1,16 +1,19 @@
 //! Devices and volumes in the last tick, and how large a snapshot has to be.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use crate::interval::copying::Copying;
-use crate::interval::{DeviceInterval, Interval};
+use crate::interval::{DeviceInterval, Interval, Work};
 use crate::present::Present;
-use crate::quantity::Quantity;
-use crate::quantity::per_second;
+use crate::quantity::{Quantity, RowKind, per_second};
 use crate::sizing::SizeAdvice;
 use crate::topology::{Device, DeviceKind, State as WorkingState, Volume, VolumeKind, VolumeState};
 use crate::units::Fill;
@@ -78,7 +81,7 @@ pub async fn size(
     })?))
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct DeviceBody {
     /// The kernel's name, such as `dm-3`.
     pub device: String,
@@ -88,16 +91,8 @@ pub struct DeviceBody {
     pub label: String,
     pub kind: DeviceKind,
     pub vg: Option<String>,
-    pub read_bytes_per_s: Option<f64>,
-    pub written_bytes_per_s: Option<f64>,
-    pub reads_per_s: Option<f64>,
-    pub writes_per_s: Option<f64>,
-    /// `null` without reads.
-    pub read_await_ms: Option<f64>,
-    pub write_await_ms: Option<f64>,
-    pub queue_depth: Option<f64>,
-    /// From 0 to 1.
-    pub utilisation: Option<f64>,
+    #[serde(flatten)]
+    pub values: DeviceValues,
     /// For PVs: the part of the throughput that is COW copying; `null` if the copied volumes span several PVs.
     pub copying: Option<ShareBody>,
     pub model: Option<String>,
@@ -105,6 +100,45 @@ pub struct DeviceBody {
     /// The I/O scheduler in use.
     pub scheduler: Option<String>,
     pub read_ahead_bytes: Option<u64>,
+}
+
+/// What a device did in the last tick, by [`DeviceValues::key`].
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceValues(BTreeMap<String, Option<f64>>);
+
+impl DeviceValues {
+    fn new(work: &Work, elapsed_us: u64) -> Self {
+        let mut values = BTreeMap::new();
+        for quantity in RowKind::Device.quantities() {
+            values.insert(Self::key(*quantity), quantity.of_work(work, elapsed_us));
+        }
+        Self(values)
+    }
+
+    /// The name of the quantity. That of a rate says so: `read_bytes_per_s`, beside `queue_depth`.
+    fn key(quantity: Quantity) -> String {
+        let per_s = if quantity.unit().is_rate() {
+            "_per_s"
+        } else {
+            ""
+        };
+        format!("{}{per_s}", quantity.name())
+    }
+}
+
+impl ToSchema for DeviceValues {}
+
+impl PartialSchema for DeviceValues {
+    fn schema() -> RefOr<Schema> {
+        let mut object = ObjectBuilder::new();
+        for quantity in RowKind::Device.quantities() {
+            let value = ObjectBuilder::new()
+                .schema_type(SchemaType::from_iter([Type::Number, Type::Null]))
+                .description(Some(quantity.title()));
+            object = object.property(Self::key(*quantity), value);
+        }
+        object.into()
+    }
 }
 
 /// COW copying of a PV: reads of chunks before they are overwritten, and writes to COW areas.
@@ -123,7 +157,6 @@ impl DeviceBody {
     }
 
     fn new(interval: &Interval, device: &Device, done: &DeviceInterval) -> Self {
-        let value = |quantity: Quantity| quantity.of_work(&done.work, interval.elapsed_us);
         let per_second = |bytes| per_second(bytes, interval.elapsed_us);
         let share = device.is_pv.then(|| interval.share(device)).flatten();
         Self {
@@ -132,14 +165,7 @@ impl DeviceBody {
             label: device.label.clone(),
             kind: device.kind,
             vg: device.vg.clone(),
-            read_bytes_per_s: value(Quantity::ReadBytes),
-            written_bytes_per_s: value(Quantity::WrittenBytes),
-            reads_per_s: value(Quantity::Reads),
-            writes_per_s: value(Quantity::Writes),
-            read_await_ms: value(Quantity::ReadAwaitMs),
-            write_await_ms: value(Quantity::WriteAwaitMs),
-            queue_depth: value(Quantity::QueueDepth),
-            utilisation: value(Quantity::Utilisation),
+            values: DeviceValues::new(&done.work, interval.elapsed_us),
             copying: share.and_then(|share| {
                 Some(ShareBody {
                     read_bytes_per_s: per_second(share.read)?,

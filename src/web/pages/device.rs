@@ -51,12 +51,7 @@ pub async fn page(
     let range = view.range(&present)?;
     let jobs = site.own_job_list(range, MOST_JOBS).await?;
     let copied = device.filter(|device| device.is_pv && charts::may_copy(&present, &jobs.found));
-    let sketches = vec![
-        charts::throughput("Throughput", &subject),
-        charts::copying(copied.into_iter()),
-        charts::latency(&subject),
-        charts::utilisation(&subject),
-    ];
+    let sketches = charts::of_device(&subject, copied);
     let history = History::new(&site, &present, &view, range, &jobs, sketches).await?;
     let refresh = view.refresh(&format!("/devices/{}/now", escaped(&name)), range);
     let Some(device) = device else {

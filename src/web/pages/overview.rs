@@ -308,7 +308,7 @@ fn reads(jobs: &[Job]) -> Sketch {
             look,
         ));
     }
-    Sketch::new("Read speed of backups", charts::BYTES, traces)
+    Sketch::new("Read speed of backups", traces)
 }
 
 /// The last backup of each origin, and when the next is usual.
@@ -372,7 +372,7 @@ pub fn disks(present: &Present) -> Sketch {
         ("written", Quantity::WrittenBytes),
     ];
     let disks = busiest(present, has_pvs).into_iter();
-    Sketch::new(title, charts::BYTES, charts::disk_traces(disks, quantities))
+    Sketch::new(title, charts::disk_traces(disks, quantities))
 }
 
 /// The part that is COW copying, if there are or were thick snapshots.

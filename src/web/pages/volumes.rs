@@ -162,7 +162,7 @@ fn sketches_of_gone(site: &Site, vg: &str) -> Result<Vec<Sketch>, Problem> {
         }
         Sketch {
             stacked: true,
-            ..Sketch::new(title, charts::BYTES, traces)
+            ..Sketch::new(title, traces)
         }
     };
     Ok(vec![

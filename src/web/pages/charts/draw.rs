@@ -7,9 +7,11 @@ use jiff::Timestamp;
 
 use super::marks::{gone, marks, resumed};
 use super::nearest::{Nearest, nearest};
-use super::{Sketch, View};
+use super::{Sketch, View, axis};
 use crate::alert::Pace;
-use crate::chart::{self, Band, Chart, Forecast, LegendEntry, Line, Picture, Size, TimeLabels};
+use crate::chart::{
+    self, Band, Chart, Forecast, LegendEntry, Line, Picture, Side, Size, TimeLabels, Unit,
+};
 use crate::forecast::Eta;
 use crate::job::Job;
 use crate::present::Present;
@@ -119,6 +121,7 @@ pub async fn draw(
     let mut series = found.into_iter();
     let mut figures = Vec::new();
     for sketch in sketches {
+        let (left, right) = (sketch.axis(Side::Left), sketch.axis(Side::Right));
         let (mut lines, mut forecasts) = (Vec::new(), Vec::new());
         for trace in sketch.traces {
             let line = Line {
@@ -148,8 +151,8 @@ pub async fn draw(
                 width: view.width(),
                 height: sketch.height,
             },
-            left: sketch.left,
-            right: sketch.right,
+            left: left.unwrap_or(axis(Unit::Count)),
+            right,
             lines,
             stacked: sketch.stacked,
             bands: jobs.iter().map(|job| band(job, now)).collect(),

@@ -18,10 +18,6 @@ pub use view::{ChoiceLink, RangeTools, View};
 
 const HEIGHT: u32 = 140;
 pub const BYTES: Axis = axis(Unit::BytesPerSecond);
-const PERCENT: Axis = Axis {
-    unit: Unit::Percent,
-    max: Some(100.0),
-};
 
 /// An axis up to the largest value.
 pub const fn axis(unit: Unit) -> Axis {
@@ -40,8 +36,6 @@ pub struct Trace {
 /// A chart before its series are read.
 pub struct Sketch {
     pub title: String,
-    pub left: Axis,
-    pub right: Option<Axis>,
     pub traces: Vec<Trace>,
     pub thresholds: Vec<Threshold>,
     /// Whether the lines lie on each other; then each label has its share of the sum.
@@ -51,16 +45,26 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    pub fn new(title: impl Into<String>, left: Axis, traces: Vec<Trace>) -> Self {
+    pub fn new(title: impl Into<String>, traces: Vec<Trace>) -> Self {
         Self {
             title: title.into(),
-            left,
-            right: None,
             traces,
             thresholds: Vec::new(),
             stacked: false,
             height: HEIGHT,
         }
+    }
+
+    /// The axis of a side, in the unit of its first line; `None` without lines. What is a part of a whole ends at it.
+    fn axis(&self, side: Side) -> Option<Axis> {
+        let first = self.traces.iter().find(|trace| trace.side == side)?;
+        let unit = first.wanted.quantity.unit();
+        let max = match unit {
+            Unit::Percent => Some(100.0),
+            Unit::Share => Some(1.0),
+            _ => None,
+        };
+        Some(Axis { unit, max })
     }
 }
 
@@ -91,7 +95,7 @@ pub fn trace(label: impl Into<String>, subject: &Subject, quantity: Quantity, lo
 pub fn throughput(title: &str, subject: &Subject) -> Sketch {
     let read = trace("read", subject, Quantity::ReadBytes, Look::Read).with_area();
     let written = trace("written", subject, Quantity::WrittenBytes, Look::Write);
-    Sketch::new(title, BYTES, vec![read, written])
+    Sketch::new(title, vec![read, written])
 }
 
 pub fn throughput_of_all() -> Sketch {
@@ -107,7 +111,7 @@ pub fn by_pv(title: &str, pvs: &[&Device], quantity: Quantity) -> Sketch {
     }
     Sketch {
         stacked: true,
-        ..Sketch::new(title, BYTES, traces)
+        ..Sketch::new(title, traces)
     }
 }
 
@@ -124,7 +128,7 @@ pub fn copying<'a>(pvs: impl Iterator<Item = &'a Device>) -> Sketch {
         ("copied from", Quantity::CopyReadBytes),
         ("COW written", Quantity::CopyWrittenBytes),
     ];
-    Sketch::new("COW copying", BYTES, disk_traces(pvs, quantities))
+    Sketch::new("COW copying", disk_traces(pvs, quantities))
 }
 
 /// Two traces of each disk, such as what is read and what is written.
@@ -152,21 +156,24 @@ pub fn latency(subject: &Subject) -> Sketch {
         trace("read", subject, Quantity::ReadAwaitMs, Look::Read),
         trace("written", subject, Quantity::WriteAwaitMs, Look::Write),
     ];
-    Sketch::new("Latency (await)", axis(Unit::Milliseconds), traces)
+    Sketch::new("Latency (await)", traces)
 }
 
 pub fn utilisation(subject: &Subject) -> Sketch {
     let busy = trace("busy", subject, Quantity::Utilisation, Look::Other(0));
     let queue = trace("queue depth", subject, Quantity::QueueDepth, Look::Other(1));
-    let share = Axis {
-        unit: Unit::Share,
-        max: Some(1.0),
-    };
     let traces = vec![busy.with_area(), queue.on_the_right()];
-    Sketch {
-        right: Some(axis(Unit::Count)),
-        ..Sketch::new("Busy and queue depth", share, traces)
-    }
+    Sketch::new("Busy and queue depth", traces)
+}
+
+/// All that is drawn of a device. A new chart of it goes here.
+pub fn of_device(subject: &Subject, copied: Option<&Device>) -> Vec<Sketch> {
+    vec![
+        throughput("Throughput", subject),
+        copying(copied.into_iter()),
+        latency(subject),
+        utilisation(subject),
+    ]
 }
 
 /// `vmstat`'s bi and bo.
@@ -176,14 +183,14 @@ pub fn paging() -> Sketch {
         trace("bo", &Subject::Host, Quantity::BoKibPerS, Look::Write),
     ];
     let title = "Paged in and out (vmstat's bi and bo)";
-    Sketch::new(title, axis(Unit::KibPerSecond), traces)
+    Sketch::new(title, traces)
 }
 
 /// Fills with alert thresholds.
 pub fn fills(traces: Vec<Trace>, thresholds: Option<Thresholds>) -> Sketch {
     Sketch {
         thresholds: threshold_lines(thresholds, Side::Left),
-        ..Sketch::new("Fill", PERCENT, traces)
+        ..Sketch::new("Fill", traces)
     }
 }
 
@@ -193,9 +200,8 @@ pub fn fill_and_read_speed(subject: &Subject, thresholds: Option<Thresholds>) ->
     let fill = trace("fill", subject, Quantity::FillPercent, Look::Fill);
     let traces = vec![read.with_area(), fill.on_the_right()];
     Sketch {
-        right: Some(PERCENT),
         thresholds: threshold_lines(thresholds, Side::Right),
-        ..Sketch::new("Fill and read speed", BYTES, traces)
+        ..Sketch::new("Fill and read speed", traces)
     }
 }
 
