@@ -38,7 +38,7 @@ impl Watcher {
                 Ok((change, op))
             }
         };
-        self.publish(None, outlets);
+        self.publish(outlets);
         let accepted = match outcome {
             Ok((change, Some(op))) => Ok(Reply {
                 change,
@@ -70,12 +70,7 @@ impl Watcher {
             }
         };
         self.notify(&[], outlets);
-        let ended = outlets
-            .present
-            .borrow()
-            .as_ref()
-            .and_then(|present| present.ended.clone());
-        self.publish(ended, outlets);
+        self.publish(outlets);
         let stored = match op {
             Some(op) => Some(outlets.store.append_acknowledged(op).await),
             None => None,

@@ -24,7 +24,7 @@ use crate::job::progress::{Curves, overflows};
 use crate::job::{Job, JobTracker};
 use crate::notify::{Notifier, Silence};
 use crate::pipeline::Observer;
-use crate::present::{Present, forecast};
+use crate::present::{Present, RecordingEnd, forecast};
 use crate::remote_write::RemoteWrite;
 use crate::requests::{AlertRequest, Request};
 use crate::sizing::{MeasuredVolumes, Tracker};
@@ -158,6 +158,8 @@ struct Watcher {
     started_at: Option<Timestamp>,
     ticks: TickStatistics,
     ticked: Instant,
+    /// Set at the end of a recording.
+    ended: Option<RecordingEnd>,
     supervisor: Supervisor,
     log: JobLog,
 }
@@ -184,6 +186,7 @@ impl Watcher {
             started_at: None,
             ticks: TickStatistics::default(),
             ticked: Instant::now(),
+            ended: None,
             supervisor: Supervisor::default(),
         }
     }
@@ -244,7 +247,7 @@ impl Watcher {
         }
         self.silences.retain(|silence| silence.until > reading.at);
         self.count(reading, began);
-        self.publish(None, outlets);
+        self.publish(outlets);
         if let Some(present) = &*outlets.present.borrow() {
             self.supervisor.tick(present);
         }

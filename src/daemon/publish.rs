@@ -62,7 +62,7 @@ impl Watcher {
         }
     }
 
-    pub(super) fn publish(&self, ended: Option<RecordingEnd>, outlets: &Outlets) {
+    pub(super) fn publish(&self, outlets: &Outlets) {
         let (Some(interval), Some(started_at)) = (&self.last, self.started_at) else {
             return;
         };
@@ -98,22 +98,22 @@ impl Watcher {
             notes: self.notes(),
             lost,
             published: self.ticked,
-            ended,
+            ended: self.ended.clone(),
         };
         outlets.present.send_replace(Some(Arc::new(present)));
     }
 
-    pub(super) fn publish_end(&self, source: &Source, outlets: &Outlets) {
+    pub(super) fn publish_end(&mut self, source: &Source, outlets: &Outlets) {
         let error = match source {
             Source::Recorded(player) => player.error(),
             Source::Live(_) | Source::Remote(_) => None,
         };
         tracing::info!("{}", error.unwrap_or("the recording is at its end"));
-        let end = match error {
+        self.ended = Some(match error {
             Some(error) => RecordingEnd::Early(error.into()),
             None => RecordingEnd::Complete,
-        };
-        self.publish(Some(end), outlets);
+        });
+        self.publish(outlets);
     }
 
     /// Notes for the administrator about the setup and about input.
