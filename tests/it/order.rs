@@ -130,6 +130,33 @@ fn a_type_is_found_in_every_notation() {
     }
 }
 
+/// In "Two walks", and the files in "Where an addition goes". Names follow their file in the same line.
+#[test]
+fn files_and_names_in_the_architecture_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let (_, walks) = text.split_once("## Two walks\n").unwrap();
+    let (walks, _) = walks.split_once("## Threads\n").unwrap();
+    let mut names = 0;
+    for line in walks.lines().filter(|line| !line.starts_with("Each step")) {
+        let mut file: Option<(&str, String)> = None;
+        for quoted in line.split('`').skip(1).step_by(2) {
+            if quoted.starts_with("src/") || quoted.starts_with("web/") {
+                let path = root.join(quoted);
+                assert!(path.exists(), "{quoted} does not exist: {line}");
+                let content = fs::read_to_string(path).unwrap_or_default();
+                file = Some((quoted, content));
+            } else if let Some((path, content)) = &file
+                && line.starts_with(char::is_numeric)
+            {
+                assert!(content.contains(quoted), "{path} has no {quoted}: {line}");
+                names += 1;
+            }
+        }
+    }
+    assert!(names > 20, "only {names} names were found");
+}
+
 /// An error that SQLite may be the cause of is told by `store::in_words` alone: anything else says it twice.
 #[test]
 fn errors_of_the_store_are_told_by_one_function() {
