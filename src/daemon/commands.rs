@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{Outlets, Watcher};
 use crate::commands::JobCommand;
 use crate::job::{CommandError, Effect, Job, JobChange};
-use crate::requests::{AlertCommand, AlertRequest, Command, Reply, Request};
+use crate::requests::{AlertCommand, AlertRequest, Command, Reply, Request, Stored};
 use crate::sample::hooks;
 use crate::source::{Hook, Reading, clock};
 use crate::store::WriteOp;
@@ -40,13 +40,9 @@ impl Watcher {
         };
         self.publish(outlets);
         let accepted = match outcome {
-            Ok((change, Some(op))) => Ok(Reply {
+            Ok((change, op)) => Ok(Reply {
                 change,
-                stored: Some(outlets.store.append_acknowledged(op).await),
-            }),
-            Ok((change, None)) => Ok(Reply {
-                change,
-                stored: None,
+                stored: append(op, outlets).await,
             }),
             Err(refused) => Err(refused),
         };
@@ -71,10 +67,7 @@ impl Watcher {
         };
         self.notify(&[], outlets);
         self.publish(outlets);
-        let stored = match op {
-            Some(op) => Some(outlets.store.append_acknowledged(op).await),
-            None => None,
-        };
+        let stored = append(op, outlets).await;
         // A client that has gone wants no reply.
         let _ = request.reply.send(stored);
     }
@@ -147,4 +140,9 @@ impl Watcher {
             }
         }
     }
+}
+
+/// Queues what there is to store for the store, which says when it is stored.
+async fn append(op: Option<WriteOp>, outlets: &mut Outlets) -> Option<Stored> {
+    Some(outlets.store.append_acknowledged(op?).await)
 }

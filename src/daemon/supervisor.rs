@@ -66,26 +66,22 @@ impl Supervisor {
     }
 
     fn status(&self, present: &Present) -> String {
-        let devices = count_text(present.interval.devices.len() as u64, "device", "devices");
-        let fills = present
-            .interval
+        let interval = &present.interval;
+        let devices = count_text(interval.devices.len() as u64, "device", "devices");
+        let mut status = format!("watching {devices}");
+        let fills = interval
             .volumes()
             .filter_map(|(volume, state)| Some((volume, state.fill?.percent())));
-        let fullest = fills.max_by(|one, other| one.1.total_cmp(&other.1));
-        let fullest = fullest.map_or_else(String::new, |(volume, percent)| {
-            format!(
-                "; {}/{} is {} full",
-                volume.vg,
-                volume.lv,
-                percent_text(percent)
-            )
-        });
-        let worst = present.alerts.iter().max_by_key(|alert| alert.severity);
-        let worst = worst.map_or_else(String::new, |alert| format!("; {}", alert.sentence()));
-        let problem = self
-            .problem
-            .as_ref()
-            .map_or_else(String::new, |problem| format!("; {problem}"));
-        format!("watching {devices}{fullest}{worst}{problem}").replace(char::is_control, " ")
+        if let Some((volume, percent)) = fills.max_by(|one, other| one.1.total_cmp(&other.1)) {
+            let (vg, lv) = (&volume.vg, &volume.lv);
+            status += &format!("; {vg}/{lv} is {} full", percent_text(percent));
+        }
+        if let Some(worst) = present.alerts.iter().max_by_key(|alert| alert.severity) {
+            status += &format!("; {}", worst.sentence());
+        }
+        if let Some(problem) = &self.problem {
+            status += &format!("; {problem}");
+        }
+        status.replace(char::is_control, " ")
     }
 }
