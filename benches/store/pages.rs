@@ -29,7 +29,7 @@ const TIMES: usize = 11;
 const TICKS: u32 = 120;
 /// Two live pages with three charts each.
 const LIVE: [&str; 2] = [
-    "/overview?from=-5m&width=1200",
+    "/now?from=-5m&width=1200",
     "/devices/dm-0/now?from=-5m&width=1200",
 ];
 

@@ -123,6 +123,13 @@ impl<T> Partial<T> {
         };
         Ok(Self { found, missing })
     }
+
+    pub fn map<U>(self, what: impl FnOnce(T) -> U) -> Partial<U> {
+        Partial {
+            found: what(self.found),
+            missing: self.missing,
+        }
+    }
 }
 
 /// The sentence becomes a header, since lists are bare arrays.

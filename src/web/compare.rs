@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::Site;
 use super::answer::Problem;
 use super::costs::Cost;
-use super::{Site, escaped};
 use crate::commands::Label;
 use crate::job::Job;
 use crate::report::compare::{ComparedRun, ComparedSet, Comparison, compare};
@@ -101,7 +101,7 @@ impl Choice {
         self.set.as_deref()
     }
 
-    /// The query as keys and values.
+    /// As keys and values of a query.
     fn pairs(&self) -> Vec<(&'static str, String)> {
         let listed = |ids: &[i64]| ids.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
         let mut pairs = Vec::new();
@@ -123,13 +123,6 @@ impl Choice {
         };
         let arguments: Vec<String> = self.pairs().into_iter().map(argument).collect();
         arguments.join(" ")
-    }
-
-    /// The query as text.
-    pub fn query(&self) -> String {
-        let pair = |(key, value): (&str, String)| format!("{key}={}", escaped(&value));
-        let pairs: Vec<String> = self.pairs().into_iter().map(pair).collect();
-        pairs.join("&")
     }
 
     /// The jobs: groups first, then single ones, then the set. Of a set that is too large, the latest, with a sentence.
@@ -336,22 +329,22 @@ mod tests {
                 groups: Vec::new()
             }
         );
-        assert_eq!(found.query(), "ids=5%2C3%2C4&set=a%20b");
+        assert_eq!(found.arguments(), "5 3 4 --set 'a b'");
     }
 
     #[test]
     fn groups_have_names() {
         let found = choice(&[("group", "before:3,4"), ("group", "after, at night:5")]).unwrap();
         assert_eq!(
-            found.query(),
-            "group=before%3A3%2C4&group=after%2C%20at%20night%3A5"
+            found.arguments(),
+            "--group 'before:3,4' --group 'after, at night:5'"
         );
     }
 
     #[test]
     fn a_job_counts_in_its_first_group_only() {
         let found = choice(&[("group", "a:33,33,33"), ("group", "b:33,4")]).unwrap();
-        assert_eq!(found.query(), "group=a%3A33&group=b%3A4");
+        assert_eq!(found.arguments(), "--group 'a:33' --group 'b:4'");
     }
 
     #[test]

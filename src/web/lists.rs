@@ -32,33 +32,19 @@ impl Site {
         most: usize,
     ) -> Result<Partial<JobPage>, Problem> {
         let stored = self.store.jobs(query, most).await;
-        self.with_those_in_memory(stored, query, most)
-    }
-
-    fn with_those_in_memory(
-        &self,
-        stored: anyhow::Result<JobPage>,
-        query: &JobQuery,
-        most: usize,
-    ) -> Result<Partial<JobPage>, Problem> {
         let present = self.present()?;
         let what = "only running and recently ended jobs are listed";
-        let Partial {
-            found: JobPage { mut jobs, mut next },
-            missing,
-        } = Partial::or_from_memory(stored, JobPage::default, what)?;
+        let mut listed = Partial::or_from_memory(stored, JobPage::default, what)?;
+        let JobPage { jobs, next } = &mut listed.found;
         jobs.retain(|stored| present.jobs.iter().all(|job| job.id != stored.id));
         let in_memory = present.jobs.iter().filter(|job| query.matches(job));
         jobs.extend(in_memory.map(|job| Job::clone(job)));
         jobs.sort_by_key(|job| Reverse(JobPlace::of(job)));
         if jobs.len() > most {
             jobs.truncate(most);
-            next = jobs.last().map(JobPlace::of);
+            *next = jobs.last().map(JobPlace::of);
         }
-        Ok(Partial {
-            found: JobPage { jobs, next },
-            missing,
-        })
+        Ok(listed)
     }
 
     /// The same without a next page.
@@ -67,11 +53,7 @@ impl Site {
         query: &JobQuery,
         most: usize,
     ) -> Result<Partial<Vec<Job>>, Problem> {
-        let Partial { found, missing } = self.job_page(query, most).await?;
-        Ok(Partial {
-            found: found.jobs,
-            missing,
-        })
+        Ok(self.job_page(query, most).await?.map(|page| page.jobs))
     }
 
     /// The jobs of the range without imported ones, for charts of this host.
@@ -80,14 +62,9 @@ impl Site {
         range: Range,
         most: usize,
     ) -> Result<Partial<Vec<Job>>, Problem> {
-        let query = JobQuery::of(range);
-        let stored = self.store.jobs(&query, most).await;
-        let Partial { found, missing } = self.with_those_in_memory(stored, &query, most)?;
-        let own = found.jobs.into_iter().filter(|job| !job.is_imported());
-        Ok(Partial {
-            found: own.collect(),
-            missing,
-        })
+        let mut listed = self.job_page(&JobQuery::of(range), most).await?;
+        listed.found.jobs.retain(|job| !job.is_imported());
+        Ok(listed.map(|page| page.jobs))
     }
 
     /// Alerts with IDs below `before`, the latest first, and the `before` of the next page.
@@ -100,23 +77,15 @@ impl Site {
         // One more shows whether there is a next page.
         let stored = self.store.alerts(before, most + 1).await;
         let what = "only open alerts are listed";
-        let Partial {
-            found: mut alerts,
-            missing,
-        } = Partial::or_from_memory(stored, Vec::new, what)?;
+        let mut listed = Partial::or_from_memory(stored, Vec::new, what)?;
+        let alerts = &mut listed.found;
         alerts.retain(|stored| present.alerts.iter().all(|alert| alert.id != stored.id));
         let is_wanted = |alert: &&Alert| before.is_none_or(|before| alert.id < before);
         alerts.extend(present.alerts.iter().filter(is_wanted).cloned());
         alerts.sort_by_key(|alert| Reverse(alert.id));
         let next = (alerts.len() > most).then(|| alerts[most - 1].id);
         alerts.truncate(most);
-        Ok((
-            Partial {
-                found: alerts,
-                missing,
-            },
-            next,
-        ))
+        Ok((listed, next))
     }
 
     /// The last delivery of each of these alerts to each receiver. Without the database, only recent ones.

@@ -126,28 +126,24 @@ fn routes(site: &SharedSite) -> Router<SharedSite> {
     routes.merge(public)
 }
 
-/// Each page with its changing part.
+/// Each page, and its changing part at the same address with [`pages::FRAGMENT`].
 fn pages(site: &SharedSite) -> Router<SharedSite> {
     use pages::*;
     // The head of these may go out before the rest is drawn.
     let early = Pages::default()
-        .with("/", "/overview", get(overview::page))
-        .with("/devices", "/devices/table", get(devices::page))
-        .with("/devices/{name}", "/devices/{name}/now", get(device::page))
-        .with("/volumes", "/volumes/list", get(volumes::page))
-        .with("/groups/{vg}", "/groups/{vg}/now", get(volumes::group_page))
-        .with(
-            "/volumes/{vg}/{lv}",
-            "/volumes/{vg}/{lv}/now",
-            get(volume::page),
-        )
-        .with("/alerts", "/alerts/list", get(alerts::page))
-        .with("/status", "/status/now", get(status::page));
+        .with("/", get(overview::page))
+        .with("/devices", get(devices::page))
+        .with("/devices/{name}", get(device::page))
+        .with("/volumes", get(volumes::page))
+        .with("/groups/{vg}", get(volumes::group_page))
+        .with("/volumes/{vg}/{lv}", get(volume::page))
+        .with("/alerts", get(alerts::page))
+        .with("/status", get(status::page));
     // Whether a job exists, only the database knows.
     let whole = Pages::default()
-        .with("/jobs", "/jobs/list", get(jobs::page))
-        .with("/jobs/compare", "/jobs/compare/now", get(compare::page))
-        .with("/jobs/{id}", "/jobs/{id}/now", get(job::page));
+        .with("/jobs", get(jobs::page))
+        .with("/jobs/compare", get(compare::page))
+        .with("/jobs/{id}", get(job::page));
     let fragments = early.fragments.merge(whole.fragments);
     let shared = (site.clone(), Arc::default());
     let draw_early = from_fn_with_state(site.clone(), pages::draw_early);
@@ -164,10 +160,11 @@ struct Pages {
 }
 
 impl Pages {
-    fn with(self, page: &str, fragment: &str, handler: MethodRouter<SharedSite>) -> Self {
+    fn with(self, page: &str, handler: MethodRouter<SharedSite>) -> Self {
+        let fragment = format!("{}{}", page.trim_end_matches('/'), pages::FRAGMENT);
         Self {
             frames: self.frames.route(page, handler.clone()),
-            fragments: self.fragments.route(fragment, handler),
+            fragments: self.fragments.route(&fragment, handler),
         }
     }
 }

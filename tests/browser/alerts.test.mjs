@@ -27,7 +27,7 @@ async function alerts() {
 
 const outcome = (page) => page.locator("#outcome");
 const refresh = (page) => page.evaluate(() => document.body.dispatchEvent(new CustomEvent("refresh")));
-const refreshed = (page) => page.waitForResponse((answer) => answer.url().includes("/alerts/list"));
+const refreshed = (page) => page.waitForResponse((answer) => answer.url().includes("/alerts/now"));
 
 describe("a button of the page Alerts", () => {
   it("shows why nothing was done, also after the next tick, and keeps its label", async () => {

@@ -218,12 +218,12 @@ describe("many windows of one browser", () => {
     const page = await openPage(browser);
     await page.goto(daemon.url);
     await becomes(page, "live");
-    await page.route("**/overview**", (route) => route.fulfill({ status: 503, body: "<p>no</p>" }));
+    await page.route("**/now**", (route) => route.fulfill({ status: 503, body: "<p>no</p>" }));
     await becomes(page, "stale");
     assert.match(await page.locator("#live").innerText(), /stale \d+ s/);
     assert.match(await page.locator("#live").getAttribute("title"), /503/);
     assert.ok((await page.innerText("main")).includes("Throughput"), "the last picture is there");
-    await page.unroute("**/overview**");
+    await page.unroute("**/now**");
     await becomes(page, "live");
     await page.context().close();
   });

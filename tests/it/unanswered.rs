@@ -81,7 +81,7 @@ fn pages_come_with_what_is_in_memory_and_say_what_is_missing() {
         "/alerts",
         "/devices/sda",
         "/?from=-7d",
-        "/overview",
+        "/now",
     ] {
         let answer = Hung::answer(&machine, page);
         assert_eq!(answer.status, 200, "{page}: {answer:?}");

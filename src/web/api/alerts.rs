@@ -18,7 +18,7 @@ use crate::config::{Pattern, Receiver};
 use crate::notify::{self, Delivery, Silence};
 use crate::requests::{AlertCommand, AlertRequest};
 use crate::source::clock;
-use crate::web::answer::{ParsedQuery, Partial, Problem, ProblemBody};
+use crate::web::answer::{ParsedQuery, Problem, ProblemBody};
 use crate::web::{SharedSite, Site};
 
 /// Maximum silences: each alert is compared with all of them.
@@ -49,21 +49,15 @@ pub async fn alerts(
     ParsedQuery(asked): ParsedQuery<AlertsQuery>,
 ) -> ListPage<AlertBody> {
     let limit = checked("limit", asked.limit, MOST_LISTED, MOST_LISTED)?;
-    let (Partial { found, missing }, next) = site.alert_page(asked.before, limit).await?;
+    let (listed, next) = site.alert_page(asked.before, limit).await?;
     let next = next.map(|next| format!("alerts?limit={limit}&before={next}"));
-    let mut deliveries = site.deliveries(&found).await?;
+    let mut deliveries = site.deliveries(&listed.found).await?;
     let body = |alert: Alert| AlertBody {
         deliveries: deliveries.remove(&alert.id).unwrap_or_default(),
         alert,
     };
-    let found = found.into_iter().map(body).collect();
-    Ok((
-        next_page(next),
-        Partial {
-            found: Json(found),
-            missing,
-        },
-    ))
+    let listed = listed.map(|alerts| Json(alerts.into_iter().map(body).collect()));
+    Ok((next_page(next), listed))
 }
 
 /// An alert with its deliveries.

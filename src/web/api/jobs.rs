@@ -24,10 +24,10 @@ use crate::report::text::sentence;
 use crate::series::Range;
 use crate::series::when::{TimeQuery, including_latest};
 use crate::sizing::SizeAdvice;
-use crate::store::{JobPage, JobQuery};
+use crate::store::JobQuery;
 use crate::verdict::Verdict;
 use crate::web::SharedSite;
-use crate::web::answer::{ParsedQuery, Partial, Problem, ProblemBody, QueryPairs, parsed_place};
+use crate::web::answer::{ParsedQuery, Problem, ProblemBody, QueryPairs, parsed_place};
 use crate::web::compare::{Choice, ComparisonData};
 use crate::web::costs::Cost;
 
@@ -67,25 +67,19 @@ pub async fn jobs(
         before,
         ..JobQuery::of(range)
     };
-    let Partial {
-        found: JobPage { jobs, next },
-        missing,
-    } = site.job_page(&query, limit).await?;
+    let listed = site.job_page(&query, limit).await?;
     let to = if range.to == Timestamp::MAX {
         String::new()
     } else {
         format!("&to={}", range.to)
     };
-    let next = next.map(|next| format!("jobs?from={}{to}&limit={limit}&before={next}", range.from));
+    let from = range.from;
+    let next = listed.found.next.as_ref();
+    let next = next.map(|next| format!("jobs?from={from}{to}&limit={limit}&before={next}"));
     let present = site.present()?;
-    let found = jobs.iter().map(|job| JobBody::new(job, &present)).collect();
-    Ok((
-        next_page(next),
-        Partial {
-            found: Json(found),
-            missing,
-        },
-    ))
+    let body = |job: &Job| JobBody::new(job, &present);
+    let listed = listed.map(|page| Json(page.jobs.iter().map(body).collect()));
+    Ok((next_page(next), listed))
 }
 
 /// One job.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::text::{moment, told, zone_name, zoned_moment};
-use super::{Content, PageResult, Refresh, fragment_url};
+use super::{Content, PageResult, Refresh};
 use crate::alert::{Alert, Severity, alike};
 use crate::notify::{Delivery, Silence};
 use crate::sentence::Sentence;
@@ -94,10 +94,8 @@ pub async fn page(
         missing,
         older: next.map(|next| format!("/alerts?before={next}")),
     };
-    let query = view.before.map(|before| format!("before={before}"));
-    let address = fragment_url("/alerts/list", &query.unwrap_or_default());
     let receivers = present.receivers.len();
-    Content::new("Alerts", "/alerts", Refresh::each_second(address), &page)?
+    Content::new("Alerts", "/alerts", Refresh::EACH_TICK, &page)?
         .with_tools(&AlertTools { receivers })
 }
 

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::charts::{self, ChartFigure, Charts};
 use super::jobs::{JobTable, job_class};
 use super::text::moment;
-use super::{Content, PageResult, Refresh, fragment_url, shown};
+use super::{Content, PageResult, Refresh, shown};
 use crate::chart::{self, Axis, Chart, LegendEntry, Line, Look, Side, Size, TimeLabels, Unit};
 use crate::job::{Job, JobKind};
 use crate::present::Present;
@@ -82,8 +82,7 @@ pub async fn page(
     let compared = site.compared(&choice).await?;
     let present = site.present()?;
     let section = section(&compared, &choice, &present, width.unwrap_or(WIDTH));
-    let refresh = Refresh::once(fragment_url("/jobs/compare/now", &choice.query()));
-    Content::new(TITLE, "/jobs", refresh, &section)
+    Content::new(TITLE, "/jobs", Refresh::Once, &section)
 }
 
 async fn chooser(site: &Site) -> Result<JobChooser, Problem> {

@@ -1,20 +1,19 @@
 //! `/devices/NAME`: one block device, by identity or by name.
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 
-use super::charts::{self, View};
+use super::charts;
 use super::devices::device_href;
 use super::text::{self, rate};
-use super::{Content, GonePage, History, KeyFigure, Links, PageResult, speeds};
+use super::{Content, GonePage, History, KeyFigure, Links, PageRequest, PageResult, speeds};
 use crate::interval::Interval;
 use crate::present::Present;
 use crate::quantity::{Quantity, per_second};
 use crate::store::Subject;
 use crate::topology::Device;
 use crate::units::size_text;
-use crate::web::answer::{ParsedQuery, Problem};
-use crate::web::{SharedSite, escaped};
+use crate::web::answer::Problem;
 
 const MOST_JOBS: usize = 10;
 
@@ -31,12 +30,12 @@ struct DevicePage {
     history: History,
 }
 
-pub async fn page(
-    State(site): State<SharedSite>,
-    Path(name): Path<String>,
-    ParsedQuery(view): ParsedQuery<View>,
-) -> PageResult {
-    let present = site.present()?;
+pub async fn page(Path(name): Path<String>, request: PageRequest) -> PageResult {
+    let PageRequest {
+        site,
+        present,
+        view,
+    } = &request;
     let device = present.interval.topology.device(&name);
     let (identity, label) = match (device, site.store.device(&name)) {
         (Some(device), _) => (device.identity.to_string(), device.label.clone()),
@@ -48,12 +47,12 @@ pub async fn page(
         }
     };
     let subject = Subject::Device(identity);
-    let range = view.range(&present)?;
+    let range = view.range(present)?;
     let jobs = site.own_job_list(range, MOST_JOBS).await?;
-    let copied = device.filter(|device| device.is_pv && charts::may_copy(&present, &jobs.found));
+    let copied = device.filter(|device| device.is_pv && charts::may_copy(present, &jobs.found));
     let sketches = charts::of_device(&subject, copied);
-    let history = History::new(&site, &present, &view, range, &jobs, sketches).await?;
-    let refresh = view.refresh(&format!("/devices/{}/now", escaped(&name)), range);
+    let history = History::new(&request, range, &jobs, sketches).await?;
+    let refresh = view.refresh(range);
     let Some(device) = device else {
         let page = GonePage {
             name: label,
@@ -69,7 +68,7 @@ pub async fn page(
         label,
         description: describe(device),
         remark: disk_remark(device),
-        key_figures: key_figures(&present, device),
+        key_figures: key_figures(present, device),
         links: links(&present.interval, device),
         history,
     };

@@ -261,10 +261,8 @@ pub async fn page(
     State(site): State<SharedSite>,
     ParsedQuery(query): ParsedQuery<DevicesQuery>,
 ) -> PageResult {
-    let address = super::fragment_url("/devices/table", &query.with(&[]));
     let table = table(&*site.present()?, &query);
-    Content::new("Devices", "/devices", Refresh::each_second(address), &table)?
-        .with_tools(&tools(&query))
+    Content::new("Devices", "/devices", Refresh::EACH_TICK, &table)?.with_tools(&tools(&query))
 }
 
 fn table(present: &Present, query: &DevicesQuery) -> DeviceTable {

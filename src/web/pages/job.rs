@@ -3,13 +3,13 @@
 use std::slice;
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 
-use super::charts::{self, Charts, RangeTools, Sketch, View};
+use super::charts::{self, Charts, RangeTools, Sketch};
 use super::jobs::took;
 use super::text::{self, moment, zone_name, zoned_moment};
 use super::volumes::volume_href;
-use super::{Content, KeyFigure, Links, PageResult, Refresh, job_cost, shown};
+use super::{Content, KeyFigure, Links, PageRequest, PageResult, Refresh, job_cost, shown};
 use crate::config::{Rule, Thresholds};
 use crate::forecast::{Eta, Outlook};
 use crate::job::phases::PhaseWork;
@@ -23,8 +23,8 @@ use crate::store::{Level, Subject};
 use crate::table::{Column, Table};
 use crate::units::duration_text;
 use crate::verdict::{Grade, Verdict};
-use crate::web::answer::{ParsedQuery, Partial, Problem};
-use crate::web::{SharedSite, Site, escaped};
+use crate::web::answer::{Partial, Problem};
+use crate::web::{Site, escaped};
 
 /// How much longer the axis of a running job becomes at once.
 const GROWTH: f64 = 1.05;
@@ -54,22 +54,17 @@ struct JobDetailPage {
     notes: Table,
 }
 
-pub async fn page(
-    State(site): State<SharedSite>,
-    Path(id): Path<String>,
-    ParsedQuery(view): ParsedQuery<View>,
-) -> PageResult {
+pub async fn page(Path(id): Path<String>, request: PageRequest) -> PageResult {
     let missing = |_| Problem::NotFound(format!("there is no job {id}"));
-    let job = site.job(id.parse().map_err(missing)?).await?;
-    let now = whole(&site, &job, &view).await?;
-    let url = format!("/jobs/{}/now", job.id);
-    let present = site.present()?;
+    let job = request.site.job(id.parse().map_err(missing)?).await?;
+    let now = whole(&request, &job).await?;
+    let PageRequest { present, view, .. } = &request;
     let refresh = if !view.is_default() {
-        view.refresh(&url, view.range(&present)?)
+        view.refresh(view.range(present)?)
     } else if job.is_running() {
-        Refresh::of_range(url, around(&job, &present))
+        Refresh::of_range(around(&job, present))
     } else {
-        Refresh::once(url)
+        Refresh::Once
     };
     Ok(Content {
         title: job.name,
@@ -81,24 +76,28 @@ pub async fn page(
 }
 
 /// The whole page as HTML.
-pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Problem> {
-    let present = site.present()?;
+pub async fn whole(request: &PageRequest, job: &Job) -> Result<String, Problem> {
+    let PageRequest {
+        site,
+        present,
+        view,
+    } = request;
     let now = present.interval.at;
     let range = if view.is_default() {
-        around(job, &present)
+        around(job, present)
     } else {
-        view.range(&present)?
+        view.range(present)?
     };
     let charts = if job.is_imported() {
         super::compare::alone(job, site.cost(job).await?, view.width()).into()
     } else {
-        let sketches = sketches(job, &present);
-        charts::draw(site, &present, view, range, slice::from_ref(job), sketches).await?
+        let sketches = sketches(job, present);
+        charts::draw(request, range, slice::from_ref(job), sketches).await?
     };
     let outlook = present.outlook(job);
     let work = work(site, job).await?;
     let summary = JobSummary::of(job, present.is_monitored());
-    let verdict = Verdict::of_job(&present, job);
+    let verdict = Verdict::of_job(present, job);
     let told = |sentence: &Sentence| text::told(sentence, now);
     let mut hints = expected(outlook.as_ref(), &verdict);
     let is_said = |warning: &&Sentence| warning.to_string() == verdict.sentence.to_string();
@@ -110,12 +109,12 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
             .map(told),
     );
     let mut remarks: Vec<Sentence> = summary.remarks.iter().map(told).collect();
-    remarks.extend(rolled_up(site, job, &present).await?.map(Sentence::from));
+    remarks.extend(rolled_up(site, job, present).await?.map(Sentence::from));
     let mut links = Links::new();
     if !job.is_imported() {
         links = self::links(job);
     }
-    links.extend(comparisons(site, job, &present).await?);
+    links.extend(comparisons(site, job, present).await?);
     let page = shown(&JobDetailPage {
         name: job.name.clone(),
         description: told(&summary.heading),
@@ -125,7 +124,7 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
             .then(|| format!("/api/v1/jobs/{}/accept", job.id)),
         hints,
         remarks,
-        key_figures: key_figures(job, &summary, &present, outlook.as_ref()),
+        key_figures: key_figures(job, &summary, present, outlook.as_ref()),
         links,
         ranges: (!job.is_imported()).then(|| view.ranges_of(job, range)),
         charts,

@@ -1,21 +1,19 @@
 //! `/jobs`: all jobs of a range; and the table of jobs that other pages show too.
 
 use askama::Template;
-use axum::extract::State;
 use jiff::Timestamp;
 
 use super::charts::{RangeTools, View};
 use super::text::{moment, zone_name};
-use super::{Content, PageResult, Refresh, fragment_url};
+use super::{Content, PageRequest, PageResult, Refresh};
 use crate::job::{Job, tool};
 use crate::present::Present;
 use crate::series::when::including_latest;
-use crate::store::{JobPage, JobQuery};
+use crate::store::JobQuery;
 use crate::table::{Cell, Column, Table};
 use crate::units::{duration_text, percent_text, size_text, took_text};
 use crate::verdict::{Grade, grade_of_job};
-use crate::web::SharedSite;
-use crate::web::answer::{ParsedQuery, Partial, parsed_place};
+use crate::web::answer::{Partial, parsed_place};
 
 /// Jobs per page.
 const MOST_JOBS: usize = 200;
@@ -37,34 +35,26 @@ pub struct JobTable {
     pub missing: Option<String>,
 }
 
-pub async fn page(
-    State(site): State<SharedSite>,
-    ParsedQuery(asked): ParsedQuery<View>,
-) -> PageResult {
-    let present = site.present()?;
-    let view = asked.or_from(DEFAULT_SPAN);
-    let range = view.range(&present)?;
+pub async fn page(request: PageRequest) -> PageResult {
+    let present = &request.present;
+    let view = request.view.or_from(DEFAULT_SPAN);
+    let range = view.range(present)?;
     let query = JobQuery {
         before: parsed_place(view.before.as_deref())?,
         ..JobQuery::of(including_latest(&view.span(), range))
     };
-    let Partial { found, missing } = site.job_page(&query, MOST_JOBS).await?;
-    let JobPage { jobs, next } = found;
-    let older = next.map(|next| View {
+    let listed = request.site.job_page(&query, MOST_JOBS).await?;
+    let older = listed.found.next.as_ref().map(|next| View {
         before: Some(next.to_string()),
         ..view.clone()
     });
-    let jobs = Partial {
-        found: jobs,
-        missing,
-    };
+    let jobs = listed.map(|page| page.jobs);
     let page = JobsPage {
         ranges: view.ranges(range, &[]),
-        jobs: JobTable::of(&jobs, &present),
+        jobs: JobTable::of(&jobs, present),
         older: older.map(|view| format!("/jobs?{}", view.query())),
     };
-    let url = fragment_url("/jobs/list", &asked.query());
-    let refresh = asked.is_moving().then(|| Refresh::each_second(url));
+    let refresh = request.view.is_moving().then_some(Refresh::EACH_TICK);
     Content::new("Jobs", "/jobs", refresh, &page)?.with_filter("name, origin or outcome")
 }
 

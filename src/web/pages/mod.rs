@@ -1,6 +1,6 @@
 //! Pages: a handler fetches, a struct holds, a template shows.
 //!
-//! The changing part of a page is a fragment with an address of its own, which the page requests at each tick.
+//! The changing part of a page is a fragment, which the page requests at each tick: that of `/jobs/3` is at `/jobs/3/now`.
 
 pub mod alerts;
 mod charts;
@@ -19,20 +19,22 @@ pub mod volume;
 pub mod volumes;
 
 use std::future::ready;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use askama::Template;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use futures_util::StreamExt;
 use futures_util::stream::once;
 use tokio::time::timeout;
 
-use super::answer::{Partial, Problem, ProblemBody};
+use super::answer::{ParsedQuery, Partial, Problem, ProblemBody};
 use super::{Demo, SharedSite, Site, drawing, zone};
 use crate::interval::{Interval, Work};
 use crate::job::Job;
@@ -43,6 +45,8 @@ use crate::verdict::{Grade, Verdict};
 use charts::{Charts, RangeTools, Sketch, View};
 use jobs::JobTable;
 
+/// The end of a fragment's address.
+pub const FRAGMENT: &str = "/now";
 /// Slightly shorter than a tick, so that no tick is skipped.
 const SHORTEST_REFRESH_MS: u64 = 900;
 /// Maximum age of the overview's verdict, even beside a chart of a week.
@@ -60,6 +64,7 @@ const HEAD: &str = include_str!("../../../web/templates/head.html");
 #[template(path = "page.html")]
 struct Page<'a> {
     content: &'a Content,
+    fragment: &'a str,
     host: String,
     grade: Grade,
     trigger: String,
@@ -77,6 +82,26 @@ impl Page<'_> {
         ("Jobs", "/jobs"),
         ("Alerts", "/alerts"),
     ];
+}
+
+/// What the handler of a page works with: the site, its last tick, and the query.
+pub struct PageRequest {
+    pub site: SharedSite,
+    pub present: Arc<Present>,
+    pub view: View,
+}
+
+impl FromRequestParts<SharedSite> for PageRequest {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, site: &SharedSite) -> Result<Self, Problem> {
+        let ParsedQuery(view) = ParsedQuery::from_request_parts(parts, site).await?;
+        Ok(Self {
+            site: site.clone(),
+            present: site.present()?,
+            view,
+        })
+    }
 }
 
 /// The content of a page. As a response it is the fragment; [`frame`] makes a page of it.
@@ -184,17 +209,15 @@ struct History {
 
 impl History {
     async fn new(
-        site: &Site,
-        present: &Present,
-        view: &View,
+        request: &PageRequest,
         range: Range,
         jobs: &Partial<Vec<Job>>,
         sketches: Vec<Sketch>,
     ) -> Result<Self, Problem> {
         Ok(Self {
-            ranges: view.ranges(range, &jobs.found),
-            charts: charts::draw(site, present, view, range, &jobs.found, sketches).await?,
-            jobs: JobTable::of(jobs, present),
+            ranges: request.view.ranges(range, &jobs.found),
+            charts: charts::draw(request, range, &jobs.found, sketches).await?,
+            jobs: JobTable::of(jobs, &request.present),
         })
     }
 }
@@ -207,54 +230,51 @@ impl IntoResponse for Content {
     }
 }
 
-/// How a page requests its changing part.
-#[derive(Clone)]
-pub struct Refresh {
-    url: String,
-    /// The minimum distance of two requests; `None` for a single one, at the width of the screen.
-    every_ms: Option<u64>,
+/// How often a page requests its changing part.
+#[derive(Clone, Copy)]
+pub enum Refresh {
+    /// At each tick, but with this distance at least.
+    EveryMs(u64),
+    /// Once, at the width of the screen.
+    Once,
 }
 
 impl Refresh {
-    fn each_second(url: impl Into<String>) -> Self {
-        Self {
-            url: url.into(),
-            every_ms: Some(SHORTEST_REFRESH_MS),
-        }
-    }
-
-    fn once(url: String) -> Self {
-        let every_ms = None;
-        Self { url, every_ms }
-    }
+    const EACH_TICK: Self = Self::EveryMs(SHORTEST_REFRESH_MS);
 
     /// Whenever a chart of this range has a new visible point.
-    fn of_range(url: String, range: Range) -> Self {
+    fn of_range(range: Range) -> Self {
         let point_ms = (range.seconds() * 1000.0) as u64 / VISIBLE_POINTS;
-        Self {
-            url,
-            every_ms: Some(point_ms.clamp(SHORTEST_REFRESH_MS, LONGEST_REFRESH_MS)),
+        Self::EveryMs(point_ms.clamp(SHORTEST_REFRESH_MS, LONGEST_REFRESH_MS))
+    }
+
+    fn every_ms(&self) -> Option<u64> {
+        match self {
+            Self::EveryMs(every_ms) => Some(*every_ms),
+            Self::Once => None,
         }
     }
 
-    fn trigger(&self, has_charts: bool) -> String {
-        let each_tick = self
-            .every_ms
-            .map(|every_ms| format!("refresh from:body throttle:{every_ms}ms, seen from:body"));
+    fn trigger(self, has_charts: bool) -> String {
         // charts.js asks for another range or filter by `view`. Charts depend on their width, which only the browser
         // knows.
         let at_once = if has_charts { "load, view" } else { "view" };
-        each_tick
-            .into_iter()
-            .chain([at_once.to_string()])
-            .collect::<Vec<_>>()
-            .join(", ")
+        match self {
+            Self::EveryMs(every_ms) => {
+                format!("refresh from:body throttle:{every_ms}ms, seen from:body, {at_once}")
+            }
+            Self::Once => at_once.into(),
+        }
     }
 }
 
 /// Draws a page on another thread than that which answers other requests.
 pub async fn draw(State(site): State<SharedSite>, request: Request, next: Next) -> Response {
-    let drawn = drawing::on_a_thread(async move { dressed(&site, next.run(request).await) });
+    let fragment = fragment_address(request.uri());
+    let drawn = drawing::on_a_thread(async move {
+        let response = next.run(request).await;
+        dressed(&site, &fragment, response)
+    });
     drawn.await.unwrap_or_else(Problem::into_response)
 }
 
@@ -276,11 +296,18 @@ pub async fn draw_early(state: State<SharedSite>, request: Request, next: Next) 
     Html(Body::from_stream(chunks)).into_response()
 }
 
+/// `/jobs/3?from=-1h` → `/jobs/3/now?from=-1h`
+fn fragment_address(page: &Uri) -> String {
+    let path = page.path().trim_end_matches('/');
+    let query = page.query().map(|query| format!("?{query}"));
+    format!("{path}{FRAGMENT}{}", query.unwrap_or_default())
+}
+
 /// Content in its frame, or a page of a problem.
-fn dressed(site: &Site, response: Response) -> Response {
+fn dressed(site: &Site, fragment: &str, response: Response) -> Response {
     let extensions = response.extensions();
     if let Some(content) = extensions.get::<Content>() {
-        return framed(site, content).into_response();
+        return framed(site, content, fragment).into_response();
     }
     let Some(ProblemBody { error }) = extensions.get::<ProblemBody>() else {
         return response;
@@ -294,21 +321,22 @@ fn dressed(site: &Site, response: Response) -> Response {
     };
     let sentence = error;
     let page = Content::new(title, "", None, &ProblemPage { title, sentence });
-    match page.and_then(|page| framed(site, &page)) {
+    match page.and_then(|page| framed(site, &page, fragment)) {
         Ok(page) => (status, page).into_response(),
         Err(_) => response,
     }
 }
 
-fn framed(site: &Site, content: &Content) -> Result<Html<String>, Problem> {
+fn framed(site: &Site, content: &Content, fragment: &str) -> Result<Html<String>, Problem> {
     let (host, grade) = match site.present() {
         Ok(present) => (present.host.clone(), Verdict::of_host(&present).grade),
         Err(_) => (String::new(), Grade::Unknown),
     };
     let has_charts = content.now.contains("<figure>");
-    let refresh = content.refresh.as_ref();
+    let refresh = content.refresh;
     let page = shown(&Page {
         content,
+        fragment,
         host,
         grade,
         trigger: refresh.map_or_else(String::new, |refresh| refresh.trigger(has_charts)),
@@ -324,15 +352,6 @@ fn shown(template: &impl Template) -> Result<String, Problem> {
         .render()
         .context("cannot fill in a template")
         .map_err(Problem::Inside)
-}
-
-/// The address of a fragment, with the query of its page.
-fn fragment_url(path: &str, query: &str) -> String {
-    if query.is_empty() {
-        path.to_string()
-    } else {
-        format!("{path}?{query}")
-    }
 }
 
 pub async fn not_found() -> Problem {

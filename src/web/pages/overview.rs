@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::extract::State;
 
-use super::charts::{self, Charts, RangeTools, Sketch, View};
+use super::charts::{self, Charts, RangeTools, Sketch};
 use super::jobs::{JobTable, took};
 use super::text::{moment, zoned_moment};
 use super::volumes::{nothing_to_watch, state_cell, used_of_size, volume_href};
-use super::{Content, PageResult};
+use super::{Content, PageRequest, PageResult};
 use crate::alert::{Pace, Rule, alike, usual_period};
 use crate::chart::Look;
 use crate::forecast::Eta;
@@ -23,8 +22,6 @@ use crate::table::{Bar, Cell, Column, Table};
 use crate::topology::{Device, Volume, VolumeState};
 use crate::units::{Fill, count_text, duration_text, percent_text, rough_text, size_text};
 use crate::verdict::{Grade, Verdict, filled_by, grade_by, grade_of};
-use crate::web::SharedSite;
-use crate::web::answer::ParsedQuery;
 
 /// Maximum disks and fills in one readable chart.
 const MOST_DISKS: usize = 4;
@@ -52,35 +49,36 @@ struct OverviewPage {
     jobs: JobTable,
 }
 
-pub async fn page(
-    State(site): State<SharedSite>,
-    ParsedQuery(view): ParsedQuery<View>,
-) -> PageResult {
-    let present = site.present()?;
-    let range = view.range(&present)?;
+pub async fn page(request: PageRequest) -> PageResult {
+    let PageRequest {
+        site,
+        present,
+        view,
+    } = &request;
+    let range = view.range(present)?;
     let jobs = site.own_job_list(range, MOST_JOBS).await?;
     let mut sketches = vec![
-        fills(&present, &jobs.found),
+        fills(present, &jobs.found),
         reads(&jobs.found),
-        disks(&present),
+        disks(present),
     ];
     for sketch in &mut sketches {
         sketch.height = HEIGHT;
     }
-    let charts = charts::draw(&site, &present, &view, range, &jobs.found, sketches).await?;
-    let verdict = Verdict::of_host(&present);
+    let charts = charts::draw(&request, range, &jobs.found, sketches).await?;
+    let verdict = Verdict::of_host(present);
     let page = OverviewPage {
-        more: more(&present, &verdict),
-        running: running(&present),
+        more: more(present, &verdict),
+        running: running(present),
         verdict,
         ranges: view.ranges(range, &jobs.found),
-        fills: fill_table(&present),
-        lasts: last_backups(&present),
-        nothing_to_watch: nothing_to_watch(&present),
+        fills: fill_table(present),
+        lasts: last_backups(present),
+        nothing_to_watch: nothing_to_watch(present),
         charts,
-        jobs: JobTable::of(&jobs, &present),
+        jobs: JobTable::of(&jobs, present),
     };
-    Content::new("Overview", "/", view.refresh("/overview", range), &page)
+    Content::new("Overview", "/", view.refresh(range), &page)
 }
 
 /// What else there is to say, such as other alerts.

@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
 use super::charts::View;
-use super::{compare, job, shown};
+use super::{PageRequest, compare, job, shown};
 use crate::job::Job;
 use crate::web::SharedSite;
 use crate::web::answer::{ParsedQuery, Problem, QueryPairs};
@@ -42,14 +42,19 @@ pub async fn report(
 ) -> Result<Response, Problem> {
     let choice = Choice::of(&query)?;
     let (jobs, _) = choice.jobs(&site).await?;
-    let present = site.present()?;
+    let request = PageRequest {
+        present: site.present()?,
+        site,
+        view: View::default(),
+    };
+    let PageRequest { site, present, .. } = &request;
     let mut sections = Vec::new();
     if jobs.len() > 1 {
         let compared = site.compared(&choice).await?;
-        sections.push(compare::html(&compared, &choice, &present)?);
+        sections.push(compare::html(&compared, &choice, present)?);
     }
     for job in jobs.iter().filter(|_| jobs.len() <= MOST_WHOLE) {
-        sections.push(job::whole(&site, job, &View::default()).await?);
+        sections.push(job::whole(&request, job).await?);
     }
     let at = present.interval.at.strftime("%-d %b %Y, %H:%M UTC");
     let report = shown(&ReportPage {
@@ -60,7 +65,7 @@ pub async fn report(
         style: STYLE,
         sections: sections
             .iter()
-            .map(|section| unlinked(&unnumbered(section)))
+            .map(|section| without_links_and_numbers(section))
             .collect(),
     })?;
     let kind = (
@@ -82,25 +87,19 @@ fn title(choice: &Choice, jobs: &[Job]) -> String {
     }
 }
 
-/// Removes the numbers of charts. They contain no angle bracket, and text elsewhere is escaped.
-fn unnumbered(html: &str) -> String {
-    let mut parts = html.split("<metadata>");
-    let mut text = parts.next().unwrap_or_default().to_string();
-    for part in parts {
-        text.push_str(
-            part.split_once("</metadata>")
-                .map_or(part, |(_, rest)| rest),
-        );
-    }
-    text
+/// Removes links, which would lead nowhere, and the numbers of charts. Quotation marks and angle brackets in text are
+/// escaped, so only real attributes and elements match.
+fn without_links_and_numbers(html: &str) -> String {
+    let unlinked = without(html, " href=\"", "\"");
+    without(&unlinked, "<metadata>", "</metadata>")
 }
 
-/// Removes links, which would lead nowhere. Quotation marks in text are escaped, so only real attributes match.
-fn unlinked(html: &str) -> String {
-    let mut parts = html.split(" href=\"");
+/// Removes what stands between these, and themselves.
+fn without(html: &str, start: &str, end: &str) -> String {
+    let mut parts = html.split(start);
     let mut text = parts.next().unwrap_or_default().to_string();
     for part in parts {
-        text.push_str(part.split_once('"').map_or(part, |(_, rest)| rest));
+        text.push_str(part.split_once(end).map_or(part, |(_, rest)| rest));
     }
     text
 }
@@ -110,11 +109,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_become_plain_text() {
-        assert_eq!(
-            unlinked(r#"a <a href="/jobs/1">b</a><a class="k" href="/x" tabindex="-1">c</a>"#),
-            r#"a <a>b</a><a class="k" tabindex="-1">c</a>"#
-        );
-        assert_eq!(unlinked("nothing"), "nothing");
+    fn links_become_plain_text_and_numbers_go() {
+        for (html, expected) in [
+            (
+                r#"a <a href="/jobs/1">b</a><a class="k" href="/x" tabindex="-1">c</a>"#,
+                r#"a <a>b</a><a class="k" tabindex="-1">c</a>"#,
+            ),
+            ("<svg><metadata>{1,2}</metadata></svg>", "<svg></svg>"),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(without_links_and_numbers(html), expected);
+        }
     }
 }

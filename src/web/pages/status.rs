@@ -1,19 +1,16 @@
 //! `/status`: the state of cowbell itself: sampling, stored data, and all parts.
 
 use askama::Template;
-use axum::extract::State;
 use jiff::Timestamp;
 
-use super::charts::{self, Charts, View};
+use super::charts::{self, Charts};
 use super::text::{self, moment, zone_name, zoned_moment};
-use super::{Content, PageResult, Refresh};
+use super::{Content, PageRequest, PageResult, Refresh};
 use crate::present::Present;
 use crate::source::own::own_cost;
 use crate::store::Level;
 use crate::table::{Cell, Column, Table};
 use crate::units::{size_text, three_figures};
-use crate::web::SharedSite;
-use crate::web::answer::ParsedQuery;
 use crate::web::api;
 
 #[derive(Template)]
@@ -25,33 +22,25 @@ struct StatusPage {
     charts: Charts,
 }
 
-pub async fn page(
-    State(site): State<SharedSite>,
-    ParsedQuery(view): ParsedQuery<View>,
-) -> PageResult {
-    let present = site.present()?;
-    let range = view.range(&present)?;
+pub async fn page(request: PageRequest) -> PageResult {
+    let present = &request.present;
+    let range = request.view.range(present)?;
     let sketches = vec![charts::throughput_of_all(), charts::paging()];
     let store = &present.store;
     let notes = store.error.iter().chain(&present.notes).chain(&store.notes);
     let mut tables = vec![
-        own_figures(&present),
-        levels(&present),
-        gaps(&present),
-        parts(&present),
+        own_figures(present),
+        levels(present),
+        gaps(present),
+        parts(present),
     ];
     tables.retain(|table| !table.is_empty());
     let page = StatusPage {
         notes: notes.cloned().collect(),
         tables,
-        charts: charts::draw(&site, &present, &view, range, &[], sketches).await?,
+        charts: charts::draw(&request, range, &[], sketches).await?,
     };
-    Content::new(
-        "Status",
-        "/status",
-        Refresh::each_second("/status/now"),
-        &page,
-    )
+    Content::new("Status", "/status", Refresh::EACH_TICK, &page)
 }
 
 /// Names, figures and remarks.

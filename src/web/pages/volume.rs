@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 
-use super::charts::{self, Sketch, View};
+use super::charts::{self, Sketch};
 use super::devices::device_href;
 use super::scatter::{self, SnapshotSize};
 use super::text::{self, moment, rate, size, zoned_moment};
 use super::volumes::{used_of_size, volume_href};
-use super::{Content, GonePage, History, KeyFigure, Links, PageResult, job, speeds};
+use super::{Content, GonePage, History, KeyFigure, Links, PageRequest, PageResult, job, speeds};
 use crate::alert::Rule;
 use crate::chart::Look;
 use crate::forecast::Eta;
@@ -28,8 +28,8 @@ use crate::table::{Cell, Column, Table};
 use crate::topology::{State as WorkingState, Volume, VolumeState};
 use crate::units::{Fill, percent_text, size_text};
 use crate::verdict::Verdict;
-use crate::web::answer::{ParsedQuery, Partial, Problem};
-use crate::web::{SharedSite, Site};
+use crate::web::Site;
+use crate::web::answer::{Partial, Problem};
 
 const MOST_JOBS: usize = 50;
 
@@ -52,25 +52,19 @@ struct VolumePage {
     tables: Vec<Table>,
 }
 
-pub async fn page(
-    State(site): State<SharedSite>,
-    Path((vg, lv)): Path<(String, String)>,
-    ParsedQuery(view): ParsedQuery<View>,
-) -> PageResult {
-    let present = site.present()?;
-    match present.interval.volume(&format!("{vg}/{lv}")) {
-        Some((volume, state)) => existing(&site, &present, &view, volume, state).await,
-        None => gone(&site, &present, &view, &vg, &lv).await,
+pub async fn page(Path((vg, lv)): Path<(String, String)>, request: PageRequest) -> PageResult {
+    match request.present.interval.volume(&format!("{vg}/{lv}")) {
+        Some((volume, state)) => existing(&request, volume, state).await,
+        None => gone(&request, &vg, &lv).await,
     }
 }
 
-async fn existing(
-    site: &Site,
-    present: &Present,
-    view: &View,
-    volume: &Volume,
-    state: &VolumeState,
-) -> PageResult {
+async fn existing(request: &PageRequest, volume: &Volume, state: &VolumeState) -> PageResult {
+    let PageRequest {
+        site,
+        present,
+        view,
+    } = request;
     let (name, subject) = (volume.full_name(), Subject::Volume(volume.uuid.to_string()));
     let range = view.range(present)?;
     let jobs = jobs_of(site, range, &volume.vg, &volume.lv).await?;
@@ -102,7 +96,7 @@ async fn existing(
         tables.insert(0, by_use(present, volume));
     }
     tables.retain(|table| !table.is_empty());
-    let mut history = History::new(site, present, view, range, &jobs, sketches).await?;
+    let mut history = History::new(request, range, &jobs, sketches).await?;
     history.charts.relation = relation;
     let page = VolumePage {
         description: describe(volume, present),
@@ -116,12 +110,16 @@ async fn existing(
         tables,
         name,
     };
-    let address = format!("{}/now", volume_href(&volume.vg, &volume.lv));
-    Content::new(&page.name, "/volumes", view.refresh(&address, range), &page)
+    Content::new(&page.name, "/volumes", view.refresh(range), &page)
 }
 
 /// The page of a volume that does not exist now, by default over the life of the last snapshot of this name.
-async fn gone(site: &Site, present: &Present, view: &View, vg: &str, lv: &str) -> PageResult {
+async fn gone(request: &PageRequest, vg: &str, lv: &str) -> PageResult {
+    let PageRequest {
+        site,
+        present,
+        view,
+    } = request;
     let (name, own_href) = (format!("{vg}/{lv}"), volume_href(vg, lv));
     let subject = Subject::Volume(name.clone());
     if !site.store.knows(&subject) {
@@ -159,7 +157,7 @@ async fn gone(site: &Site, present: &Present, view: &View, vg: &str, lv: &str) -
         sketches.push(charts::throughput("Throughput", &subject));
     }
     sketches.push(charts::latency(&subject));
-    let mut history = History::new(site, present, view, range, &jobs, sketches).await?;
+    let mut history = History::new(request, range, &jobs, sketches).await?;
     history.charts.relation = relation;
     if known.is_some() {
         history.ranges.add("its life", life.is_some());
@@ -172,8 +170,7 @@ async fn gone(site: &Site, present: &Present, view: &View, vg: &str, lv: &str) -
         history,
         name,
     };
-    let refresh = view.refresh(&format!("{own_href}/now"), range);
-    Content::new(&page.name, "/volumes", refresh, &page)
+    Content::new(&page.name, "/volumes", view.refresh(range), &page)
 }
 
 /// The jobs of which it was the snapshot or the origin.

@@ -4,10 +4,12 @@
 use askama::Template;
 use axum::extract::{Path, State};
 
-use super::charts::{self, Charts, Sketch, View};
+use super::charts::{self, Charts, Sketch};
 use super::devices::device_href;
 use super::text::{self, rate, size};
-use super::{Content, GonePage, History, KeyFigure, Links, PageResult, Refresh, speeds};
+use super::{
+    Content, GonePage, History, KeyFigure, Links, PageRequest, PageResult, Refresh, speeds,
+};
 use crate::chart::Look;
 use crate::interval::Work;
 use crate::present::Present;
@@ -20,7 +22,7 @@ use crate::table::{Cell, Column, Table};
 use crate::topology::{Device, Group, State as WorkingState, Volume};
 use crate::units::{Fill, count_text, percent_text, size_text};
 use crate::verdict::{Grade, grade_of};
-use crate::web::answer::{ParsedQuery, Problem};
+use crate::web::answer::Problem;
 use crate::web::{SharedSite, Site, escaped};
 
 const MOST_JOBS: usize = 20;
@@ -81,39 +83,39 @@ pub async fn page(State(site): State<SharedSite>) -> PageResult {
             .collect(),
         nothing: nothing_to_watch(&present),
     };
-    let refresh = Refresh::each_second("/volumes/list");
-    Content::new("Volumes", "/volumes", refresh, &page)?.with_filter("volume, kind or state")
+    Content::new("Volumes", "/volumes", Refresh::EACH_TICK, &page)?
+        .with_filter("volume, kind or state")
 }
 
-pub async fn group_page(
-    State(site): State<SharedSite>,
-    Path(vg): Path<String>,
-    ParsedQuery(view): ParsedQuery<View>,
-) -> PageResult {
-    let present = site.present()?;
-    let range = view.range(&present)?;
-    let refresh = view.refresh(&format!("{}/now", group_href(&vg)), range);
+pub async fn group_page(Path(vg): Path<String>, request: PageRequest) -> PageResult {
+    let PageRequest {
+        site,
+        present,
+        view,
+    } = &request;
+    let range = view.range(present)?;
+    let refresh = view.refresh(range);
     let mut jobs = site.own_job_list(range, MOST_JOBS).await?;
     jobs.found.retain(|job| job.vg.as_ref() == Some(&vg));
     let group = present.interval.topology.group(&vg);
     let pvs: Vec<&Device> = group
         .into_iter()
-        .flat_map(|group| pvs(&present, group))
+        .flat_map(|group| pvs(present, group))
         .collect();
     let sketches = match group {
         Some(_) => vec![
             charts::by_pv("Read, by PV", &pvs, Quantity::ReadBytes),
             charts::by_pv("Written, by PV", &pvs, Quantity::WrittenBytes),
         ],
-        None => sketches_of_gone(&site, &vg)?,
+        None => sketches_of_gone(site, &vg)?,
     };
-    let history = History::new(&site, &present, &view, range, &jobs, sketches).await?;
+    let history = History::new(&request, range, &jobs, sketches).await?;
     let Some(group) = group else {
         let volumes = site.store.volumes_of(&vg).into_keys();
         let page = GonePage {
             description: "volume group",
             verdict: None,
-            notice: why_gone(&present).into(),
+            notice: why_gone(present).into(),
             links: volumes
                 .map(|lv| (lv.clone(), volume_href(&vg, &lv)))
                 .collect(),
@@ -140,7 +142,7 @@ pub async fn group_page(
             .map(|pv| (format!("PV {}", pv.name), device_href(pv)))
             .collect(),
         history,
-        volumes: volume_table(&present, &vg, "Volumes"),
+        volumes: volume_table(present, &vg, "Volumes"),
         name: vg,
     };
     Content::new(&page.name, "/volumes", refresh, &page)

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::marks::{gone, marks, resumed};
 use super::nearest::{Nearest, nearest};
-use super::{Sketch, View, axis};
+use super::{Sketch, axis};
 use crate::alert::Pace;
 use crate::chart::{
     self, Band, Chart, Forecast, LegendEntry, Line, Picture, Side, Size, TimeLabels, Unit,
@@ -19,8 +19,8 @@ use crate::quantity::Quantity;
 use crate::series::{Range, Series, saturating_add_seconds};
 use crate::store::{SeriesKey, Subject};
 use crate::units::count_text;
-use crate::web::Site;
 use crate::web::answer::{Partial, Problem};
+use crate::web::pages::PageRequest;
 use crate::web::pages::text::{moment, zoned_moment};
 use crate::web::zone;
 
@@ -84,13 +84,16 @@ type Paces = HashMap<Arc<str>, Pace>;
 /// Reads all series in one pass and draws the charts, with forecasts if the range ends with this present. Sketches without
 /// traces are left out.
 pub async fn draw(
-    site: &Site,
-    present: &Present,
-    view: &View,
+    request: &PageRequest,
     range: Range,
     jobs: &[Job],
     mut sketches: Vec<Sketch>,
 ) -> Result<Charts, Problem> {
+    let PageRequest {
+        site,
+        present,
+        view,
+    } = request;
     sketches.retain(|sketch| !sketch.traces.is_empty());
     let now = present.interval.at;
     let traces = sketches.iter().flat_map(|sketch| &sketch.traces);

@@ -11,8 +11,8 @@ use crate::series::when::TimeQuery;
 use crate::series::{Range, saturating_add_seconds};
 use crate::store::Level;
 use crate::web::answer::Problem;
+use crate::web::pages::Refresh;
 use crate::web::pages::text::span_text;
-use crate::web::pages::{Refresh, fragment_url};
 use crate::web::{escaped, zone};
 
 /// The width of a chart for a browser that does not say how wide it is: without a script, or before it runs.
@@ -102,12 +102,11 @@ impl View {
         pairs.join("&")
     }
 
-    pub fn refresh(&self, path: &str, range: Range) -> Refresh {
-        let url = fragment_url(path, &self.query());
+    pub fn refresh(&self, range: Range) -> Refresh {
         if self.is_moving() {
-            Refresh::of_range(url, range)
+            Refresh::of_range(range)
         } else {
-            Refresh::once(url)
+            Refresh::Once
         }
     }
 
