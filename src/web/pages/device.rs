@@ -31,13 +31,9 @@ struct DevicePage {
 }
 
 pub async fn page(Path(name): Path<String>, request: PageRequest) -> PageResult {
-    let PageRequest {
-        site,
-        present,
-        view,
-    } = &request;
+    let present = &request.present;
     let device = present.interval.topology.device(&name);
-    let (identity, label) = match (device, site.store.device(&name)) {
+    let (identity, label) = match (device, request.site.store.device(&name)) {
         (Some(device), _) => (device.identity.to_string(), device.label.clone()),
         (None, Some(gone)) => (gone.identity.to_string(), gone.label),
         (None, None) => {
@@ -47,12 +43,12 @@ pub async fn page(Path(name): Path<String>, request: PageRequest) -> PageResult 
         }
     };
     let subject = Subject::Device(identity);
-    let range = view.range(present)?;
-    let jobs = site.own_job_list(range, MOST_JOBS).await?;
+    let range = request.view.range(present)?;
+    let jobs = request.site.own_job_list(range, MOST_JOBS).await?;
     let copied = device.filter(|device| device.is_pv && charts::may_copy(present, &jobs.found));
     let sketches = charts::of_device(&subject, copied);
     let history = History::new(&request, range, &jobs, sketches).await?;
-    let refresh = view.refresh(range);
+    let refresh = request.view.refresh(range);
     let Some(device) = device else {
         let page = GonePage {
             name: label,
@@ -91,13 +87,11 @@ fn describe(device: &Device) -> String {
 
 /// The kind of disk, its I/O scheduler and read-ahead.
 fn disk_remark(device: &Device) -> Option<String> {
-    let kind = device.rotational.map(|rotational| {
-        if rotational {
-            "rotating disk"
-        } else {
-            "non-rotating disk"
-        }
-    });
+    let kind = match device.rotational {
+        Some(true) => Some("rotating disk"),
+        Some(false) => Some("non-rotating disk"),
+        None => None,
+    };
     let scheduler = device.scheduler.as_ref();
     let remark = text::joined([
         kind.map(String::from),

@@ -19,54 +19,37 @@ use crate::topology::{Device, DeviceKind};
 use crate::web::answer::ParsedQuery;
 use crate::web::{SharedSite, escaped};
 
-/// A column: a line of [`COLUMNS`].
-#[derive(Debug)]
+/// A column of numbers: a line of [`COLUMNS`].
 struct DeviceColumn {
     /// In addresses.
     key: &'static str,
     heading: &'static str,
     /// CSS classes; some hide it on narrow screens.
     class: &'static str,
-    /// `None` of the name.
-    quantity: Option<Quantity>,
+    quantity: Quantity,
 }
 
-const COLUMNS: [DeviceColumn; 11] = [
-    column("device", "Device", "", None),
-    column("read", "Read", "n", Some(Quantity::ReadBytes)),
-    column("written", "Written", "n", Some(Quantity::WrittenBytes)),
-    column("total", "Total", "n least", Some(Quantity::MovedBytes)),
-    column("reads", "Reads", "n less", Some(Quantity::Reads)),
-    column("writes", "Writes", "n less", Some(Quantity::Writes)),
-    column(
-        "request",
-        "Request size",
-        "n less",
-        Some(Quantity::RequestBytes),
-    ),
-    column(
-        "read_await",
-        "Read ms",
-        "n least",
-        Some(Quantity::ReadAwaitMs),
-    ),
-    column(
-        "write_await",
-        "Write ms",
-        "n least",
-        Some(Quantity::WriteAwaitMs),
-    ),
-    column("queue", "Queue", "n less", Some(Quantity::QueueDepth)),
-    column("busy", "Busy %", "n", Some(Quantity::Utilisation)),
+const COLUMNS: [DeviceColumn; 10] = [
+    column("read", "Read", "n", Quantity::ReadBytes),
+    column("written", "Written", "n", Quantity::WrittenBytes),
+    column("total", "Total", "n least", Quantity::MovedBytes),
+    column("reads", "Reads", "n less", Quantity::Reads),
+    column("writes", "Writes", "n less", Quantity::Writes),
+    column("request", "Request size", "n less", Quantity::RequestBytes),
+    column("read_await", "Read ms", "n least", Quantity::ReadAwaitMs),
+    column("write_await", "Write ms", "n least", Quantity::WriteAwaitMs),
+    column("queue", "Queue", "n less", Quantity::QueueDepth),
+    column("busy", "Busy %", "n", Quantity::Utilisation),
 ];
-
+/// The key of the column with names.
+const NAME: &str = "device";
 const DEFAULT_SORT: &str = "total";
 
 const fn column(
     key: &'static str,
     heading: &'static str,
     class: &'static str,
-    quantity: Option<Quantity>,
+    quantity: Quantity,
 ) -> DeviceColumn {
     DeviceColumn {
         key,
@@ -119,7 +102,8 @@ enum SortOrder {
 
 fn known_key<'de, D: Deserializer<'de>>(key: D) -> Result<Option<String>, D::Error> {
     let key = String::deserialize(key)?;
-    let keys = COLUMNS.map(|column| column.key);
+    let mut keys = vec![NAME];
+    keys.extend(COLUMNS.map(|column| column.key));
     if keys.contains(&&*key) {
         return Ok(Some(key).filter(|key| key != DEFAULT_SORT));
     }
@@ -129,14 +113,18 @@ fn known_key<'de, D: Deserializer<'de>>(key: D) -> Result<Option<String>, D::Err
 }
 
 impl DevicesQuery {
-    fn is_sorted_by(&self, column: &DeviceColumn) -> bool {
-        self.sort.as_deref().unwrap_or(DEFAULT_SORT) == column.key
+    fn is_sorted_by(&self, key: &str) -> bool {
+        self.sort.as_deref().unwrap_or(DEFAULT_SORT) == key
     }
 
     /// `None` if it is sorted by name.
     fn sort_quantity(&self) -> Option<Quantity> {
-        let column = COLUMNS.iter().find(|column| self.is_sorted_by(column));
-        column?.quantity
+        let mut columns = COLUMNS.iter();
+        Some(
+            columns
+                .find(|column| self.is_sorted_by(column.key))?
+                .quantity,
+        )
     }
 
     /// Keys and values, without defaults.
@@ -199,9 +187,7 @@ impl RowNumbers<'_> {
     fn cells(&self, is_total: bool) -> Vec<NumberCell> {
         let mut cells = Vec::new();
         for column in &COLUMNS {
-            let Some(quantity) = column.quantity else {
-                continue;
-            };
+            let quantity = column.quantity;
             let is_meant = !is_total || quantity != Quantity::Utilisation;
             let value = self.value(quantity).filter(|_| is_meant);
             let unit = match quantity.unit() {
@@ -295,8 +281,12 @@ fn table(present: &Present, query: &DevicesQuery) -> DeviceTable {
         elapsed_us: interval.elapsed_us,
         averages: Some(present.averages.total()),
     };
+    let mut heads = vec![head(NAME, "Device", "", query)];
+    for column in &COLUMNS {
+        heads.push(head(column.key, column.heading, column.class, query));
+    }
     DeviceTable {
-        heads: COLUMNS.iter().map(|column| head(column, query)).collect(),
+        heads,
         rows: rows
             .iter()
             .map(|(device, numbers)| row(device, numbers))
@@ -359,19 +349,16 @@ pub fn device_href(device: &Device) -> String {
     format!("/devices/{}", escaped(name))
 }
 
-fn head(column: &DeviceColumn, query: &DevicesQuery) -> DeviceHead {
-    let is_current = query.is_sorted_by(column);
+fn head(key: &str, name: &'static str, class: &'static str, query: &DevicesQuery) -> DeviceHead {
+    let is_current = query.is_sorted_by(key);
     let is_down = query.order == SortOrder::Down;
     let turned = if is_current && is_down { "up" } else { "down" };
     // Names are sorted from A to Z by default.
     let is_descending = is_down == query.sort_quantity().is_some();
     DeviceHead {
-        name: column.heading,
-        class: column.class,
-        href: format!(
-            "?{}",
-            query.with(&[("sort", column.key), ("order", turned)])
-        ),
+        name,
+        class,
+        href: format!("?{}", query.with(&[("sort", key), ("order", turned)])),
         is_current,
         direction: if is_descending {
             "descending"

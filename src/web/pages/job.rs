@@ -77,11 +77,8 @@ pub async fn page(Path(id): Path<String>, request: PageRequest) -> PageResult {
 
 /// The whole page as HTML.
 pub async fn whole(request: &PageRequest, job: &Job) -> Result<String, Problem> {
-    let PageRequest {
-        site,
-        present,
-        view,
-    } = request;
+    let PageRequest { site, view, .. } = request;
+    let present = &request.present;
     let now = present.interval.at;
     let range = if view.is_default() {
         around(job, present)

@@ -50,13 +50,9 @@ struct OverviewPage {
 }
 
 pub async fn page(request: PageRequest) -> PageResult {
-    let PageRequest {
-        site,
-        present,
-        view,
-    } = &request;
-    let range = view.range(present)?;
-    let jobs = site.own_job_list(range, MOST_JOBS).await?;
+    let present = &request.present;
+    let range = request.view.range(present)?;
+    let jobs = request.site.own_job_list(range, MOST_JOBS).await?;
     let mut sketches = vec![
         fills(present, &jobs.found),
         reads(&jobs.found),
@@ -71,14 +67,14 @@ pub async fn page(request: PageRequest) -> PageResult {
         more: more(present, &verdict),
         running: running(present),
         verdict,
-        ranges: view.ranges(range, &jobs.found),
+        ranges: request.view.ranges(range, &jobs.found),
         fills: fill_table(present),
         lasts: last_backups(present),
         nothing_to_watch: nothing_to_watch(present),
         charts,
         jobs: JobTable::of(&jobs, present),
     };
-    Content::new("Overview", "/", view.refresh(range), &page)
+    Content::new("Overview", "/", request.view.refresh(range), &page)
 }
 
 /// What else there is to say, such as other alerts.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::charts::{self, RelationView};
-use super::text;
+use super::{PageRequest, text};
 use crate::chart::{self, Look, Scatter, Size, Unit};
 use crate::job::Job;
 use crate::job::figures::Figures;
@@ -14,7 +14,6 @@ use crate::sizing::SizeAdvice;
 use crate::statistics::{Correlation, Relation, Trend};
 use crate::topology::Volume;
 use crate::verdict::Grade;
-use crate::web::Site;
 use crate::web::answer::Problem;
 
 const SIZE_HEIGHT: u32 = 240;
@@ -125,10 +124,10 @@ fn needs_by_age(advice: &SizeAdvice, growth: &[(f64, f64)], width: u32) -> Optio
 
 /// Read speed against fill of a snapshot, with the line through the points and what it explains; `None` before there is
 /// anything to see, or if the store does not answer.
-pub async fn relation(site: &Site, job: &Job, width: u32) -> Result<Option<RelationView>, Problem> {
-    match site.cost(job).await {
+pub async fn relation(request: &PageRequest, job: &Job) -> Result<Option<RelationView>, Problem> {
+    match request.site.cost(job).await {
         Err(Problem::Unavailable(_)) => Ok(None),
-        cost => Ok(read_speed_by_fill(&cost?.figures, width)),
+        cost => Ok(read_speed_by_fill(&cost?.figures, request.view.width())),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::Path;
 
-use super::charts::{self, Sketch};
+use super::charts::{self, Sketch, Trace};
 use super::devices::device_href;
 use super::scatter::{self, SnapshotSize};
 use super::text::{self, moment, rate, size, zoned_moment};
@@ -14,6 +14,7 @@ use super::volumes::{used_of_size, volume_href};
 use super::{Content, GonePage, History, KeyFigure, Links, PageRequest, PageResult, job, speeds};
 use crate::alert::Rule;
 use crate::chart::Look;
+use crate::config::Thresholds;
 use crate::forecast::Eta;
 use crate::interval::Interval;
 use crate::job::Job;
@@ -60,44 +61,33 @@ pub async fn page(Path((vg, lv)): Path<(String, String)>, request: PageRequest) 
 }
 
 async fn existing(request: &PageRequest, volume: &Volume, state: &VolumeState) -> PageResult {
-    let PageRequest {
-        site,
-        present,
-        view,
-    } = request;
+    let present = &request.present;
     let (name, subject) = (volume.full_name(), Subject::Volume(volume.uuid.to_string()));
-    let range = view.range(present)?;
-    let jobs = jobs_of(site, range, &volume.vg, &volume.lv).await?;
+    let range = request.view.range(present)?;
+    let jobs = jobs_of(&request.site, range, &volume.vg, &volume.lv).await?;
     let is_pool = volume.kind.is_thin_pool();
     let rule = volume.kind.fill_rule().unwrap_or(Rule::SnapshotFill);
     let thresholds = present.thresholds.of(rule, &volume.vg, &volume.lv);
-    let last = last_job(present, &jobs.found, &volume.vg, &volume.lv);
-    let mut sketches = Vec::new();
-    let mut relation = None;
-    if volume.is_snapshot() {
-        sketches.push(charts::fill_and_read_speed(&subject, thresholds));
-        if let Some(job) = last {
-            relation = scatter::relation(site, job, view.width()).await?;
-        }
+    let sketches = if volume.is_snapshot() {
+        let origin = volume.origin.as_ref();
+        let copied = origin.filter(|_| volume.kind.is_thick_snapshot());
+        let copying = copied.and_then(|origin| copying(present, &volume.vg, origin));
+        of_snapshot(&subject, thresholds, copying)
     } else {
         let has_fill = state.fill.is_some();
         let traces = has_fill.then(|| charts::fill_traces(&name, &subject, is_pool, 0));
-        sketches.push(charts::fills(traces.unwrap_or_default(), thresholds));
-        sketches.push(charts::throughput("Throughput", &subject));
-    }
-    if volume.kind.is_thick_snapshot()
-        && let Some(origin) = &volume.origin
-    {
-        sketches.extend(copying(present, &volume.vg, origin));
-    }
-    sketches.push(charts::latency(&subject));
+        of_other(&subject, thresholds, traces.unwrap_or_default())
+    };
     let mut tables = vec![layout(volume)];
     if is_pool {
         tables.insert(0, by_use(present, volume));
     }
     tables.retain(|table| !table.is_empty());
     let mut history = History::new(request, range, &jobs, sketches).await?;
-    history.charts.relation = relation;
+    let last = last_job(present, &jobs.found, &volume.vg, &volume.lv);
+    if let Some(job) = last.filter(|_| volume.is_snapshot()) {
+        history.charts.relation = scatter::relation(request, job).await?;
+    }
     let page = VolumePage {
         description: describe(volume, present),
         verdict: Verdict::of_volume(present, volume, state),
@@ -106,11 +96,11 @@ async fn existing(request: &PageRequest, volume: &Volume, state: &VolumeState) -
         key_figures: key_figures(present, volume, state),
         links: links(&present.interval, volume),
         history,
-        size: scatter::snapshot_size(present, volume, view.width()),
+        size: scatter::snapshot_size(present, volume, request.view.width()),
         tables,
         name,
     };
-    Content::new(&page.name, "/volumes", view.refresh(range), &page)
+    Content::new(&page.name, "/volumes", request.view.refresh(range), &page)
 }
 
 /// The page of a volume that does not exist now, by default over the life of the last snapshot of this name.
@@ -136,29 +126,25 @@ async fn gone(request: &PageRequest, vg: &str, lv: &str) -> PageResult {
     let jobs = jobs_of(site, range, vg, lv).await?;
     let thresholds = present.thresholds.of(Rule::SnapshotFill, vg, lv);
     let last = last_job(present, &jobs.found, vg, lv);
-    let mut sketches = Vec::new();
-    let mut links = Links::new();
-    let mut relation = None;
-    if let Some(job) = last {
-        sketches.push(charts::fill_and_read_speed(&subject, thresholds));
-        if let Some(origin) = &job.origin {
-            sketches.extend(copying(present, vg, origin));
+    let sketches = match last {
+        Some(job) => {
+            let origin = job.origin.as_ref();
+            let copying = origin.and_then(|origin| copying(present, vg, origin));
+            of_snapshot(&subject, thresholds, copying)
         }
-        relation = scatter::relation(site, job, view.width()).await?;
-        links.push((format!("job {}", job.name), format!("/jobs/{}", job.id)));
-        links.extend(
-            job::links(job)
-                .into_iter()
-                .filter(|(_, href)| *href != own_href),
-        );
-    } else {
-        let traces = charts::fill_traces(&name, &subject, false, 0);
-        sketches.push(charts::fills(traces, thresholds));
-        sketches.push(charts::throughput("Throughput", &subject));
-    }
-    sketches.push(charts::latency(&subject));
+        None => {
+            let traces = charts::fill_traces(&name, &subject, false, 0);
+            of_other(&subject, thresholds, traces)
+        }
+    };
     let mut history = History::new(request, range, &jobs, sketches).await?;
-    history.charts.relation = relation;
+    let mut links = Links::new();
+    if let Some(job) = last {
+        history.charts.relation = scatter::relation(request, job).await?;
+        links.push((format!("job {}", job.name), format!("/jobs/{}", job.id)));
+        links.extend(job::links(job));
+        links.retain(|(_, href)| *href != own_href);
+    }
     if known.is_some() {
         history.ranges.add("its life", life.is_some());
     }
@@ -171,6 +157,25 @@ async fn gone(request: &PageRequest, vg: &str, lv: &str) -> PageResult {
         name,
     };
     Content::new(&page.name, "/volumes", view.refresh(range), &page)
+}
+
+fn of_snapshot(
+    subject: &Subject,
+    thresholds: Option<Thresholds>,
+    copying: Option<Sketch>,
+) -> Vec<Sketch> {
+    let mut sketches = vec![charts::fill_and_read_speed(subject, thresholds)];
+    sketches.extend(copying);
+    sketches.push(charts::latency(subject));
+    sketches
+}
+
+fn of_other(subject: &Subject, thresholds: Option<Thresholds>, fills: Vec<Trace>) -> Vec<Sketch> {
+    vec![
+        charts::fills(fills, thresholds),
+        charts::throughput("Throughput", subject),
+        charts::latency(subject),
+    ]
 }
 
 /// The jobs of which it was the snapshot or the origin.

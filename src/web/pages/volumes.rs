@@ -88,14 +88,10 @@ pub async fn page(State(site): State<SharedSite>) -> PageResult {
 }
 
 pub async fn group_page(Path(vg): Path<String>, request: PageRequest) -> PageResult {
-    let PageRequest {
-        site,
-        present,
-        view,
-    } = &request;
-    let range = view.range(present)?;
-    let refresh = view.refresh(range);
-    let mut jobs = site.own_job_list(range, MOST_JOBS).await?;
+    let present = &request.present;
+    let range = request.view.range(present)?;
+    let refresh = request.view.refresh(range);
+    let mut jobs = request.site.own_job_list(range, MOST_JOBS).await?;
     jobs.found.retain(|job| job.vg.as_ref() == Some(&vg));
     let group = present.interval.topology.group(&vg);
     let pvs: Vec<&Device> = group
@@ -107,11 +103,11 @@ pub async fn group_page(Path(vg): Path<String>, request: PageRequest) -> PageRes
             charts::by_pv("Read, by PV", &pvs, Quantity::ReadBytes),
             charts::by_pv("Written, by PV", &pvs, Quantity::WrittenBytes),
         ],
-        None => sketches_of_gone(site, &vg)?,
+        None => sketches_of_gone(&request.site, &vg)?,
     };
     let history = History::new(&request, range, &jobs, sketches).await?;
     let Some(group) = group else {
-        let volumes = site.store.volumes_of(&vg).into_keys();
+        let volumes = request.site.store.volumes_of(&vg).into_keys();
         let page = GonePage {
             description: "volume group",
             verdict: None,

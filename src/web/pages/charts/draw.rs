@@ -10,7 +10,7 @@ use super::nearest::{Nearest, nearest};
 use super::{Sketch, axis};
 use crate::alert::Pace;
 use crate::chart::{
-    self, Band, Chart, Forecast, LegendEntry, Line, Picture, Side, Size, TimeLabels, Unit,
+    self, Band, Chart, Forecast, LegendEntry, Line, Mark, Picture, Side, Size, TimeLabels, Unit,
 };
 use crate::forecast::Eta;
 use crate::job::Job;
@@ -81,6 +81,18 @@ pub struct ChartFigure {
 /// How fast snapshots and pools fill, by UUID.
 type Paces = HashMap<Arc<str>, Pace>;
 
+/// What all charts of a page share.
+struct ChartContext<'a> {
+    width: u32,
+    /// With the time that a forecast adds.
+    range: Range,
+    bands: Vec<Band>,
+    marks: Vec<Mark>,
+    /// Of the host, to see which devices are gone.
+    host: Series,
+    paces: &'a Paces,
+}
+
 /// Reads all series in one pass and draws the charts, with forecasts if the range ends with this present. Sketches without
 /// traces are left out.
 pub async fn draw(
@@ -89,41 +101,66 @@ pub async fn draw(
     jobs: &[Job],
     mut sketches: Vec<Sketch>,
 ) -> Result<Charts, Problem> {
-    let PageRequest {
-        site,
-        present,
-        view,
-    } = request;
+    let PageRequest { site, present, .. } = request;
     sketches.retain(|sketch| !sketch.traces.is_empty());
     let now = present.interval.at;
     let traces = sketches.iter().flat_map(|sketch| &sketch.traces);
     let mut wanted: Vec<SeriesKey> = traces.map(|trace| trace.wanted.clone()).collect();
-    // Of the host, to see which devices are gone.
     wanted.push(SeriesKey {
         subject: Subject::Total,
         quantity: Quantity::ReadBytes,
     });
-    let stored = site.store.series(&wanted, range, view.points()).await;
-    let in_memory = || site.store.series_in_memory(&wanted, range, view.points());
+    let points = request.view.points();
+    let stored = site.store.series(&wanted, range, points).await;
+    let in_memory = || site.store.series_in_memory(&wanted, range, points);
     let Partial { mut found, missing } =
         Partial::or_from_memory(stored, in_memory, "only the last minutes are drawn")?;
     let host = found.pop().flatten().unwrap_or_default();
     wanted.pop();
     let nearest = nearest(site, present, &wanted, range, &found).await;
-    let mut common_marks = marks(site, present, range).await;
-    common_marks.extend(resumed(&host));
+    let mut marks = marks(site, present, range).await;
+    marks.extend(resumed(&host));
+    let no_paces = Paces::new();
+    let is_live = range.contains(now) || range.to == now;
+    let paces = if is_live { &present.paces } else { &no_paces };
+    let context = ChartContext {
+        width: request.view.width(),
+        range: with_future(range, &wanted, paces),
+        bands: jobs.iter().map(|job| band(job, now)).collect(),
+        marks,
+        host,
+        paces,
+    };
+    let mut series = found.into_iter();
+    let mut figures = Vec::new();
+    for sketch in sketches {
+        figures.push(context.figure(sketch, &mut series));
+    }
+    if let Some(first) = figures.first_mut() {
+        first.gaps = missing.into_iter().chain(gaps(present, range)).collect();
+    }
     let window = ChartWindow {
         from: range.from.as_millisecond(),
         to: range.to.as_millisecond(),
         now: now.as_millisecond(),
     };
-    let no_paces = Paces::new();
-    let is_live = range.contains(now) || range.to == now;
-    let paces = if is_live { &present.paces } else { &no_paces };
-    let range = with_future(range, &wanted, paces);
-    let mut series = found.into_iter();
-    let mut figures = Vec::new();
-    for sketch in sketches {
+    let grafana = site.grafana.as_ref();
+    Ok(Charts {
+        figures,
+        grafana: grafana.map(|board| board.at(window.from, window.to)),
+        window: Some(window),
+        nearest,
+        relation: None,
+    })
+}
+
+impl ChartContext<'_> {
+    /// Takes the series of its traces.
+    fn figure(
+        &self,
+        sketch: Sketch,
+        series: &mut impl Iterator<Item = Option<Series>>,
+    ) -> ChartFigure {
         let (left, right) = (sketch.axis(Side::Left), sketch.axis(Side::Right));
         let (mut lines, mut forecasts) = (Vec::new(), Vec::new());
         for trace in sketch.traces {
@@ -134,55 +171,44 @@ pub async fn draw(
                 look: trace.look,
                 area: trace.area,
             };
-            if let Some(eta) = time_until_full(&trace.wanted, paces) {
+            if let Some(eta) = time_until_full(&trace.wanted, self.paces) {
                 forecasts.extend(forecast(eta, &line));
             }
             lines.push(line);
         }
-        let sums = if sketch.stacked {
-            label_shares(&mut lines)
-        } else {
-            Vec::new()
-        };
-        let mut marks = gone(&host, lines.iter().map(|line| (&*line.label, &line.series)));
-        marks.extend(common_marks.iter().cloned());
+        let mut sums = Vec::new();
+        if sketch.stacked {
+            sums = label_shares(&mut lines);
+        }
+        let named = lines.iter().map(|line| (&*line.label, &line.series));
+        let mut marks = gone(&self.host, named);
+        marks.extend(self.marks.iter().cloned());
         let chart = Chart {
             title: sketch.title,
-            range,
+            range: self.range,
             time_labels: TimeLabels::Clock(zone::current()),
             size: Size {
-                width: view.width(),
+                width: self.width,
                 height: sketch.height,
             },
             left: left.unwrap_or(axis(Unit::Count)),
             right,
             lines,
             stacked: sketch.stacked,
-            bands: jobs.iter().map(|job| band(job, now)).collect(),
+            bands: self.bands.clone(),
             marks,
             thresholds: sketch.thresholds,
             forecasts,
         };
         let Picture { svg, legend } = chart::draw(&chart);
-        figures.push(ChartFigure {
+        ChartFigure {
             title: chart.title,
             legend,
             svg,
             gaps: Vec::new(),
             sums,
-        });
+        }
     }
-    if let Some(first) = figures.first_mut() {
-        first.gaps = missing.into_iter().chain(gaps(present, range)).collect();
-    }
-    let grafana = site.grafana.as_ref();
-    Ok(Charts {
-        figures,
-        grafana: grafana.map(|board| board.at(window.from, window.to)),
-        window: Some(window),
-        nearest,
-        relation: None,
-    })
 }
 
 /// Appends its share to the label of each line, and returns the sum of each.
