@@ -123,7 +123,7 @@ impl Places {
     fn take(&self, client: &Peer) -> Option<HeldPermits> {
         let take = |places: &Arc<Semaphore>| Arc::clone(places).try_acquire_owned().ok();
         Some(match client {
-            Peer::Process(process) if process.is_operator => (take(&self.operators)?, None),
+            process if process.is_operator() => (take(&self.operators)?, None),
             Peer::Process(_) => (take(&self.users)?, None),
             host if host.is_loopback() => (take(&self.all)?, None),
             _ => {
@@ -245,6 +245,11 @@ impl Peer {
     /// Whether it is a program of this machine, as far as an address tells. A proxy on this machine is one too.
     pub fn is_loopback(&self) -> bool {
         matches!(self, Self::Host(ip) if ip.to_canonical().is_loopback())
+    }
+
+    /// Whether it is a process that may change everything.
+    pub fn is_operator(&self) -> bool {
+        matches!(self, Self::Process(process) if process.is_operator)
     }
 
     /// The client's address, which a proxy adds last to a header. One client has all IPv6 addresses of a network.

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 
 use super::SharedSite;
 use super::answer::Problem;
-use super::connections::{Peer, PeerProcess};
+use super::connections::Peer;
 use crate::present::Present;
 use crate::quantity::Quantity;
 use crate::verdict::Verdict;
@@ -77,15 +77,7 @@ pub async fn stream(
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let place = Arc::clone(&site.streams).try_acquire_owned().ok();
     // `cowbell record` receives commands here. Connections of operators are few.
-    if place.is_none()
-        && !matches!(
-            client,
-            Peer::Process(PeerProcess {
-                is_operator: true,
-                ..
-            })
-        )
-    {
+    if place.is_none() && !client.is_operator() {
         return Err(Problem::Unavailable(format!(
             "{MOST_STREAMS} live streams are open already: close some pages"
         )));

@@ -37,7 +37,7 @@ pub struct AlertsQuery {
     /// Alerts per page, from 1 to 1000; 1000 by default
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
-    /// ListPage alerts with lower IDs only
+    /// List alerts with lower IDs only
     before: Option<i64>,
 }
 

@@ -40,7 +40,9 @@ use crate::interval::{Interval, Work};
 use crate::job::Job;
 use crate::present::Present;
 use crate::quantity::Quantity;
+use crate::sentence::Sentence;
 use crate::series::Range;
+use crate::units::capital;
 use crate::verdict::{Grade, Verdict};
 use charts::{Charts, RangeTools, Sketch, View};
 use jobs::JobTable;
@@ -319,7 +321,8 @@ fn dressed(site: &Site, fragment: &str, response: Response) -> Response {
         StatusCode::SERVICE_UNAVAILABLE => "Not available now",
         _ => "This did not work",
     };
-    let sentence = error;
+    let sentence = format!("{}.", error.trim_end_matches('.'));
+    let sentence = Sentence::with_commands(&capital(&sentence));
     let page = Content::new(title, "", None, &ProblemPage { title, sentence });
     match page.and_then(|page| framed(site, &page, fragment)) {
         Ok(page) => (status, page).into_response(),
@@ -360,7 +363,7 @@ pub async fn not_found() -> Problem {
 
 #[derive(Template)]
 #[template(path = "problem.html")]
-struct ProblemPage<'a> {
-    title: &'a str,
-    sentence: &'a str,
+struct ProblemPage {
+    title: &'static str,
+    sentence: Sentence,
 }
