@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::outcome::ReportedResult;
+use super::judgement::Outcome;
 use crate::sample::backups::{BackupProcess, ExitFailure, FailedProcess};
 use crate::sample::hooks::Step;
 use crate::series::Range;
@@ -17,32 +17,8 @@ const SUCCESS_TO_CLEANUP_MS: i64 = 5_000;
 const BROKEN_PIPE: u32 = 13;
 /// Programs that read or pack the data. Others below a backup, such as those of a person's hook scripts, may fail without
 /// harm. `tar` ends with 1 if a file shrank or changed, which a snapshot's do only if it cannot be read.
-const READERS: [&str; 24] = [
-    "tar",
-    "gtar",
-    "bsdtar",
-    "star",
-    "cpio",
-    "rsync",
-    "rsnap",
-    "rsnapshot",
-    "cp",
-    "gzip",
-    "pigz",
-    "zstd",
-    "pzstd",
-    "xz",
-    "pixz",
-    "bzip2",
-    "pbzip2",
-    "lbzip2",
-    "lzop",
-    "lz4",
-    "lzma",
-    "7z",
-    "7za",
-    "7zr",
-];
+const READERS: &str = "tar gtar bsdtar star cpio rsync rsnap rsnapshot cp gzip pigz zstd pzstd xz pixz bzip2 pbzip2 \
+                       lbzip2 lzop lz4 lzma 7z 7za 7zr";
 
 /// The phases of a backup, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,6 +74,24 @@ pub struct PhaseStart {
     pub at: Timestamp,
 }
 
+/// The result that mylvmbackup, or the command around a backup, reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportedResult {
+    pub at: Timestamp,
+    pub succeeded: bool,
+}
+
+impl ReportedResult {
+    pub fn outcome(self) -> Outcome {
+        Outcome::reported(self.succeeded)
+    }
+
+    /// Whether something happened before it, or so little after it that it may have.
+    pub(super) fn is_after(self, at: Timestamp, late_ms: i64) -> bool {
+        at.as_millisecond() < self.at.as_millisecond() + late_ms
+    }
+}
+
 /// How a process that a backup needs ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessFailure {
@@ -108,6 +102,7 @@ pub struct ProcessFailure {
 
 /// One run, from the messages that arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct BackupRun {
     /// The PID.
     pub run: u32,
@@ -125,19 +120,15 @@ pub struct BackupRun {
     /// Whether the running cowbell process itself received the last message, and so has missed none since.
     pub is_unbroken: bool,
     /// When its process started, in clock ticks since boot; `None` if the process was not observed.
-    #[serde(default)]
     pub process_started: Option<u64>,
     /// Whether it copies only what has changed since an earlier run.
-    #[serde(default)]
     pub is_incremental: bool,
     /// Whether the running cowbell process itself has seen its process run.
     #[serde(skip)]
     pub was_seen_running: bool,
     /// The process that read or packed the data, if it was killed or ended with an error.
-    #[serde(default)]
     pub failed_process: Option<ProcessFailure>,
     /// When its process was found to have ended.
-    #[serde(default)]
     pub process_ended_at: Option<Timestamp>,
 }
 
@@ -158,55 +149,50 @@ impl BackupRun {
         if self.is_over() {
             return false;
         }
-        let content = |run: &Self| {
-            (
-                run.phases.len(),
-                run.locked_from,
-                run.locked_until,
-                run.report,
-            )
-        };
-        let before = content(self);
+        let mut before = self.clone();
         // A clock that was set back must not end a phase before its beginning.
         let at = at.max(self.last_at);
         self.update_report(step, at, listening_since);
         self.update_lock(step, at);
-        let phase = Phase::of(step).filter(|phase| self.began(*phase).is_none());
-        self.phases
-            .extend(phase.map(|phase| PhaseStart { phase, at }));
-        (self.last_at, self.is_unbroken) = (at, true);
-        before != content(self)
+        if let Some(phase) = Phase::of(step)
+            && self.began(phase).is_none()
+        {
+            self.phases.push(PhaseStart { phase, at });
+        }
+        self.last_at = at;
+        self.is_unbroken = true;
+        // Other fields of a run do not come from its hooks.
+        before.last_at = at;
+        before.is_unbroken = true;
+        *self != before
     }
 
     /// Updates whether its process runs. Another process with its PID means that its own has ended.
     pub fn update_process(&mut self, process: &BackupProcess, at: Timestamp) {
-        match &process.running {
-            Some(running)
-                if self
-                    .process_started
-                    .is_none_or(|started| started == running.started) =>
-            {
-                (self.process_started, self.was_seen_running) = (Some(running.started), true);
-            }
-            _ => self.process_ended_at = self.process_ended_at.or(Some(at)),
+        if let Some(running) = &process.running
+            && self.process_started.unwrap_or(running.started) == running.started
+        {
+            self.process_started = Some(running.started);
+            self.was_seen_running = true;
+        } else {
+            self.process_ended_at = self.process_ended_at.or(Some(at));
         }
     }
 
     /// Learns of a process that failed below its own. mylvmbackup knows the status of its children and of the last process
     /// of a pipe; those before it matter while it backs up.
     pub fn learn_failure(&mut self, process: &FailedProcess) {
-        let backs_up = self
-            .began(Phase::Backup)
-            .is_some_and(|began| began < process.at)
+        let began = self.began(Phase::Backup);
+        let backs_up = began.is_some_and(|began| began < process.at)
             && self.report.is_none_or(|report| process.at <= report.at);
-        let is_reader = READERS.contains(&&*process.name);
         let is_failure = process.failure != ExitFailure::Signal(BROKEN_PIPE);
-        if backs_up && is_reader && is_failure && !process.is_child && self.failed_process.is_none()
-        {
-            let FailedProcess {
-                at, name, failure, ..
-            } = process.clone();
-            self.failed_process = Some(ProcessFailure { at, name, failure });
+        let is_reader = !process.is_child && READERS.split(' ').any(|name| name == process.name);
+        if backs_up && is_reader && is_failure && self.failed_process.is_none() {
+            self.failed_process = Some(ProcessFailure {
+                at: process.at,
+                name: process.name.clone(),
+                failure: process.failure,
+            });
         }
     }
 

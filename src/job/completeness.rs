@@ -86,16 +86,12 @@ impl Completeness {
     /// `47 MiB were read, and its file system uses 169 MiB`
     pub fn text(&self) -> String {
         let read = size_text(self.read_bytes);
-        let expected = size_text(self.expected_bytes);
-        match self.basis {
-            CompletenessBasis::FileSystem => {
-                format!("{read} were read, and its file system uses {expected}")
-            }
-            CompletenessBasis::EarlierRuns => {
-                format!("{read} were read, and good runs before it read {expected}")
-            }
-            CompletenessBasis::Origin => format!("{read} were read of an origin of {expected}"),
-        }
+        let than = match self.basis {
+            CompletenessBasis::FileSystem => ", and its file system uses",
+            CompletenessBasis::EarlierRuns => ", and good runs before it read",
+            CompletenessBasis::Origin => " of an origin of",
+        };
+        format!("{read} were read{than} {}", size_text(self.expected_bytes))
     }
 }
 
@@ -133,10 +129,9 @@ impl Earlier {
     }
 
     fn is_as_before(&self, own: f64) -> bool {
-        let is_near =
-            |accepted: &f64| (accepted * AS_BEFORE..=accepted * AS_ACCEPTED).contains(&own);
+        let mut accepted = self.accepted.iter();
         self.usual().is_some_and(|usual| own >= usual * AS_BEFORE)
-            || self.accepted.iter().any(is_near)
+            || accepted.any(|of| (of * AS_BEFORE..=of * AS_ACCEPTED).contains(&own))
     }
 
     fn coverage_of_share(&self, own: f64) -> Coverage {

@@ -38,22 +38,16 @@ impl CommandSilence {
 
 /// The properties whose changes are stored at once.
 pub(super) fn key_properties(job: &Job) -> impl PartialEq + use<> {
-    let harm = (
+    let times = [
+        job.ended_at,
         job.died_at,
         job.io_error_at,
-        job.disk_error.clone(),
         job.removed_at,
         job.unmounted_at,
-    );
+    ];
+    let names = (job.lv.clone(), job.mounted_on.clone());
     let made_by = (job.program.is_some(), job.command_key.clone());
-    (
-        job.ended_at,
-        harm,
-        job.report(),
-        job.lv.clone(),
-        job.mounted_on.clone(),
-        made_by,
-    )
+    (times, job.disk_error.clone(), job.report(), names, made_by)
 }
 
 /// Updates a snapshot's job, or ends it: when the snapshot was last seen, or when its backup has ended.
@@ -64,8 +58,7 @@ pub(super) fn follow_snapshot(
     ended: &[Arc<Job>],
 ) {
     let is_there = update_snapshot(job, interval);
-    let run = job.backup_run.as_ref();
-    let ended_at = match run {
+    let ended_at = match &job.backup_run {
         Some(run) if !is_there && !run.is_over() && run.runs() => {
             if run.report.is_none() {
                 job.removed_at = job.removed_at.or(Some(last_seen_at));
@@ -94,26 +87,23 @@ fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
         return false;
     };
     // A snapshot can be renamed.
-    (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));
+    job.vg = Some(volume.vg.clone());
+    job.lv = Some(volume.lv.clone());
     job.name.clone_from(&volume.lv);
     job.origin = volume.origin.clone().or(job.origin.take());
     if job.partly_seen {
-        job.started_at = volume
-            .created_at
-            .unwrap_or(job.started_at)
-            .min(job.started_at);
+        let created_at = volume.created_at.unwrap_or(job.started_at);
+        job.started_at = job.started_at.min(created_at);
     }
     job.update_state(interval.at, state);
     job.setup.update(interval, volume, state.fill);
-    job.record_growth(
-        interval.at,
-        overflows(interval, volume).and_then(|(_, state)| state.fill),
-    );
+    let full = overflows(interval, volume);
+    job.record_growth(interval.at, full.and_then(|(_, state)| state.fill));
     job.update_mounts(interval.at, volume.mounted_on.as_deref());
-    let counters = interval
-        .device_of(volume)
-        .and_then(|device| device.counters);
-    if let Some(read) = counters.and_then(|counters| counters.read_bytes()) {
+    if let Some(device) = interval.device_of(volume)
+        && let Some(counters) = device.counters
+        && let Some(read) = counters.read_bytes()
+    {
         job.count_reads(read);
     }
     update_read_errors(job, interval, volume);
@@ -122,11 +112,18 @@ fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
 
 fn update_read_errors(job: &mut Job, interval: &Interval, volume: &Volume) {
     for device in &interval.read_errors {
+        let mut pvs = job
+            .setup
+            .origin_pvs
+            .iter()
+            .chain(&job.setup.cow_pvs)
+            .flatten();
         if is_own(interval, volume, device) {
             if job.io_error_at.is_none() {
-                (job.io_error_at, job.io_error_device) = (Some(interval.at), Some(device.clone()));
+                job.io_error_at = Some(interval.at);
+                job.io_error_device = Some(device.clone());
             }
-        } else if job.disk_error.is_none() && is_disk_below(job, device) {
+        } else if job.disk_error.is_none() && pvs.any(|pv| pv == device) {
             job.disk_error = Some(DiskError {
                 at: interval.at,
                 device: device.clone(),
@@ -144,15 +141,6 @@ fn is_own(interval: &Interval, volume: &Volume, device: &str) -> bool {
         .any(|own| *own.name == *device)
 }
 
-fn is_disk_below(job: &Job, device: &str) -> bool {
-    job.setup
-        .origin_pvs
-        .iter()
-        .chain(&job.setup.cow_pvs)
-        .flatten()
-        .any(|pv| pv == device)
-}
-
 /// Ends a command that has been silent for too long; its end is its last mark.
 pub(super) fn abandon_silent(job: &mut Job, silence: &mut CommandSilence, elapsed_us: u64) {
     silence.us += elapsed_us.min(LONGEST_TICK_US);
@@ -164,11 +152,8 @@ pub(super) fn abandon_silent(job: &mut Job, silence: &mut CommandSilence, elapse
 
 /// Adds the host's reads. Skips a tick that began before the job, since it includes other reads.
 pub(super) fn follow_host(job: &mut Job, interval: &Interval) {
-    let began_us = interval
-        .at
-        .as_microsecond()
-        .saturating_sub_unsigned(interval.elapsed_us);
-    if began_us < job.started_at.as_microsecond() {
+    let end_us = interval.at.as_microsecond();
+    if end_us.saturating_sub_unsigned(interval.elapsed_us) < job.started_at.as_microsecond() {
         return;
     }
     job.setup.update_host(interval);

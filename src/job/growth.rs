@@ -35,11 +35,12 @@ impl FinishedSnapshot {
     /// The bytes that the snapshot needed at an age; `None` beyond its end. From its overflow to its end it needed more than
     /// it had, taken to grow as before on average.
     pub fn need(&self, age_s: f64) -> Option<f64> {
-        let beyond = || {
-            let (age, bytes) = *self.growth.0.last().filter(|_| self.overflowed)?;
-            (age > 0.0 && age_s <= self.seconds * MOST_EXTRAPOLATED).then(|| bytes * age_s / age)
-        };
-        self.growth.at(age_s).or_else(beyond)
+        if let Some(bytes) = self.growth.at(age_s) {
+            return Some(bytes);
+        }
+        let (age, bytes) = *self.growth.0.last().filter(|_| self.overflowed)?;
+        let is_known = age > 0.0 && age_s <= self.seconds * MOST_EXTRAPOLATED;
+        is_known.then(|| bytes * age_s / age)
     }
 }
 
@@ -60,27 +61,25 @@ impl Job {
         if self.partly_seen || self.died_at.is_some() {
             return;
         }
+        let used = fill.used_bytes();
         let age_s = self.age_s(at);
         if self.setup.kind == Some(SnapshotKind::Thin) {
             // What the pool had grown before it was first seen is not known.
-            let is_new = age_s < f64::from(AGES_MIN[0]) * 60.0;
-            let began = is_new.then(|| PoolUse {
-                began: fill.used_bytes(),
-                peak: 0,
-            });
-            self.pool = self.pool.or(began);
+            if self.pool.is_none() && age_s < seconds_of(AGES_MIN[0]) {
+                self.pool = Some(PoolUse {
+                    began: used,
+                    peak: 0,
+                });
+            }
             let Some(pool) = &mut self.pool else { return };
-            pool.peak = pool.peak.max(fill.used_bytes());
+            pool.peak = pool.peak.max(used);
         }
-        let reached = AGES_MIN
-            .iter()
-            .filter(|age| f64::from(**age) * 60.0 <= age_s)
-            .count();
+        let reached = AGES_MIN.iter().filter(|age| seconds_of(**age) <= age_s);
+        let reached = reached.count();
         // An age that was missed needed at most what is used now.
         if reached > self.growth.len() {
             let began = self.pool.map_or(0, |pool| pool.began);
-            self.growth
-                .resize(reached, fill.used_bytes().saturating_sub(began));
+            self.growth.resize(reached, used.saturating_sub(began));
         }
     }
 
@@ -108,29 +107,26 @@ impl Job {
         if self.setup.kind.is_none() || self.partly_seen || self.is_imported() {
             return None;
         }
-        let ages = AGES_MIN.iter().map(|age| f64::from(*age) * 60.0);
-        let points = ages
-            .zip(&self.growth)
-            .map(|(age, bytes)| (age, *bytes as f64));
-        let overflowed = self.died_at.is_some()
-            && self
-                .peak_fill_percent
-                .is_some_and(|peak| peak >= LEAST_FULL_PERCENT);
-        let set_ms = self.clock_set_before_death_ms.unwrap_or(self.clock_set_ms);
-        let end_s = self
-            .died_at
-            .map_or(seconds, |at| self.age_before(at, set_ms));
-        let end_bytes = if overflowed {
-            self.setup.cow_bytes
-        } else {
-            self.grown_bytes()
-        };
-        let mut growth: Vec<(f64, f64)> = points.take_while(|(age, _)| *age < end_s).collect();
-        growth.extend(
-            end_bytes
-                .filter(|_| end_s > 0.0)
-                .map(|bytes| (end_s, bytes as f64)),
-        );
+        let peak = self.peak_fill_percent.unwrap_or_default();
+        let overflowed = self.died_at.is_some() && peak >= LEAST_FULL_PERCENT;
+        let mut end_s = seconds;
+        if let Some(at) = self.died_at {
+            let set_ms = self.clock_set_before_death_ms.unwrap_or(self.clock_set_ms);
+            end_s = self.age_before(at, set_ms);
+        }
+        let mut end_bytes = self.grown_bytes();
+        if overflowed {
+            end_bytes = self.setup.cow_bytes;
+        }
+        let mut growth: Vec<(f64, f64)> = Vec::new();
+        for (age, bytes) in AGES_MIN.iter().zip(&self.growth) {
+            if seconds_of(*age) < end_s {
+                growth.push((seconds_of(*age), *bytes as f64));
+            }
+        }
+        if let Some(bytes) = end_bytes.filter(|_| end_s > 0.0) {
+            growth.push((end_s, bytes as f64));
+        }
         Some(FinishedSnapshot {
             chunk: self.setup.chunk_bytes.unwrap_or(DEFAULT_CHUNK),
             growth: Growth(growth),
@@ -143,6 +139,10 @@ impl Job {
             is_by_mylvmbackup: tool::is_by_mylvmbackup(self),
         })
     }
+}
+
+fn seconds_of(minutes: u16) -> f64 {
+    f64::from(minutes) * 60.0
 }
 
 #[cfg(test)]

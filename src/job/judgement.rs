@@ -20,34 +20,27 @@ pub enum Grade {
 }
 
 impl Grade {
-    /// As in the API, and as a CSS class.
+    /// As in the API and as a CSS class, in the title of a page, and at the beginning of a sentence.
+    fn words(self) -> [&'static str; 3] {
+        match self {
+            Self::Ok => ["ok", "", "OK"],
+            Self::Unknown => ["unknown", "? ", "Unknown"],
+            Self::Warning => ["warning", "▲ ", "Warning"],
+            Self::Critical => ["critical", "✖ ", "Critical"],
+        }
+    }
+
     pub fn text(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Unknown => "unknown",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        }
+        self.words()[0]
     }
 
-    /// In the title of a page; empty if all is well.
+    /// Empty if all is well.
     pub fn sign(self) -> &'static str {
-        match self {
-            Self::Ok => "",
-            Self::Unknown => "? ",
-            Self::Warning => "▲ ",
-            Self::Critical => "✖ ",
-        }
+        self.words()[1]
     }
 
-    /// At the beginning of a sentence.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "OK",
-            Self::Unknown => "Unknown",
-            Self::Warning => "Warning",
-            Self::Critical => "Critical",
-        }
+        self.words()[2]
     }
 }
 
@@ -79,6 +72,15 @@ impl Outcome {
         Self::Abandoned,
         Self::Unknown,
     ];
+
+    /// As a command or a hook reports it.
+    pub fn reported(succeeded: bool) -> Self {
+        if succeeded {
+            Self::Succeeded
+        } else {
+            Self::Failed
+        }
+    }
 
     pub fn text(self) -> &'static str {
         match self {

@@ -27,9 +27,10 @@ use utoipa::ToSchema;
 use crate::commands::{ArchiveSummary, Label, MarkKind, Note, PhaseMark};
 use crate::topology::{State, VolumeState};
 use backup_run::BackupRun;
+pub use backup_run::ReportedResult;
 use completeness::Completeness;
 pub use judgement::{Grade, Judgement, Outcome, outcome_word};
-pub use outcome::{DiskError, ReportedResult};
+pub use outcome::DiskError;
 pub use phases::{MOST_PHASES, PhaseSpan};
 use setup::Setup;
 pub use tracker::{CommandError, Effect, JobChange, JobTracker};
@@ -50,6 +51,7 @@ pub fn user(key: &str) -> Option<&str> {
 
 /// As stored, and as in an exported file except for id and key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Job {
     #[serde(skip)]
     pub id: i64,
@@ -70,38 +72,27 @@ pub struct Job {
     /// When a read of its snapshot first failed, as far as the kernel reports that.
     pub io_error_at: Option<Timestamp>,
     /// The device with that error, such as `sda`; `None` if the snapshot returned only errors.
-    #[serde(default)]
     pub io_error_device: Option<String>,
     /// The first read error of a disk below its snapshot, which may have been on another part of the disk.
-    #[serde(default)]
     pub disk_error: Option<DiskError>,
     /// When its snapshot was last seen, if it was removed while the backup ran.
-    #[serde(default)]
     pub removed_at: Option<Timestamp>,
     /// Whether its snapshot was still valid after its success was reported.
-    #[serde(default)]
     pub outlived_report: bool,
     /// Whether its snapshot still existed at its end.
-    #[serde(default)]
     pub left_snapshot: bool,
     /// The bytes that it read, compared with those that it should have read; set at its end.
-    #[serde(default)]
     pub completeness: Option<Completeness>,
     /// When a person accepted its result.
-    #[serde(default)]
     pub accepted_at: Option<Timestamp>,
     /// The key of the job of the command that created its snapshot.
-    #[serde(default)]
     pub command_key: Option<String>,
     /// The result of that command, once it ended.
-    #[serde(default)]
     pub command_report: Option<ReportedResult>,
     /// For a command, its PID.
-    #[serde(default)]
     pub process: Option<u32>,
     /// For a command, the volume that it backs up, as `vg0/data`: the origin of a snapshot that this command, or an earlier
     /// run of the same name, created.
-    #[serde(default)]
     pub backup_of: Option<String>,
     /// The mylvmbackup run that created its snapshot, from hooks.
     #[serde(rename = "heard")]
@@ -113,21 +104,16 @@ pub struct Job {
     /// When its snapshot was unmounted; `None` while mounted or if it never was.
     pub unmounted_at: Option<Timestamp>,
     /// Whether it began, or continued, while cowbell was not running.
-    #[serde(default)]
     pub partly_seen: bool,
     pub last_fill_percent: Option<f64>,
     pub peak_fill_percent: Option<f64>,
     /// The used bytes of its COW area, or the growth of its pool, at each of [`growth::AGES_MIN`] that it reached.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub growth: Vec<u64>,
     /// Of a thin snapshot.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<growth::PoolUse>,
     /// By how much the wall clock was set forward since it began, in milliseconds.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub clock_set_ms: i64,
     /// The same until its snapshot became invalid.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_set_before_death_ms: Option<i64>,
     /// Bytes read from the snapshot. For a command, from all disks in the whole ticks while it ran.
     pub bytes_read: Option<u64>,
@@ -135,20 +121,17 @@ pub struct Job {
     #[serde(skip)]
     pub read_counter: Option<u64>,
     /// Properties of its snapshot, its origin and the machine.
-    #[serde(default)]
     pub setup: Setup,
     /// The set of runs that it belongs to.
     pub label: Option<Label>,
     /// In order of time.
-    #[serde(default)]
     pub notes: Vec<Note>,
     /// Phases from marks in order of time; those from hooks are in `backup_run`.
-    #[serde(default, rename = "told_phases")]
+    #[serde(rename = "told_phases")]
     pub phase_marks: Vec<PhaseMark>,
     /// The program that created its snapshot, if observed.
     pub program: Option<String>,
     /// Its archive, if that was read through.
-    #[serde(default)]
     pub certificate: Option<ArchiveSummary>,
 }
 
@@ -184,32 +167,28 @@ impl From<MarkKind> for JobKind {
 }
 
 impl Job {
-    pub(crate) fn new(
-        id: i64,
-        kind: JobKind,
-        key: &str,
-        name: &str,
-        started_at: Timestamp,
-    ) -> Self {
+    pub(crate) fn new(id: i64, kind: JobKind, key: &str, name: &str, at: Timestamp) -> Self {
         Self {
             id,
             kind,
             key: key.into(),
             name: name.into(),
-            started_at,
+            started_at: at,
             ..Self::default()
         }
     }
 
     /// Adds a note once; false if there is no room for it.
     fn note(&mut self, note: &Note) -> bool {
-        let exists = self.notes.contains(note);
-        let has_room = self.notes.len() < MOST_NOTES;
-        if !exists && has_room {
-            let place = self.notes.partition_point(|other| other.at <= note.at);
-            self.notes.insert(place, note.clone());
+        if self.notes.contains(note) {
+            return true;
         }
-        exists || has_room
+        if self.notes.len() >= MOST_NOTES {
+            return false;
+        }
+        let place = self.notes.partition_point(|other| other.at <= note.at);
+        self.notes.insert(place, note.clone());
+        true
     }
 
     /// `vg0/data_snapshot`
@@ -264,10 +243,8 @@ impl Job {
 
     /// The result that mylvmbackup or the command around it reported.
     pub fn report(&self) -> Option<ReportedResult> {
-        self.backup_run
-            .as_ref()
-            .and_then(|run| run.report)
-            .or(self.command_report)
+        let run = self.backup_run.as_ref();
+        run.and_then(|run| run.report).or(self.command_report)
     }
 
     /// Whether it is a run of mylvmbackup that ended without a snapshot.
@@ -278,6 +255,19 @@ impl Job {
     pub fn seconds(&self, now: Timestamp) -> f64 {
         let end = self.ended_at.unwrap_or(now);
         (end.as_millisecond() - self.started_at.as_millisecond()).max(0) as f64 / 1000.0
+    }
+
+    /// Continues after its end, as if it had not been seen.
+    fn reopen(&mut self) {
+        self.ended_at = None;
+        self.outcome = None;
+        self.partly_seen = true;
+    }
+
+    /// Begins with the run that created its snapshot.
+    fn begin_with(&mut self, run: BackupRun) {
+        self.started_at = self.started_at.min(run.first_at);
+        self.backup_run = Some(run);
     }
 
     fn update_state(&mut self, at: Timestamp, state: &VolumeState) {
@@ -294,18 +284,19 @@ impl Job {
             }
             _ => {}
         }
-        if let Some(percent) = state.fill.map(|fill| fill.percent()) {
+        if let Some(fill) = state.fill {
+            let percent = fill.percent();
             self.last_fill_percent = Some(percent);
-            self.peak_fill_percent = Some(
-                self.peak_fill_percent
-                    .map_or(percent, |peak| peak.max(percent)),
-            );
+            self.peak_fill_percent = Some(self.peak_fill_percent.unwrap_or(percent).max(percent));
         }
     }
 
     fn update_mounts(&mut self, at: Timestamp, mounts: Option<&[String]>) {
         match mounts {
-            Some([first, ..]) => (self.mounted_on, self.unmounted_at) = (Some(first.clone()), None),
+            Some([first, ..]) => {
+                self.mounted_on = Some(first.clone());
+                self.unmounted_at = None;
+            }
             Some([]) if self.mounted_on.is_some() => {
                 self.unmounted_at = self.unmounted_at.or(Some(at))
             }
@@ -322,10 +313,6 @@ impl Job {
         self.bytes_read = Some(self.bytes_read.unwrap_or_default() + increase);
         self.read_counter = Some(counter);
     }
-}
-
-fn is_zero(number: &i64) -> bool {
-    *number == 0
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::backup_run::{ProcessFailure, ReportedResult};
 use super::completeness::{Completeness, Coverage};
 use super::judgement::{Harm, Outcome};
 use super::{Job, JobKind};
@@ -21,23 +22,6 @@ const UNMOUNT_BEFORE_DEATH_MS: i64 = 1_000;
 const LATE_DEATH_MS: i64 = 60_000;
 /// The kernel logs a read error at once; cowbell reads it with the next tick.
 const LATE_ERROR_MS: i64 = 1_000;
-
-/// The result that mylvmbackup, or the command around a backup, reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReportedResult {
-    pub at: Timestamp,
-    pub succeeded: bool,
-}
-
-impl ReportedResult {
-    pub fn outcome(self) -> Outcome {
-        if self.succeeded {
-            Outcome::Succeeded
-        } else {
-            Outcome::Failed
-        }
-    }
-}
 
 /// A read error of a disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,11 +61,8 @@ impl Job {
     pub(super) fn end_at_shutdown(&mut self, at: Timestamp, before: &[Arc<Job>]) {
         self.compare(before);
         self.left_snapshot = self.kind == JobKind::Snapshot;
-        self.end(
-            at,
-            self.report()
-                .map_or(Outcome::Abandoned, ReportedResult::outcome),
-        );
+        let report = self.report().map(ReportedResult::outcome);
+        self.end(at, report.unwrap_or(Outcome::Abandoned));
     }
 
     fn compare(&mut self, before: &[Arc<Job>]) {
@@ -91,19 +72,19 @@ impl Job {
         let is_good = |job: &&Self| {
             job.outcome == Some(Outcome::Succeeded) && job.is_alike(self) && !job.is_incremental()
         };
-        let good = before.iter().rev().map(Arc::as_ref).filter(is_good);
-        self.completeness = Completeness::of(self, good);
+        let latest_first = before.iter().rev().map(Arc::as_ref);
+        self.completeness = Completeness::of(self, latest_first.filter(is_good));
     }
 
     /// Takes over the result of the command that created the snapshot, once the command has ended.
     pub(super) fn learn_result(&mut self, command: &Self, before: &[Arc<Job>]) {
-        let exited = command
-            .outcome
-            .filter(|outcome| *outcome != Outcome::Abandoned);
-        if self.command_report.is_some() || exited.is_none() {
+        let Some(outcome) = command.outcome else {
+            return;
+        };
+        if self.command_report.is_some() || outcome == Outcome::Abandoned {
             return;
         }
-        let succeeded = exited != Some(Outcome::Failed);
+        let succeeded = outcome != Outcome::Failed;
         self.command_report = command.ended_at.map(|at| ReportedResult { at, succeeded });
         if let Some(at) = self.ended_at {
             self.end_judged(at, before);
@@ -113,18 +94,17 @@ impl Job {
     /// Takes over, from a snapshot that this command created, its origin, and whether it was lost or its backup is bad.
     pub(super) fn learn_loss(&mut self, snapshot: &Self) {
         self.backup_of = snapshot.origin_name().or(self.backup_of.take());
-        if !snapshot
-            .outcome
-            .map_or(snapshot.died_at.is_some(), Outcome::is_bad)
-        {
+        let is_bad = match snapshot.outcome {
+            Some(outcome) => outcome.is_bad(),
+            None => snapshot.died_at.is_some(),
+        };
+        if !is_bad {
             return;
         }
         self.died_at = self.died_at.or(snapshot.died_at);
-        (self.vg, self.lv, self.origin) = (
-            snapshot.vg.clone(),
-            snapshot.lv.clone(),
-            snapshot.origin.clone(),
-        );
+        self.vg.clone_from(&snapshot.vg);
+        self.lv.clone_from(&snapshot.lv);
+        self.origin.clone_from(&snapshot.origin);
         if self.outcome == Some(Outcome::Succeeded) {
             self.outcome = snapshot.outcome.or(self.outcome);
         }
@@ -132,15 +112,11 @@ impl Job {
 
     /// The outcome of a reported success whose snapshot remained valid.
     fn confirmed_success(&self) -> Outcome {
-        let is_command = self.backup_run.is_none();
-        match self
-            .completeness
-            .as_ref()
-            .map(|completeness| completeness.coverage)
-        {
+        let coverage = self.completeness.as_ref().map(|found| found.coverage);
+        match coverage {
             _ if self.accepted_at.is_some() => Outcome::Succeeded,
             // An unknown program may make incremental backups, and read only what has changed.
-            Some(Coverage::Incomplete) if !is_command => Outcome::Incomplete,
+            Some(Coverage::Incomplete) if self.backup_run.is_some() => Outcome::Incomplete,
             _ if self.reported_disk_error().is_some() => Outcome::Unknown,
             Some(Coverage::Complete) => Outcome::Succeeded,
             _ if self.is_incremental() => Outcome::Succeeded,
@@ -150,23 +126,20 @@ impl Job {
 
     /// Whether it copies only what has changed, so that nothing says how much it has to read. No pipe hides its exit status.
     pub fn is_incremental(&self) -> bool {
-        self.backup_run
-            .as_ref()
-            .is_some_and(|run| run.is_incremental)
+        let run = self.backup_run.as_ref();
+        run.is_some_and(|run| run.is_incremental)
     }
 
     /// A read error of a disk below its snapshot before its success was reported.
     pub(super) fn reported_disk_error(&self) -> Option<&DiskError> {
         let report = self.report().filter(|report| report.succeeded)?;
-        let is_before =
-            |at: Timestamp| at.as_millisecond() < report.at.as_millisecond() + LATE_ERROR_MS;
-        self.disk_error.as_ref().filter(|error| is_before(error.at))
+        let error = self.disk_error.as_ref()?;
+        report.is_after(error.at, LATE_ERROR_MS).then_some(error)
     }
 
     fn has_read_too_little(&self) -> bool {
-        self.completeness
-            .as_ref()
-            .is_some_and(|found| found.coverage != Coverage::Complete)
+        let found = self.completeness.as_ref();
+        found.is_some_and(|found| found.coverage != Coverage::Complete)
     }
 
     /// The outcome that was reported. `Abandoned` if hooks stopped while cowbell listened, or saw its process run.
@@ -206,73 +179,61 @@ impl Job {
     /// How and when a run that reported success lost its snapshot.
     pub(super) fn harm(&self) -> Option<(Harm, Timestamp)> {
         let report = self.report().filter(|report| report.succeeded)?;
-        let before = |at: Option<Timestamp>, late_ms: i64| {
-            at.filter(|at| at.as_millisecond() < report.at.as_millisecond() + late_ms)
-        };
-        let status_ms = if self.outlived_report {
-            0
-        } else {
-            LATE_DEATH_MS
-        };
-        let error_ms = if self.io_error_device.is_some() {
-            LATE_ERROR_MS
-        } else {
-            status_ms
-        };
-        let died = before(self.died_at, status_ms).map(|at| (Harm::Death, at));
-        let failed = || before(self.io_error_at, error_ms).map(|at| (Harm::IoError, at));
-        let removed = || self.removed_at.map(|at| (Harm::Removal, at));
-        let reader = || {
-            self.backup_run
-                .as_ref()?
-                .failed_process
-                .as_ref()
-                .map(|failed| (Harm::Reader, failed.at))
-        };
-        died.or_else(failed).or_else(removed).or_else(reader)
+        let mut status_ms = LATE_DEATH_MS;
+        if self.outlived_report {
+            status_ms = 0;
+        }
+        let mut error_ms = status_ms;
+        if self.io_error_device.is_some() {
+            error_ms = LATE_ERROR_MS;
+        }
+        if let Some(at) = self.died_at
+            && report.is_after(at, status_ms)
+        {
+            return Some((Harm::Death, at));
+        }
+        if let Some(at) = self.io_error_at
+            && report.is_after(at, error_ms)
+        {
+            return Some((Harm::IoError, at));
+        }
+        if let Some(at) = self.removed_at {
+            return Some((Harm::Removal, at));
+        }
+        Some((Harm::Reader, self.failed_reader()?.at))
+    }
+
+    fn failed_reader(&self) -> Option<&ProcessFailure> {
+        self.backup_run.as_ref()?.failed_process.as_ref()
     }
 
     /// ` (read error on sda)` or ` (tar was killed by signal 9)`; empty if nothing more is known.
     pub(super) fn harm_detail(&self, harm: Harm) -> String {
-        let detail = match harm {
-            Harm::IoError => self
-                .io_error_device
-                .as_ref()
-                .map(|device| format!("read error on {device}")),
-            Harm::Reader => self
-                .backup_run
-                .as_ref()
-                .and_then(|run| run.failed_process.as_ref())
-                .map(|failed| {
-                    format!(
-                        "{} {}",
-                        failed.name.replace('`', "'"),
-                        failed.failure.text()
-                    )
-                }),
-            Harm::Death | Harm::Removal => None,
-        };
-        detail.map_or_else(String::new, |detail| format!(" ({detail})"))
+        match (harm, &self.io_error_device, self.failed_reader()) {
+            (Harm::IoError, Some(device), _) => format!(" (read error on {device})"),
+            (Harm::Reader, _, Some(failed)) => {
+                let name = failed.name.replace('`', "'");
+                format!(" ({name} {})", failed.failure.text())
+            }
+            _ => String::new(),
+        }
     }
 
     /// Its damaged archive, unless the job had come to nothing anyway.
     pub fn damaged_archive(&self) -> Option<&ArchiveSummary> {
-        let is_doubtful = !matches!(
-            self.outcome,
-            Some(Outcome::Failed | Outcome::Overflowed | Outcome::Abandoned)
-        );
-        self.certificate
-            .as_ref()
-            .filter(|archive| is_doubtful && archive.verdict == ArchiveVerdict::Damaged)
+        match self.outcome {
+            Some(Outcome::Failed | Outcome::Overflowed | Outcome::Abandoned) => None,
+            _ => self.certificate.as_ref().filter(|it| is_damaged(it)),
+        }
     }
 
     /// Takes the summary of its archive, which may change its outcome. A sound archive changes it only if the same archive
     /// was damaged before.
     pub(super) fn certify(&mut self, archive: &ArchiveSummary) -> Result<(), String> {
         if let Some(before) = &self.certificate
-            && before.verdict == ArchiveVerdict::Damaged
+            && is_damaged(before)
             && before.archive != archive.archive
-            && archive.verdict != ArchiveVerdict::Damaged
+            && !is_damaged(archive)
         {
             let (id, before) = (self.id, &before.archive);
             return Err(format!(
@@ -281,11 +242,13 @@ impl Job {
         }
         let was_damaged = self.damaged_archive().is_some();
         self.certificate = Some(archive.clone());
-        match self.ended_at {
-            Some(at) if was_damaged && self.kind == JobKind::Snapshot => {
-                self.end(at, self.reported())
-            }
-            _ => self.distrust_damaged(),
+        if was_damaged
+            && self.kind == JobKind::Snapshot
+            && let Some(at) = self.ended_at
+        {
+            self.end(at, self.reported());
+        } else {
+            self.distrust_damaged();
         }
         Ok(())
     }
@@ -300,10 +263,8 @@ impl Job {
     /// The group and the volume that was backed up: the origin, or the snapshot if the origin is unknown. For a command that
     /// created no snapshot, its name.
     pub fn backed_up(&self) -> (String, String) {
-        let of_command = self
-            .backup_of
-            .as_deref()
-            .and_then(|volume| volume.split_once('/'));
+        let of_command = self.backup_of.as_deref();
+        let of_command = of_command.and_then(|volume| volume.split_once('/'));
         let volume = self.origin.as_deref().or(self.lv.as_deref());
         let of_snapshot = self.vg.as_deref().zip(volume);
         let (vg, lv) = of_command.or(of_snapshot).unwrap_or(("", &self.name));
@@ -326,11 +287,14 @@ impl Job {
 
     /// Whether LVM's monitoring may have unmounted it, since it was invalid.
     pub fn was_unmounted_at_its_death(&self) -> bool {
-        self.died_at
-            .zip(self.unmounted_at)
-            .is_some_and(|(died, unmounted)| {
-                let ms = unmounted.as_millisecond() - died.as_millisecond();
-                (-UNMOUNT_BEFORE_DEATH_MS..=UNMOUNT_AFTER_DEATH_MS).contains(&ms)
-            })
+        let (Some(died), Some(unmounted)) = (self.died_at, self.unmounted_at) else {
+            return false;
+        };
+        let ms = unmounted.as_millisecond() - died.as_millisecond();
+        (-UNMOUNT_BEFORE_DEATH_MS..=UNMOUNT_AFTER_DEATH_MS).contains(&ms)
     }
+}
+
+fn is_damaged(archive: &ArchiveSummary) -> bool {
+    archive.verdict == ArchiveVerdict::Damaged
 }

@@ -52,23 +52,21 @@ impl PendingRuns {
             self.0
                 .retain(|pending| pending.run.run != message.run || pending.run.runs());
         }
-        let index = self
-            .0
-            .iter()
-            .position(|pending| pending.run.run == message.run);
-        let index = index.unwrap_or_else(|| {
+        if !self.contains(message.run) {
             self.0.push(PendingRun {
                 run: BackupRun::new(message.run, at),
                 snapshot: None,
                 origin: None,
             });
-            self.0.len() - 1
-        });
-        let pending = &mut self.0[index];
-        pending.snapshot = message.snapshot.clone().or(pending.snapshot.take());
-        pending.origin = message.origin.clone().or(pending.origin.take());
-        pending.run.is_incremental |= message.is_incremental;
-        pending.run.take(message.step, at, listening_since);
+        }
+        for pending in &mut self.0 {
+            if pending.run.run == message.run {
+                pending.snapshot = message.snapshot.clone().or(pending.snapshot.take());
+                pending.origin = message.origin.clone().or(pending.origin.take());
+                pending.run.is_incremental |= message.is_incremental;
+                pending.run.take(message.step, at, listening_since);
+            }
+        }
         let surplus = self.0.len().saturating_sub(MOST);
         self.0.drain(..surplus);
     }
@@ -83,12 +81,10 @@ impl PendingRuns {
 
     /// Updates whether the process of a run still runs.
     pub fn update_process(&mut self, process: &BackupProcess, at: Timestamp) {
-        for pending in self
-            .0
-            .iter_mut()
-            .filter(|pending| pending.run.run == process.pid)
-        {
-            pending.run.update_process(process, at);
+        for pending in &mut self.0 {
+            if pending.run.run == process.pid {
+                pending.run.update_process(process, at);
+            }
         }
     }
 
@@ -109,20 +105,13 @@ impl PendingRuns {
         if job.kind != JobKind::Snapshot || job.backup_run.is_some() {
             return None;
         }
-        let fitting = self
-            .0
-            .iter()
-            .enumerate()
-            .filter(|(_, pending)| pending.created(job));
+        let all = self.0.iter().enumerate();
+        let fitting = all.filter(|(_, pending)| pending.created(job));
         // The run that named it, else one without a name. Of two, the first to begin is the first to finish.
-        let first = fitting.min_by_key(|(_, pending)| {
-            (
-                !pending.named(job),
-                pending.snapshot.is_some(),
-                pending.run.began(Phase::Snapshot),
-            )
-        });
-        let (index, _) = first?;
+        let (index, _) = fitting.min_by_key(|(_, pending)| {
+            let began = pending.run.began(Phase::Snapshot);
+            (!pending.named(job), pending.snapshot.is_some(), began)
+        })?;
         Some(self.0.remove(index).run)
     }
 }
@@ -130,45 +119,34 @@ impl PendingRuns {
 impl PendingRun {
     /// The job of a run that failed, or whose snapshot was never seen. Its origin is known if the hook named it, or has its usual name, and exists.
     pub fn into_job(self, id: i64, machine: &Setup, topology: &Topology) -> Job {
-        let Self {
-            run,
-            snapshot,
-            origin,
-        } = self;
-        let usual = || snapshot.as_deref()?.strip_suffix(SUFFIX).map(String::from);
-        let origin = origin
-            .or_else(usual)
-            .filter(|origin| topology.volume(origin).is_some());
-        let (of_vg, origin) = origin
-            .as_deref()
-            .and_then(|name| name.split_once('/'))
-            .unzip();
-        let (vg, lv) = snapshot
-            .as_deref()
-            .and_then(|name| name.split_once('/'))
-            .unzip();
+        let run = self.run;
+        let usual = || Some(self.snapshot.as_deref()?.strip_suffix(SUFFIX)?.to_string());
+        let origin = self.origin.or_else(usual);
+        let origin = origin.filter(|origin| topology.volume(origin).is_some());
         let key = format!("{NAMELESS}:{}:{}", run.run, run.first_at.as_millisecond());
-        let mut job = Job::new(
-            id,
-            JobKind::Snapshot,
-            &key,
-            lv.unwrap_or(NAMELESS),
-            run.first_at,
-        );
-        (job.vg, job.lv) = (vg.or(of_vg).map(String::from), lv.map(String::from));
-        job.origin = origin.map(String::from);
-        let snapshots = (!run.has_made_snapshot()).then_some(0);
-        job.setup = Setup {
-            snapshots,
-            ..machine.clone()
-        };
-        let (ended_at, report) = (run.last_at, run.report);
-        job.backup_run = Some(run);
+        let mut job = Job::new(id, JobKind::Snapshot, &key, NAMELESS, run.first_at);
+        if let Some((vg, origin)) = origin.as_deref().and_then(|name| name.split_once('/')) {
+            job.vg = Some(vg.into());
+            job.origin = Some(origin.into());
+        }
+        if let Some((vg, lv)) = self
+            .snapshot
+            .as_deref()
+            .and_then(|name| name.split_once('/'))
+        {
+            job.vg = Some(vg.into());
+            job.lv = Some(lv.into());
+            job.name = lv.into();
+        }
+        job.setup = machine.clone();
+        if !run.has_made_snapshot() {
+            job.setup.snapshots = Some(0);
+        }
         // A success without a snapshot that was seen is not confirmed.
-        job.end(
-            ended_at,
-            report.map_or(Outcome::Failed, ReportedResult::outcome),
-        );
+        let outcome = run.report.map_or(Outcome::Failed, ReportedResult::outcome);
+        let ended_at = run.last_at;
+        job.backup_run = Some(run);
+        job.end(ended_at, outcome);
         job
     }
 
@@ -193,12 +171,15 @@ impl PendingRun {
 
     fn is_given_up(&self, now: Timestamp) -> bool {
         let since_ms = now.as_millisecond() - self.run.last_at.as_millisecond();
-        let waits_ms = match () {
-            () if self.run.has_made_snapshot() => SEEN_WITHIN_MS,
-            () if self.run.is_over() => 0,
-            () if self.run.ended_at().is_some() => APPEARS_WITHIN_MS,
+        let waits_ms = if self.run.has_made_snapshot() {
+            SEEN_WITHIN_MS
+        } else if self.run.is_over() {
+            0
+        } else if self.run.ended_at().is_some() {
+            APPEARS_WITHIN_MS
+        } else {
             // Its process runs in a container, or ended before it was observed.
-            () => UNOBSERVED_SILENCE_MS,
+            UNOBSERVED_SILENCE_MS
         };
         let is_over = self.run.is_over() || self.run.process_ended_at.is_some();
         // Below 0 the clock was set back.
@@ -207,34 +188,30 @@ impl PendingRun {
 
     /// Whether it was observed from its beginning, or when it began to create a snapshot.
     fn has_begun(&self) -> bool {
-        let has_begun = self
-            .run
-            .phases
-            .first()
-            .is_some_and(|first| first.phase != Phase::Cleanup);
-        if has_begun {
-            tracing::warn!(
-                "mylvmbackup (process {}) ended, and no snapshot of it was seen: see its log",
-                self.run.run
-            );
+        let first = self.run.phases.first();
+        if first.is_none_or(|first| first.phase == Phase::Cleanup) {
+            return false;
         }
-        has_begun
+        let pid = self.run.run;
+        tracing::warn!(
+            "mylvmbackup (process {pid}) ended, and no snapshot of it was seen: see its log"
+        );
+        true
     }
 }
 
 /// Whether a run can have created a snapshot that appeared at this time.
 fn could_create(run: &BackupRun, appeared_at: Timestamp) -> bool {
-    let earliest = match run.began(Phase::Snapshot) {
+    let earliest_ms = match run.began(Phase::Snapshot) {
         Some(at) => at.as_millisecond() - EARLIEST_MS,
         None if run.began(Phase::Flush).is_some() => return false,
         None => run.first_at.as_millisecond() - UNHEARD_MS,
     };
-    let late_ms = if run.is_over() {
-        EARLIEST_MS
-    } else {
-        LATEST_MS
-    };
-    (earliest..=run.last_at.as_millisecond() + late_ms).contains(&appeared_at.as_millisecond())
+    let mut latest_ms = run.last_at.as_millisecond() + LATEST_MS;
+    if run.is_over() {
+        latest_ms = run.last_at.as_millisecond() + EARLIEST_MS;
+    }
+    (earliest_ms..=latest_ms).contains(&appeared_at.as_millisecond())
 }
 
 #[cfg(test)]

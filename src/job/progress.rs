@@ -18,10 +18,8 @@ pub struct Curves(HashMap<i64, ReadProgress>);
 impl Curves {
     /// Adds a tick.
     pub fn advance(&mut self, interval: &Interval, running: &[Job]) {
-        let snapshots = running
-            .iter()
-            .rev()
-            .filter(|job| job.kind == JobKind::Snapshot);
+        let jobs = running.iter().rev();
+        let snapshots = jobs.filter(|job| job.kind == JobKind::Snapshot);
         let snapshots: Vec<&Job> = snapshots.take(MOST_SNAPSHOTS).collect();
         self.0
             .retain(|id, _| snapshots.iter().any(|job| job.id == *id));
@@ -41,9 +39,8 @@ impl Curves {
 /// The point at the end of an interval; `None` if it is not known what was read in it.
 fn next_point(interval: &Interval, uuid: &str, last: Option<ReadPoint>) -> Option<ReadPoint> {
     let (volume, _) = interval.volume(uuid)?;
-    let fill = overflows(interval, volume)
-        .and_then(|(_, state)| state.fill)
-        .filter(|fill| fill.unit > 0);
+    let fill = overflows(interval, volume).and_then(|(_, state)| state.fill);
+    let fill = fill.filter(|fill| fill.unit > 0);
     let used = fill.map(|fill| fill.used_bytes() as f64);
     let Some(last) = last else {
         return Some(ReadPoint {
@@ -79,20 +76,18 @@ pub fn past_runs<'a>(job: &Job, jobs: impl Iterator<Item = &'a Job>) -> PastRuns
     let alike: Vec<&Job> = jobs.filter(|other| other.is_alike(job)).collect();
     let runs = |outcome| -> Vec<PastRun> {
         let ended = alike.iter().filter(|other| other.outcome == Some(outcome));
-        ended
-            .filter_map(|other| past_run(other))
-            .take(MOST_EARLIER_RUNS)
-            .collect()
+        let known = ended.filter_map(|other| past_run(other));
+        known.take(MOST_EARLIER_RUNS).collect()
     };
-    match runs(Outcome::Succeeded) {
-        none if none.is_empty() => PastRuns {
-            runs: runs(Outcome::Unknown),
-            is_unreported: true,
+    let succeeded = runs(Outcome::Succeeded);
+    let is_unreported = succeeded.is_empty();
+    PastRuns {
+        runs: if is_unreported {
+            runs(Outcome::Unknown)
+        } else {
+            succeeded
         },
-        runs => PastRuns {
-            runs,
-            is_unreported: false,
-        },
+        is_unreported,
     }
 }
 

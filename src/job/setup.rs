@@ -84,24 +84,23 @@ impl Setup {
         if snapshot.kind.is_thick_snapshot() {
             self.cow_bytes = snapshot.size.or(self.cow_bytes);
             self.made_bytes = self.made_bytes.or(snapshot.size);
-            self.peak_bytes = self
-                .peak_bytes
-                .max(fill.filter(|fill| fill.unit > 0).map(Fill::used_bytes));
+            let used = fill.filter(|fill| fill.unit > 0).map(Fill::used_bytes);
+            self.peak_bytes = self.peak_bytes.max(used);
             replace(&mut self.cow_pvs, &snapshot.pvs);
         }
         self.cow_layout = Layout::of(snapshot, topology).or(self.cow_layout.take());
-        let own = snapshot
+        let device = snapshot
             .device
             .and_then(|index| topology.devices.get(index));
-        self.read_ahead_kib = own
-            .and_then(|device| device.read_ahead_kib)
+        self.read_ahead_kib = device
+            .and_then(|it| it.read_ahead_kib)
             .or(self.read_ahead_kib);
         if let Some(origin) = topology.origin_of(snapshot) {
             self.origin_bytes = origin.size.or(self.origin_bytes);
-            let snapshots = topology.thick_snapshots(origin).count();
-            self.snapshots = self
-                .snapshots
-                .max(u32::try_from(snapshots).ok().filter(|count| *count > 0));
+            let snapshots = topology.thick_snapshots(origin).count() as u32;
+            if snapshots > 0 {
+                self.snapshots = self.snapshots.max(Some(snapshots));
+            }
             replace(&mut self.origin_pvs, &origin.pvs);
             self.origin_layout = Layout::of(origin, topology).or(self.origin_layout.take());
         }
@@ -128,8 +127,7 @@ impl Setup {
 
     /// Whether the origin and the COW area lie on this PV; `None` if unknown.
     pub fn carries(&self, pv: &str) -> (Option<bool>, Option<bool>) {
-        let is_among =
-            |pvs: &Option<Vec<String>>| pvs.as_ref().map(|pvs| pvs.iter().any(|name| name == pv));
+        let is_among = |pvs: &Option<Vec<String>>| Some(pvs.as_ref()?.iter().any(|it| it == pv));
         (is_among(&self.origin_pvs), is_among(&self.cow_pvs))
     }
 }
@@ -147,13 +145,14 @@ impl SnapshotKind {
 impl Layout {
     /// For a thin volume, the layout of its pool's data. `None` without LVM's report.
     pub fn of(volume: &Volume, topology: &Topology) -> Option<Self> {
+        let mut parts = volume.layout.iter();
         let part = if volume.kind.is_thin() {
             let pool = topology.pool_of(volume)?;
-            pool.layout
-                .iter()
-                .find(|part| part.lv == format!("{}_tdata", pool.lv))?
+            let data = format!("{}_tdata", pool.lv);
+            parts = pool.layout.iter();
+            parts.find(|part| part.lv == data)?
         } else {
-            volume.layout.first()?
+            parts.next()?
         };
         let segment = part.segments.first()?;
         Some(Self {
@@ -165,15 +164,14 @@ impl Layout {
 
     /// Such as `striped, 2 stripes of 64.0 KiB`.
     pub fn text(&self) -> String {
-        let stripes =
-            self.stripes
-                .filter(|stripes| *stripes > 1)
-                .map_or_else(String::new, |stripes| {
-                    let of = self.stripe_bytes.filter(|bytes| *bytes > 0);
-                    let of = of.map(|bytes| format!(" of {}", size_text(bytes)));
-                    format!(", {stripes} stripes{}", of.unwrap_or_default())
-                });
-        format!("{}{stripes}", self.kind)
+        let kind = &self.kind;
+        match (self.stripes, self.stripe_bytes) {
+            (None | Some(0 | 1), _) => kind.clone(),
+            (Some(stripes), None | Some(0)) => format!("{kind}, {stripes} stripes"),
+            (Some(stripes), Some(bytes)) => {
+                format!("{kind}, {stripes} stripes of {}", size_text(bytes))
+            }
+        }
     }
 }
 
@@ -193,28 +191,22 @@ impl From<&Device> for Disk {
 pub fn disks_below<'a>(topology: &Topology, pvs: impl Iterator<Item = &'a String>) -> Vec<Disk> {
     let mut names: Vec<String> = pvs.cloned().collect();
     for _ in 0..DEEPEST {
-        names = names
-            .into_iter()
-            .flat_map(|name| below(topology, name))
-            .collect();
+        let below = names.into_iter().flat_map(|name| below(topology, name));
+        names = below.collect();
     }
-    let mut seen = std::collections::HashSet::new();
-    names.retain(|name| seen.insert(name.clone()));
-    names
-        .iter()
-        .filter_map(|name| topology.device(name))
-        .map(Disk::from)
-        .collect()
+    let mut disks: Vec<Disk> = Vec::new();
+    for device in names.iter().filter_map(|name| topology.device(name)) {
+        if disks.iter().all(|disk| *disk.name != *device.name) {
+            disks.push(device.into());
+        }
+    }
+    disks
 }
 
 /// The disks of the host's total.
 pub fn all_disks(topology: &Topology) -> Vec<Disk> {
-    topology
-        .devices
-        .iter()
-        .filter(|device| device.counts)
-        .map(Disk::from)
-        .collect()
+    let counted = topology.devices.iter().filter(|device| device.counts);
+    counted.map(Disk::from).collect()
 }
 
 fn below(topology: &Topology, name: String) -> Vec<String> {
@@ -231,12 +223,8 @@ fn chunk_bytes(topology: &Topology, snapshot: &Volume) -> Option<u64> {
     } else {
         topology.pool_of(snapshot)?
     };
-    copier
-        .layout
-        .first()?
-        .segments
-        .iter()
-        .find_map(|segment| segment.chunk_size)
+    let mut segments = copier.layout.first()?.segments.iter();
+    segments.find_map(|segment| segment.chunk_size)
 }
 
 /// Replaces a list unless the new one is empty.

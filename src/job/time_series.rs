@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
 /// The largest possible value in any unit: a petabyte a second. Larger ones count as unknown.
@@ -110,31 +110,26 @@ impl PvMeasure {
 impl TickColumns {
     /// Ticks without values.
     pub fn new(ticks: Vec<JobTick>) -> anyhow::Result<Self> {
-        let is_valid =
-            |tick: &JobTick| tick.end_s.abs() <= MOST && (LEAST..=MOST).contains(&tick.seconds);
-        let follows = |index: usize| index == 0 || ticks[index - 1].end_s <= ticks[index].end_s;
-        if let Some(invalid) =
-            (0..ticks.len()).find(|index| !is_valid(&ticks[*index]) || !follows(*index))
-        {
-            bail!(
-                "expected ticks in the order of time, each of some length, but tick {invalid} has none or is too early"
+        let mut before_s = -MOST;
+        for (index, tick) in ticks.iter().enumerate() {
+            ensure!(
+                (before_s..=MOST).contains(&tick.end_s) && (LEAST..=MOST).contains(&tick.seconds),
+                "expected ticks in the order of time, each of some length, but tick {index} has none or is too early"
             );
+            before_s = tick.end_s;
         }
-        let unknown = vec![None; ticks.len()];
         Ok(Self {
-            ticks,
             columns: BTreeMap::new(),
             pvs: BTreeMap::new(),
-            unknown,
+            unknown: vec![None; ticks.len()],
+            ticks,
         })
     }
 
     /// Adds the values of a quantity; impossible numbers become `None`.
     pub fn with(mut self, measure: JobMeasure, values: JobColumn) -> anyhow::Result<Self> {
-        self.columns.insert(
-            measure,
-            fit(&format!("{measure:?}"), self.ticks.len(), values)?,
-        );
+        let values = fit(&format!("{measure:?}"), self.ticks.len(), values)?;
+        self.columns.insert(measure, values);
         Ok(self)
     }
 
@@ -226,12 +221,17 @@ impl<'a> JobPeriod<'a> {
         &column.unwrap_or(&self.span.unknown)[self.ticks.clone()]
     }
 
-    /// Known values with the length of their ticks.
-    pub fn known(&self, column: &'a [Option<f64>]) -> impl Iterator<Item = (f64, f64)> + 'a {
-        column
-            .iter()
-            .zip(self.ticks())
-            .filter_map(|(value, tick)| Some(((*value)?, tick.seconds)))
+    /// The sum of known values, each times the length of its tick, and the sum of these lengths.
+    fn sums(&self, column: &[Option<f64>]) -> (f64, f64) {
+        let mut amount = 0.0;
+        let mut seconds = 0.0;
+        for (value, tick) in column.iter().zip(self.ticks()) {
+            if let Some(value) = value {
+                amount += value * tick.seconds;
+                seconds += tick.seconds;
+            }
+        }
+        (amount, seconds)
     }
 
     /// The mean over time; `None` without known values.
@@ -245,42 +245,32 @@ impl<'a> JobPeriod<'a> {
 
     /// The sum of a rate over time; `None` without known values.
     pub fn amount(&self, measure: JobMeasure) -> Option<f64> {
-        let known = || self.known(self.column(measure));
-        known()
-            .next()
-            .map(|_| known().map(|(value, seconds)| value * seconds).sum())
+        let (amount, seconds) = self.sums(self.column(measure));
+        (seconds > 0.0).then_some(amount)
     }
 
     /// The share of time for which a quantity is known; `None` without ticks.
     pub fn known_share(&self, measure: JobMeasure) -> Option<f64> {
-        let known: f64 = self
-            .known(self.column(measure))
-            .map(|(_, seconds)| seconds)
-            .sum();
-        (!self.is_empty()).then(|| known / self.seconds())
+        let (_, seconds) = self.sums(self.column(measure));
+        (!self.is_empty()).then(|| seconds / self.seconds())
     }
 
-    fn mean_of(&self, column: &'a [Option<f64>]) -> Option<f64> {
-        let (sum, seconds) = self
-            .known(column)
-            .fold((0.0, 0.0), |sums, (value, seconds)| {
-                (sums.0 + value * seconds, sums.1 + seconds)
-            });
-        (seconds > 0.0).then(|| sum / seconds)
+    fn mean_of(&self, column: &[Option<f64>]) -> Option<f64> {
+        let (amount, seconds) = self.sums(column);
+        (seconds > 0.0).then(|| amount / seconds)
     }
 }
 
-fn fit(of: &str, expected: usize, values: JobColumn) -> anyhow::Result<JobColumn> {
+fn fit(of: &str, expected: usize, mut values: JobColumn) -> anyhow::Result<JobColumn> {
     let found = values.len();
     ensure!(
         found == expected,
         "expected a value of {of} for each of {expected} ticks, but found {found}: read both over the same range"
     );
-    let is_number = |value: &f64| *value == 0.0 || (LEAST..=MOST).contains(value);
-    Ok(values
-        .into_iter()
-        .map(|value| value.filter(is_number))
-        .collect())
+    for value in &mut values {
+        *value = value.filter(|value| *value == 0.0 || (LEAST..=MOST).contains(value));
+    }
+    Ok(values)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::Job;
 use super::phases::PhaseWork;
 use super::setup::Setup;
-use super::time_series::{JobMeasure, JobPeriod, JobTick, JobTimeSeries, PvMeasure, TickColumns};
+use super::time_series::{JobMeasure, JobPeriod, JobTimeSeries, PvMeasure, TickColumns};
 use crate::statistics::{Relation, Sorted, Spread, rank_correlation, relation};
 
 /// The share of bytes to skip at either end: listing directories before the backup, and stray reads after it.
@@ -164,6 +164,7 @@ impl Figures {
         let active = busy(&whole, &[JobMeasure::SnapshotRead, JobMeasure::Written])
             .unwrap_or_else(|| whole.clone());
         let curve = reading.as_ref().map(curve).unwrap_or_default();
+        let pvs = time_series.during.pvs().keys();
         Self {
             seconds: time_series.took_s.or(whole.end_s()),
             read: reading.as_ref().and_then(read_figures),
@@ -175,12 +176,7 @@ impl Figures {
             read_by_fill: read_by(&curve, |point| point.fill_percent),
             read_by_first_writes: read_by(&curve, |point| point.first_writes_bytes_per_s),
             fill_by_time: fill_by_time(&curve),
-            pvs: time_series
-                .during
-                .pvs()
-                .keys()
-                .map(|pv| pv_work(&active, pv, setup))
-                .collect(),
+            pvs: pvs.map(|pv| pv_work(&active, pv, setup)).collect(),
             origin: origin_phases(time_series),
             phases: Vec::new(),
             host: host_shares(&active),
@@ -189,23 +185,19 @@ impl Figures {
     }
 
     /// Adds the phases of the job with this time series.
-    pub fn with_phases(self, time_series: &JobTimeSeries, job: &Job) -> Self {
-        Self {
-            phases: PhaseWork::all(time_series, job),
-            ..self
-        }
+    pub fn with_phases(mut self, time_series: &JobTimeSeries, job: &Job) -> Self {
+        self.phases = PhaseWork::all(time_series, job);
+        self
     }
 }
 
 /// From the first tick with I/O to the last; `None` without known I/O.
 fn busy<'a>(whole: &JobPeriod<'a>, measures: &[JobMeasure]) -> Option<JobPeriod<'a>> {
-    let moved = |(place, tick): (usize, &JobTick)| {
-        let speeds = measures
-            .iter()
-            .filter_map(|measure| whole.column(*measure)[place]);
-        speeds.sum::<f64>() * tick.seconds
-    };
-    let bytes: Vec<f64> = whole.ticks().iter().enumerate().map(moved).collect();
+    let mut bytes = Vec::new();
+    for (place, tick) in whole.ticks().iter().enumerate() {
+        let speeds = measures.iter().filter_map(|it| whole.column(*it)[place]);
+        bytes.push(speeds.sum::<f64>() * tick.seconds);
+    }
     let total: f64 = bytes.iter().sum();
     let place_of = |share: f64| {
         let mut sum = 0.0;
@@ -214,7 +206,8 @@ fn busy<'a>(whole: &JobPeriod<'a>, measures: &[JobMeasure]) -> Option<JobPeriod<
             sum > total * share
         })
     };
-    let (first, last) = (place_of(MARGIN_OF_BYTES)?, place_of(1.0 - MARGIN_OF_BYTES)?);
+    let first = place_of(MARGIN_OF_BYTES)?;
+    let last = place_of(1.0 - MARGIN_OF_BYTES)?;
     Some(whole.part(first..last + 1))
 }
 
@@ -236,20 +229,21 @@ fn write_figures(whole: &JobPeriod, active: &JobPeriod) -> Option<WriteFigures> 
     })
 }
 
-fn spread(stretch: &JobPeriod, measure: JobMeasure) -> Option<Spread> {
-    let sorted = Sorted::new(stretch.column(measure).iter().copied().flatten())?;
-    Some(sorted.spread(stretch.mean(measure)?))
+fn spread(period: &JobPeriod, measure: JobMeasure) -> Option<Spread> {
+    let sorted = Sorted::new(period.column(measure).iter().copied().flatten())?;
+    Some(sorted.spread(period.mean(measure)?))
 }
 
 /// A figure of the first and last tenth; `None` if one is unknown.
-fn ends(stretch: &JobPeriod, figure: impl Fn(&JobPeriod) -> Option<f64>) -> Option<EndMeans> {
-    let (n, few) = (stretch.len(), stretch.len() / ENDS);
+fn ends(period: &JobPeriod, figure: impl Fn(&JobPeriod) -> Option<f64>) -> Option<EndMeans> {
+    let n = period.len();
+    let few = n / ENDS;
     if few == 0 {
         return None;
     }
     Some(EndMeans {
-        first: figure(&stretch.part(0..few))?,
-        last: figure(&stretch.part(n - few..n))?,
+        first: figure(&period.part(0..few))?,
+        last: figure(&period.part(n - few..n))?,
     })
 }
 
@@ -279,10 +273,8 @@ fn copy_figures(whole: &JobPeriod, setup: &Setup) -> CopyFigures {
 
 /// Bytes written to disks per byte written to the origin: the write, copies and metadata.
 fn write_cost(whole: &JobPeriod) -> Option<f64> {
-    let (origin, cow) = (
-        whole.column(JobMeasure::OriginWritten),
-        whole.column(JobMeasure::CowWritten),
-    );
+    let origin = whole.column(JobMeasure::OriginWritten);
+    let cow = whole.column(JobMeasure::CowWritten);
     ratio(whole, |tick| {
         Some((origin[tick]? + cow[tick]?, origin[tick]?))
     })
@@ -297,24 +289,20 @@ fn curve(reading: &JobPeriod) -> Vec<CurvePoint> {
             first_writes_bytes_per_s: part.mean(JobMeasure::Copied),
         })
     };
-    reading
-        .parts(reading.len().div_ceil(MOST_POINTS))
-        .filter_map(point)
-        .collect()
+    let parts = reading.parts(reading.len().div_ceil(MOST_POINTS));
+    parts.filter_map(point).collect()
 }
 
-fn read_by(curve: &[CurvePoint], what: impl Fn(&CurvePoint) -> Option<f64>) -> Relation {
-    let pairs = curve
-        .iter()
-        .filter_map(|point| what(point).zip(point.read_bytes_per_s));
+fn read_by(curve: &[CurvePoint], what: fn(&CurvePoint) -> Option<f64>) -> Relation {
+    let points = curve.iter();
+    let pairs = points.filter_map(|point| Some((what(point)?, point.read_bytes_per_s?)));
     let (x, y): (Vec<f64>, Vec<f64>) = pairs.unzip();
     relation(&x, &y)
 }
 
 fn fill_by_time(curve: &[CurvePoint]) -> Option<f64> {
-    let pairs = curve
-        .iter()
-        .filter_map(|point| Some((point.end_s, point.fill_percent?)));
+    let points = curve.iter();
+    let pairs = points.filter_map(|point| Some((point.end_s, point.fill_percent?)));
     let (times, fills): (Vec<f64>, Vec<f64>) = pairs.unzip();
     rank_correlation(&times, &fills)
 }
@@ -347,33 +335,33 @@ fn per_read(part: &JobPeriod, pv: &str, measure: PvMeasure) -> Option<f64> {
 
 /// The ratio of two rates, over the ticks in which both are known. `None` if the second is 0.
 fn ratio(part: &JobPeriod, rates: impl Fn(usize) -> Option<(f64, f64)>) -> Option<f64> {
-    let (mut amount, mut over) = (0.0, 0.0);
+    let mut amount = 0.0;
+    let mut over = 0.0;
     for (place, tick) in part.ticks().iter().enumerate() {
-        let (of, by) = rates(place).unwrap_or_default();
-        (amount, over) = (amount + of * tick.seconds, over + by * tick.seconds);
+        if let Some((of, by)) = rates(place) {
+            amount += of * tick.seconds;
+            over += by * tick.seconds;
+        }
     }
     (over > 0.0).then(|| amount / over)
 }
 
 fn origin_phases(time_series: &JobTimeSeries) -> OriginPhases {
-    let of = |span: Option<&TickColumns>| {
-        span.map(|span| origin_work(&span.whole()))
-            .unwrap_or_default()
+    let of = |span: &Option<TickColumns>| match span {
+        Some(span) => origin_work(&span.whole()),
+        None => OriginWork::default(),
     };
     OriginPhases {
-        before: of(time_series.before.as_ref()),
-        during: of(Some(&time_series.during)),
-        after: of(time_series.after.as_ref()),
+        before: of(&time_series.before),
+        during: origin_work(&time_series.during.whole()),
+        after: of(&time_series.after),
     }
 }
 
 fn origin_work(whole: &JobPeriod) -> OriginWork {
-    let [written, writes, awaits] = [
-        JobMeasure::OriginWritten,
-        JobMeasure::OriginWrites,
-        JobMeasure::OriginWriteAwaitMs,
-    ]
-    .map(|measure| whole.column(measure));
+    let written = whole.column(JobMeasure::OriginWritten);
+    let writes = whole.column(JobMeasure::OriginWrites);
+    let awaits = whole.column(JobMeasure::OriginWriteAwaitMs);
     OriginWork {
         read_bytes_per_s: whole.mean(JobMeasure::OriginRead),
         written_bytes_per_s: whole.mean(JobMeasure::OriginWritten),

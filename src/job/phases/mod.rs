@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Job;
-use super::time_series::{JobMeasure, JobPeriod, JobTimeSeries, PvMeasure};
+use super::time_series::{JobMeasure, JobPeriod, JobTick, JobTimeSeries, PvMeasure};
 use crate::commands::PhaseMark;
 
 /// Maximum number of marked phases: a benchmark has some five, and each is a row of a table.
@@ -25,28 +25,26 @@ pub struct PhaseSpan<'a> {
 impl Job {
     /// Its phases in order of time, without marks after the job's end.
     pub fn phases(&self) -> Vec<PhaseSpan<'_>> {
-        let hooks = self.backup_run.iter().flat_map(|run| &run.phases);
-        let hooks = hooks.map(|start| (start.phase.text(), start.at));
-        let marks = self
-            .phase_marks
-            .iter()
-            .filter(|mark| self.ended_at.is_none_or(|end| mark.at <= end));
-        let mut starts: Vec<_> = hooks
-            .chain(marks.map(|mark| (&*mark.name, mark.at)))
-            .collect();
+        let mut starts: Vec<(&str, Timestamp)> = Vec::new();
+        for start in self.backup_run.iter().flat_map(|run| &run.phases) {
+            starts.push((start.phase.text(), start.at));
+        }
+        for mark in &self.phase_marks {
+            if self.ended_at.is_none_or(|end| mark.at <= end) {
+                starts.push((&mark.name, mark.at));
+            }
+        }
         starts.sort_by_key(|(_, at)| *at);
-        let ends: Vec<_> = starts
-            .iter()
-            .skip(1)
-            .map(|(_, at)| Some(*at))
-            .chain([self.ended_at])
-            .collect();
-        let span = |((name, began_at), ended_at)| PhaseSpan {
-            name,
-            began_at,
-            ended_at,
-        };
-        starts.into_iter().zip(ends).map(span).collect()
+        let mut spans = Vec::new();
+        for (place, (name, began_at)) in starts.iter().enumerate() {
+            let next = starts.get(place + 1).map(|(_, at)| *at);
+            spans.push(PhaseSpan {
+                name,
+                began_at: *began_at,
+                ended_at: next.or(self.ended_at),
+            });
+        }
+        spans
     }
 
     /// The beginning of a phase that is marked without a time: now, but not before the last one if the clock was set back.
@@ -57,35 +55,38 @@ impl Job {
 
     /// Begins a phase, or returns why not. Repeating the current phase changes nothing.
     pub(super) fn begin_phase(&mut self, mark: PhaseMark) -> Result<(), String> {
-        let Self { id, started_at, .. } = *self;
-        let (at, last) = (mark.at, self.phases().pop());
-        let too_early = |began_at| format!("began at {began_at}: expected");
-        let then_or_later = format!("to begin then or later, but found {at}");
-        Err(match (self.ended_at, last) {
-            (Some(ended_at), _) => {
-                format!("job {id} ended at {ended_at}: a phase can only begin while its job runs")
-            }
-            (_, Some(last)) if last.name == mark.name => return Ok(()),
-            _ if at < started_at => {
-                format!(
-                    "job {id} {} its phase {then_or_later}",
-                    too_early(started_at)
-                )
-            }
-            (_, Some(PhaseSpan { name, began_at, .. })) if at < began_at => {
-                format!(
-                    "phase `{name}` of job {id} {} the next one {then_or_later}",
-                    too_early(began_at)
-                )
-            }
-            _ if self.phase_marks.len() >= MOST_PHASES => {
-                format!("job {id} has {MOST_PHASES} phases, which is the limit")
-            }
-            _ => {
-                self.phase_marks.push(mark);
-                return Ok(());
-            }
-        })
+        let id = self.id;
+        let at = mark.at;
+        if let Some(ended_at) = self.ended_at {
+            return Err(format!(
+                "job {id} ended at {ended_at}: a phase can only begin while its job runs"
+            ));
+        }
+        let last = self.phases().pop();
+        if last.is_some_and(|last| last.name == mark.name) {
+            return Ok(());
+        }
+        if at < self.started_at {
+            return Err(format!(
+                "job {id} began at {}: expected its phase to begin then or later, but found {at}",
+                self.started_at
+            ));
+        }
+        if let Some(PhaseSpan { name, began_at, .. }) = last
+            && at < began_at
+        {
+            return Err(format!(
+                "phase `{name}` of job {id} began at {began_at}: expected the next one to begin then or later, but \
+                 found {at}"
+            ));
+        }
+        if self.phase_marks.len() >= MOST_PHASES {
+            return Err(format!(
+                "job {id} has {MOST_PHASES} phases, which is the limit"
+            ));
+        }
+        self.phase_marks.push(mark);
+        Ok(())
     }
 }
 
@@ -126,8 +127,8 @@ pub struct PhasePv {
 impl PhaseWork {
     /// The work of each phase of a job.
     pub fn all(time_series: &JobTimeSeries, job: &Job) -> Vec<Self> {
-        job.phases()
-            .into_iter()
+        let phases = job.phases().into_iter();
+        phases
             .map(|phase| Self::of(time_series, job, phase))
             .collect()
     }
@@ -137,15 +138,13 @@ impl PhaseWork {
             |at: Timestamp| (at.as_millisecond() - job.started_at.as_millisecond()) as f64 / 1000.0;
         let began_s = elapsed_s(phase.began_at);
         let whole = time_series.during.whole();
-        let until_s = phase
-            .ended_at
-            .map(elapsed_s)
-            .or(whole.end_s())
-            .filter(|until_s| *until_s >= began_s);
+        let until_s = phase.ended_at.map(elapsed_s).or(whole.end_s());
+        let until_s = until_s.filter(|until_s| *until_s >= began_s);
         let part = within(&whole, began_s, until_s.unwrap_or(began_s));
         let seconds = until_s.map(|until_s| ((until_s - began_s) * 1000.0).round() / 1000.0);
         let is_well_seen = seconds.is_some_and(|seconds| part.seconds() >= WELL_SEEN * seconds);
         let amount = |of| part.amount(of).filter(|_| is_well_seen);
+        let pvs = time_series.during.pvs().keys();
         Self {
             name: phase.name.into(),
             began_s,
@@ -155,12 +154,7 @@ impl PhaseWork {
             read_bytes_per_s: part.mean(JobMeasure::SnapshotRead),
             written_bytes: amount(JobMeasure::Written),
             written_bytes_per_s: part.mean(JobMeasure::Written),
-            pvs: time_series
-                .during
-                .pvs()
-                .keys()
-                .map(|pv| PhasePv::of(&part, pv))
-                .collect(),
+            pvs: pvs.map(|pv| PhasePv::of(&part, pv)).collect(),
         }
     }
 
@@ -181,23 +175,17 @@ impl PhasePv {
 
     /// Read and written together; `None` if neither is known.
     pub fn bytes_per_s(&self) -> Option<f64> {
-        let known = self
-            .read_bytes_per_s
-            .into_iter()
-            .chain(self.written_bytes_per_s);
-        known.reduce(|one, other| one + other)
+        let known = [self.read_bytes_per_s, self.written_bytes_per_s];
+        known.into_iter().flatten().reduce(|one, other| one + other)
     }
 }
 
 /// The ticks that lie entirely between two instants.
 fn within<'a>(whole: &JobPeriod<'a>, from_s: f64, until_s: f64) -> JobPeriod<'a> {
-    let ticks = whole.ticks();
-    let first = ticks
-        .iter()
-        .position(|tick| tick.end_s - tick.seconds >= from_s - ROUNDING_S);
-    let last = ticks
-        .iter()
-        .rposition(|tick| tick.end_s <= until_s + ROUNDING_S);
+    let began = |tick: &JobTick| tick.end_s - tick.seconds >= from_s - ROUNDING_S;
+    let ended = |tick: &JobTick| tick.end_s <= until_s + ROUNDING_S;
+    let first = whole.ticks().iter().position(began);
+    let last = whole.ticks().iter().rposition(ended);
     match first.zip(last) {
         Some((first, last)) if first <= last => whole.part(first..last + 1),
         _ => whole.part(0..0),

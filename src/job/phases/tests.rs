@@ -167,7 +167,7 @@ mod work {
     use super::*;
     use crate::commands::PhaseMark;
     use crate::job::JobKind;
-    use crate::job::time_series::{JobTick, TickColumns};
+    use crate::job::time_series::TickColumns;
     use jiff::Timestamp;
 
     fn at(s: f64) -> Timestamp {

@@ -1,6 +1,8 @@
 //! Commands on jobs: marks, phases, notes, imports and deletions. Only the tracker numbers jobs and rejects commands.
 //! If a job is no longer in memory, the command carries the stored one.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use thiserror::Error;
 
@@ -51,70 +53,42 @@ impl JobTracker {
         at: Timestamp,
     ) -> Result<JobChange, CommandError> {
         let remembered = self.remembered(&mark.key).cloned();
-        let unchanged = if remembered.is_some() {
-            Effect::Repeated
-        } else {
-            Effect::Stored
-        };
+        let is_remembered = remembered.is_some();
         let before = remembered.or(stored);
-        match &before {
-            Some(job) => check_continues(job, mark)?,
-            None => self.check_begins(mark)?,
-        }
-        let mut job = before.clone().unwrap_or_else(|| {
-            let job = Job::new(
-                self.next_id(),
-                mark.kind.into(),
-                &mark.key,
-                &mark.name,
-                mark.started_at,
-            );
-            let backup_of = self
-                .backed_up_before(mark)
-                .filter(|_| mark.kind == MarkKind::Command);
-            Job {
-                setup: self.machine.clone(),
-                process: mark.process,
-                backup_of,
-                ..job
+        let mut job = match &before {
+            Some(job) => {
+                check_continues(job, mark)?;
+                job.clone()
             }
-        });
+            None => {
+                self.check_begins(mark)?;
+                self.begin(mark)
+            }
+        };
         job.label = mark.label.clone().or(job.label);
         if let Some(end) = &mark.end {
             job.exit_status = end.status;
-            job.end(
-                end.at,
-                if end.succeeded {
-                    Outcome::Succeeded
-                } else {
-                    Outcome::Failed
-                },
-            );
+            job.end(end.at, Outcome::reported(end.succeeded));
         } else if job.outcome == Some(Outcome::Abandoned) {
-            (job.ended_at, job.outcome, job.partly_seen) = (None, None, true);
+            job.reopen();
         }
         if job.kind == JobKind::Command && job.is_running() {
-            self.silences
-                .insert(job.key.clone(), CommandSilence::since(at, &job));
+            let silence = CommandSilence::since(at, &job);
+            self.silences.insert(job.key.clone(), silence);
         }
-        if before.as_ref() == Some(&job) {
-            return Ok(JobChange {
-                job,
-                effect: unchanged,
-            });
+        let effect = match &before {
+            None => Effect::Created,
+            Some(before) if *before != job => Effect::Changed,
+            Some(_) if is_remembered => Effect::Repeated,
+            Some(_) => Effect::Stored,
+        };
+        if matches!(effect, Effect::Created | Effect::Changed) {
+            self.running.retain(|other| other.key != job.key);
+            self.ended.retain(|other| other.key != job.key);
+            self.running.push(job.clone());
+            self.file_ended();
         }
-        self.running.retain(|other| other.key != job.key);
-        self.ended.retain(|other| other.key != job.key);
-        self.running.push(job.clone());
-        self.file_ended();
-        Ok(JobChange {
-            job,
-            effect: if before.is_none() {
-                Effect::Created
-            } else {
-                Effect::Changed
-            },
-        })
+        Ok(JobChange { job, effect })
     }
 
     /// Adds a note to a job. If only the database has the job, the store adds it.
@@ -124,23 +98,19 @@ impl JobTracker {
         note: &Note,
         mut stored: Option<Job>,
     ) -> Result<JobChange, CommandError> {
-        let (job, effect) = match self.remembered(key) {
-            Some(job) => (job, Effect::Changed),
-            None => (
-                stored.as_mut().ok_or(CommandError::Deleted)?,
-                Effect::Stored,
-            ),
-        };
+        let is_remembered = self.remembered(key).is_some();
+        let job = self.job_of(key, &mut stored)?;
         if !job.note(note) {
             let id = job.id;
             return Err(CommandError::Refused(format!(
                 "job {id} has {MOST_NOTES} notes, which is the limit"
             )));
         }
-        Ok(JobChange {
-            job: job.clone(),
-            effect,
-        })
+        let mut change = JobChange::of(job);
+        if !is_remembered {
+            change.effect = Effect::Stored;
+        }
+        Ok(change)
     }
 
     /// Stores what is known of a job's archive.
@@ -148,28 +118,21 @@ impl JobTracker {
         &mut self,
         key: &str,
         certificate: &ArchiveSummary,
-        stored: Option<Job>,
+        mut stored: Option<Job>,
     ) -> Result<JobChange, CommandError> {
-        let mut job = self
-            .remembered(key)
-            .cloned()
-            .or(stored)
-            .ok_or(CommandError::Deleted)?;
-        let before = job.clone();
-        job.certify(certificate).map_err(CommandError::Refused)?;
+        let before = self.job_of(key, &mut stored)?.clone();
+        let mut change = JobChange::of(&before);
+        let certified = change.job.certify(certificate);
+        certified.map_err(CommandError::Refused)?;
+        if change.job == before {
+            change.effect = Effect::Repeated;
+        }
         match self.remembered(key) {
-            Some(remembered) => remembered.clone_from(&job),
-            None => self.ended.push(std::sync::Arc::new(job.clone())),
+            Some(remembered) => remembered.clone_from(&change.job),
+            None => self.ended.push(Arc::new(change.job.clone())),
         }
         self.file_ended();
-        Ok(JobChange {
-            effect: if job == before {
-                Effect::Repeated
-            } else {
-                Effect::Changed
-            },
-            job,
-        })
+        Ok(change)
     }
 
     /// Begins a phase of a running job, at `now` unless a time is given.
@@ -181,71 +144,43 @@ impl JobTracker {
         mut stored: Option<Job>,
         now: Timestamp,
     ) -> Result<JobChange, CommandError> {
-        let job = self
-            .remembered(key)
-            .or(stored.as_mut())
-            .ok_or(CommandError::Deleted)?;
+        let job = self.job_of(key, &mut stored)?;
         let at = at.unwrap_or_else(|| job.next_phase_at(now));
         let name = name.into();
-        job.begin_phase(PhaseMark { at, name })
-            .map_err(CommandError::Refused)?;
-        Ok(JobChange {
-            job: job.clone(),
-            effect: Effect::Changed,
-        })
+        let begun = job.begin_phase(PhaseMark { at, name });
+        begun.map_err(CommandError::Refused)?;
+        Ok(JobChange::of(job))
     }
 
     /// Adds a job of another host. Importing the same file again changes nothing.
-    pub fn import(&mut self, job: Job, stored: Option<Job>) -> JobChange {
-        if let Some(job) = self.remembered(&job.key) {
-            return JobChange {
-                job: job.clone(),
-                effect: Effect::Repeated,
-            };
+    pub fn import(&mut self, mut job: Job, stored: Option<Job>) -> JobChange {
+        if let Some(job) = self.remembered(&job.key).cloned() {
+            let effect = Effect::Repeated;
+            return JobChange { job, effect };
         }
         if let Some(job) = stored {
-            return JobChange {
-                job,
-                effect: Effect::Stored,
-            };
+            let effect = Effect::Stored;
+            return JobChange { job, effect };
         }
-        let job = Job {
-            id: self.next_id(),
-            ..job
-        };
+        job.id = self.next_id();
         self.running.push(job.clone());
         self.file_ended();
-        JobChange {
-            job,
-            effect: Effect::Created,
-        }
+        let effect = Effect::Created;
+        JobChange { job, effect }
     }
 
     /// Deletes an ended job.
-    pub fn delete(&mut self, key: &str, stored: Option<Job>) -> Result<JobChange, CommandError> {
-        let job = self
-            .remembered(key)
-            .cloned()
-            .or(stored)
-            .ok_or(CommandError::Deleted)?;
-        if job.is_running() {
-            return Err(CommandError::Runs { id: job.id });
+    pub fn delete(
+        &mut self,
+        key: &str,
+        mut stored: Option<Job>,
+    ) -> Result<JobChange, CommandError> {
+        let change = JobChange::of(self.job_of(key, &mut stored)?);
+        if change.job.is_running() {
+            return Err(CommandError::Runs { id: change.job.id });
         }
         self.ended.retain(|other| other.key != key);
-        Ok(JobChange {
-            job,
-            effect: Effect::Changed,
-        })
-    }
-
-    /// The volume that the last command of this name and user backed up.
-    fn backed_up_before(&self, mark: &Mark) -> Option<String> {
-        let is_it = |job: &&std::sync::Arc<Job>| {
-            job.kind == JobKind::Command
-                && job.name == mark.name
-                && user(&job.key) == user(&mark.key)
-        };
-        self.ended().iter().rev().find(is_it)?.backup_of.clone()
+        Ok(change)
     }
 
     /// Accepts the result of an ended backup.
@@ -255,31 +190,56 @@ impl JobTracker {
         mut stored: Option<Job>,
         at: Timestamp,
     ) -> Result<JobChange, CommandError> {
-        let job = self
-            .remembered(key)
-            .or(stored.as_mut())
-            .ok_or(CommandError::Deleted)?;
+        let job = self.job_of(key, &mut stored)?;
         if !job.accept(at) {
             let (id, outcome) = (job.id, outcome_word(job.outcome));
             return Err(CommandError::Refused(format!(
                 "job {id} is {outcome}: only a backup that reported success, and ended as unknown or incomplete, can be accepted"
             )));
         }
-        Ok(JobChange {
-            job: job.clone(),
-            effect: Effect::Changed,
-        })
+        Ok(JobChange::of(job))
+    }
+
+    /// The job of a command, in memory or else as stored.
+    fn job_of<'a>(
+        &'a mut self,
+        key: &str,
+        stored: &'a mut Option<Job>,
+    ) -> Result<&'a mut Job, CommandError> {
+        self.remembered(key)
+            .or(stored.as_mut())
+            .ok_or(CommandError::Deleted)
     }
 
     pub(super) fn remembered(&mut self, key: &str) -> Option<&mut Job> {
-        match self.running.iter().position(|job| job.key == key) {
-            Some(index) => self.running.get_mut(index),
-            None => self
-                .ended
-                .iter_mut()
-                .find(|job| job.key == key)
-                .map(std::sync::Arc::make_mut),
+        let running = self.running.iter_mut().find(|job| job.key == key);
+        if running.is_some() {
+            return running;
         }
+        let ended = self.ended.iter_mut().find(|job| job.key == key)?;
+        Some(Arc::make_mut(ended))
+    }
+
+    /// The job that a mark with a new key begins.
+    fn begin(&mut self, mark: &Mark) -> Job {
+        let id = self.next_id();
+        let mut job = Job::new(id, mark.kind.into(), &mark.key, &mark.name, mark.started_at);
+        job.setup = self.machine.clone();
+        job.process = mark.process;
+        if mark.kind == MarkKind::Command {
+            job.backup_of = self.backed_up_before(mark);
+        }
+        job
+    }
+
+    /// The volume that the last command of this name and user backed up.
+    fn backed_up_before(&self, mark: &Mark) -> Option<String> {
+        let is_it = |job: &&Arc<Job>| {
+            job.kind == JobKind::Command
+                && job.name == mark.name
+                && user(&job.key) == user(&mark.key)
+        };
+        self.ended.iter().rev().find(is_it)?.backup_of.clone()
     }
 
     /// Whether a mark with a new key may create a job, which may be over already.
@@ -290,19 +250,30 @@ impl JobTracker {
         if mark.name.trim().bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(CommandError::NameIsNumber(mark.name.clone()));
         }
-        let is_same =
-            |job: &&Job| mark.end.is_none() && job.kind == JobKind::Mark && job.name == mark.name;
-        match self.running.iter().find(is_same) {
-            None => Ok(()),
-            Some(Job {
+        let mut marks = self.running.iter().filter(|job| job.kind == JobKind::Mark);
+        if mark.end.is_none()
+            && let Some(Job {
                 id,
                 name,
                 started_at,
                 ..
-            }) => Err(CommandError::Refused(format!(
+            }) = marks.find(|job| job.name == mark.name)
+        {
+            return Err(CommandError::Refused(format!(
                 "a job called `{name}` has been running since {started_at}, with number {id}: end it first (`cowbell \
                  job stop {id} --failed` if it came to nothing) or choose another name"
-            ))),
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl JobChange {
+    /// A changed job.
+    fn of(job: &Job) -> Self {
+        Self {
+            job: job.clone(),
+            effect: Effect::Changed,
         }
     }
 }
@@ -314,20 +285,15 @@ fn check_continues(job: &Job, mark: &Mark) -> Result<(), CommandError> {
     let is_same_end = |end: &MarkEnd| Some(end.at) == job.ended_at && end.status == job.exit_status;
     let is_repeated =
         is_same_start && (job.is_running() || mark.end.as_ref().is_none_or(is_same_end));
-    let Job {
-        id,
-        name,
-        started_at,
-        ..
-    } = job;
-    let state = match (job.outcome, job.ended_at) {
-        (Some(Outcome::Abandoned), _) => return Ok(()),
-        _ if is_repeated => return Ok(()),
-        (None, _) => format!(" has been running since {started_at}"),
-        (_, Some(at)) => format!(", `{name}`, ended at {at}"),
-        (_, None) => format!(", `{name}`, is over"),
+    if is_repeated || job.outcome == Some(Outcome::Abandoned) {
+        return Ok(());
+    }
+    let state = match job.ended_at {
+        None => format!(" has been running since {}", job.started_at),
+        Some(at) => format!(", `{}`, ended at {at}", job.name),
     };
     Err(CommandError::Refused(format!(
-        "job {id} of this key{state}: choose another key for another run"
+        "job {} of this key{state}: choose another key for another run",
+        job.id
     )))
 }

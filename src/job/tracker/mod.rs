@@ -63,40 +63,37 @@ struct Link {
 impl JobTracker {
     /// Continues the jobs of an earlier process, whose last tick was at `last_tick_at`.
     pub fn resume(jobs: Vec<Job>, last_id: i64, last_tick_at: Option<Timestamp>) -> Self {
-        let (mut running, ended): (Vec<Job>, Vec<Job>) =
-            jobs.into_iter().partition(Job::is_running);
-        for job in &mut running {
-            job.partly_seen = true;
-            if let Some(run) = &mut job.backup_run {
-                (run.is_unbroken, run.was_seen_running) = (false, false);
-            }
-        }
-        let links = running.iter().filter_map(|job| {
-            Some(Link {
-                snapshot: job.key.clone(),
-                command: job.command_key.clone()?,
-            })
-        });
-        let links = links.collect();
-        let ended = ended.into_iter().map(Arc::new).collect();
-        Self {
-            running,
-            ended,
-            links,
+        let mut tracker = Self {
             last_id,
             last_seen_at: last_tick_at,
             ..Self::default()
+        };
+        for mut job in jobs {
+            if !job.is_running() {
+                tracker.ended.push(Arc::new(job));
+                continue;
+            }
+            job.partly_seen = true;
+            if let Some(run) = &mut job.backup_run {
+                run.is_unbroken = false;
+                run.was_seen_running = false;
+            }
+            if let Some(command) = &job.command_key {
+                tracker.links.push(Link {
+                    snapshot: job.key.clone(),
+                    command: command.clone(),
+                });
+            }
+            tracker.running.push(job);
         }
+        tracker
     }
 
     /// Sets the host's name and kernel.
-    pub fn on(self, host: &str, kernel: Option<String>) -> Self {
-        let machine = Setup {
-            host: Some(host.into()),
-            kernel,
-            ..Setup::default()
-        };
-        Self { machine, ..self }
+    pub fn on(mut self, host: &str, kernel: Option<String>) -> Self {
+        self.machine.host = Some(host.into());
+        self.machine.kernel = kernel;
+        self
     }
 
     /// Running jobs, the oldest first.
@@ -138,18 +135,17 @@ impl JobTracker {
                 }
             }
         }
-        let stores_all = self
-            .stored_at
-            .is_none_or(|at| apart_ms(interval.at, at) >= STORE_EVERY_MS);
+        let is_old = |at| apart_ms(interval.at, at) >= STORE_EVERY_MS;
+        let stores_all = self.stored_at.is_none_or(is_old);
         if stores_all {
             self.stored_at = Some(interval.at);
         }
-        let has_changed = |index: usize, job: &Job| before.get(index) != Some(&key_properties(job));
-        let changed = self.running.iter().enumerate();
-        let mut changed: Vec<Job> = changed
-            .filter(|(index, job)| stores_all || has_changed(*index, job))
-            .map(|(_, job)| job.clone())
-            .collect();
+        let mut changed = Vec::new();
+        for (index, job) in self.running.iter().enumerate() {
+            if stores_all || before.get(index) != Some(&key_properties(job)) {
+                changed.push(job.clone());
+            }
+        }
         self.began_at.get_or_insert(interval.at);
         self.judge_links(&mut changed);
         changed.extend(self.begin_unmade_runs(interval));
@@ -159,11 +155,8 @@ impl JobTracker {
 
     /// Notes how much more or less time the wall clock shows than has passed.
     fn note_clock(&mut self, interval: &Interval) {
-        let Some(before) = self
-            .ticked_at
-            .replace(interval.at)
-            .filter(|_| interval.elapsed_us > 0)
-        else {
+        let before = self.ticked_at.replace(interval.at);
+        let Some(before) = before.filter(|_| interval.elapsed_us > 0) else {
             return;
         };
         let shown_us = interval.at.as_microsecond() - before.as_microsecond();
@@ -178,26 +171,24 @@ impl JobTracker {
     /// Processes a hook's message; returns its job if that changed.
     pub fn take_hook(&mut self, message: &HookMessage, at: Timestamp) -> Option<Job> {
         let listening_since = self.began_at.unwrap_or(at);
-        let is_new =
-            |run: &BackupRun| message.step == Step::Preconnect && (run.is_over() || !run.runs());
-        // PIDs are reused: the message is from the latest run.
-        let mut runs = self.running.iter_mut().rev();
-        let is_its = |job: &&mut Job| {
-            job.backup_run
-                .as_ref()
-                .is_some_and(|run| run.run == message.run)
-        };
-        let found = runs
-            .find(is_its)
-            .filter(|_| !self.pending_runs.contains(message.run));
-        let Some(job) = found.filter(|job| !job.backup_run.as_ref().is_some_and(is_new)) else {
-            self.pending_runs.take(message, at, listening_since);
-            return self.find_runs();
-        };
-        job.backup_run
-            .as_mut()?
-            .take(message.step, at, listening_since)
-            .then(|| job.clone())
+        let is_pending = self.pending_runs.contains(message.run);
+        if let Some(job) = self.job_of_run(message.run).filter(|_| !is_pending)
+            && let Some(run) = &mut job.backup_run
+        {
+            let is_new = message.step == Step::Preconnect && (run.is_over() || !run.runs());
+            if !is_new {
+                let has_changed = run.take(message.step, at, listening_since);
+                return has_changed.then(|| job.clone());
+            }
+        }
+        self.pending_runs.take(message, at, listening_since);
+        self.find_runs()
+    }
+
+    /// The running job of the process with this PID. PIDs are reused, so that of its latest run.
+    fn job_of_run(&mut self, pid: u32) -> Option<&mut Job> {
+        let mut jobs = self.running.iter_mut().rev();
+        jobs.find(|job| job.backup_run.as_ref().is_some_and(|run| run.run == pid))
     }
 
     /// Ends commands, marks and runs of mylvmbackup that ran when the machine went down before it booted at `at`.
@@ -206,11 +197,12 @@ impl JobTracker {
         let Some(seen_at) = self.last_seen_at.filter(|seen_at| *seen_at < at) else {
             return changed;
         };
-        let is_process = |job: &Job| job.kind != JobKind::Snapshot || job.backup_run.is_some();
-        let ran = |job: &&mut Job| is_process(job) && job.started_at <= seen_at;
-        for job in self.running.iter_mut().filter(ran) {
-            job.end_at_shutdown(seen_at, &self.ended);
-            changed.push(job.clone());
+        for job in &mut self.running {
+            let is_process = job.kind != JobKind::Snapshot || job.backup_run.is_some();
+            if is_process && job.started_at <= seen_at {
+                job.end_at_shutdown(seen_at, &self.ended);
+                changed.push(job.clone());
+            }
         }
         self.file_ended();
         changed
@@ -225,11 +217,14 @@ impl JobTracker {
     fn find_makers(&mut self, interval: &Interval) {
         self.makers
             .retain(|(at, _)| apart_ms(*at, interval.at) <= MAKER_AGE_MS);
-        self.makers
-            .extend(interval.maker.clone().map(|maker| (interval.at, maker)));
-        let is_open = |job: &&mut Job| job.kind == JobKind::Snapshot && job.program.is_none();
+        if let Some(maker) = &interval.maker {
+            self.makers.push((interval.at, maker.clone()));
+        }
         let mut created = Vec::new();
-        for job in self.running.iter_mut().filter(is_open) {
+        for job in &mut self.running {
+            if job.kind != JobKind::Snapshot || job.program.is_some() {
+                continue;
+            }
             let Some(maker) = nearest(&self.makers, job.started_at) else {
                 continue;
             };
@@ -238,8 +233,7 @@ impl JobTracker {
             if job.backup_run.is_none()
                 && let Some(run) = self.pending_runs.take_run(is_above)
             {
-                job.started_at = job.started_at.min(run.first_at);
-                job.backup_run = Some(run);
+                job.begin_with(run);
             }
             created.push((job.key.clone(), maker.processes.clone()));
         }
@@ -250,80 +244,53 @@ impl JobTracker {
 
     /// Updates whether the processes of backups run, and which commands they run under.
     fn update_processes(&mut self, interval: &Interval) {
-        let mut ancestors = Vec::new();
         for process in interval.backups.iter() {
             self.pending_runs.update_process(process, interval.at);
-            let run_of = |job: &&mut Job| {
-                job.backup_run
-                    .as_ref()
-                    .is_some_and(|run| run.run == process.pid)
-            };
-            // PIDs are reused: the process is that of the latest run.
-            let Some(job) = self.running.iter_mut().rev().find(run_of) else {
+            let Some(job) = self.job_of_run(process.pid) else {
                 continue;
             };
             if let Some(run) = &mut job.backup_run {
                 run.update_process(process, interval.at);
             }
             if let Some(running) = &process.running {
-                ancestors.push((job.key.clone(), running.ancestors.clone()));
+                let key = job.key.clone();
+                self.find_command(&key, &running.ancestors);
             }
         }
         for process in &interval.failed_processes {
-            let is_its = |run: &&mut BackupRun| run.run == process.run;
-            let runs = self
-                .running
-                .iter_mut()
-                .rev()
-                .filter_map(|job| job.backup_run.as_mut());
-            runs.into_iter()
-                .find(is_its)
-                .into_iter()
-                .for_each(|run| run.learn_failure(process));
-        }
-        for (key, processes) in ancestors {
-            self.find_command(&key, &processes);
+            let job = self.job_of_run(process.run);
+            if let Some(run) = job.and_then(|job| job.backup_run.as_mut()) {
+                run.learn_failure(process);
+            }
         }
     }
 
     /// Assigns a snapshot the running command that is among the processes above its creator.
     fn find_command(&mut self, key: &str, processes: &[u32]) {
         let is_above = |job: &&Job| {
-            job.process
-                .is_some_and(|process| processes.contains(&process))
+            let is_one = |process| processes.contains(&process);
+            job.kind == JobKind::Command && job.process.is_some_and(is_one)
         };
-        let snapshot = self
-            .running
-            .iter()
-            .find(|job| job.key == key && job.command_key.is_none());
-        if snapshot.is_none() {
-            return;
-        }
-        let commands = self
-            .running
-            .iter()
-            .filter(|job| job.kind == JobKind::Command);
         // The innermost of nested commands began last.
-        let Some(command) = commands.rev().find(is_above) else {
+        let command = self.running.iter().rev().find(is_above);
+        let Some(command) = command.map(|job| job.key.clone()) else {
             return;
         };
-        let command_key = command.key.clone();
-        self.links.push(Link {
-            snapshot: key.into(),
-            command: command_key.clone(),
-        });
-        if let Some(job) = self.running.iter_mut().find(|job| job.key == key) {
-            job.command_key = Some(command_key);
+        let mut jobs = self.running.iter_mut();
+        if let Some(job) = jobs.find(|job| job.key == key && job.command_key.is_none()) {
+            job.command_key = Some(command.clone());
+            let snapshot = key.into();
+            self.links.push(Link { snapshot, command });
         }
     }
 
     /// The PIDs of backups whose processes are to be watched.
     pub fn backup_processes(&self) -> Vec<u32> {
-        let runs = self
+        let of_jobs = self
             .running
             .iter()
-            .filter_map(|job| job.backup_run.as_ref())
-            .chain(self.pending_runs.runs());
+            .filter_map(|job| job.backup_run.as_ref());
+        let runs = of_jobs.chain(self.pending_runs.runs());
         runs.filter(|run| run.process_ended_at.is_none())
             .map(|run| run.run)
             .collect()
@@ -334,8 +301,7 @@ impl JobTracker {
         let mut found = None;
         for job in &mut self.running {
             if let Some(run) = self.pending_runs.take_run_of(job) {
-                job.started_at = job.started_at.min(run.first_at);
-                job.backup_run = Some(run);
+                job.begin_with(run);
                 found = Some(job.clone());
             }
         }
@@ -347,8 +313,8 @@ impl JobTracker {
         let before = self.running.len();
         for pending in self.pending_runs.take_over(interval.at) {
             let id = self.next_id();
-            self.running
-                .push(pending.into_job(id, &self.machine, &interval.topology));
+            let job = pending.into_job(id, &self.machine, &interval.topology);
+            self.running.push(job);
         }
         self.running[before..].to_vec()
     }
@@ -357,37 +323,40 @@ impl JobTracker {
     /// to the command: a command whose backup is bad has not succeeded, whatever it reports.
     fn judge_links(&mut self, changed: &mut Vec<Job>) {
         for link in std::mem::take(&mut self.links) {
-            let jobs = [&link.snapshot, &link.command].map(|key| self.remembered(key).cloned());
-            let [Some(before), Some(command_before)] = jobs else {
+            let snapshot_before = self.remembered(&link.snapshot).cloned();
+            let command_before = self.remembered(&link.command).cloned();
+            let (Some(snapshot_before), Some(command_before)) = (snapshot_before, command_before)
+            else {
                 continue;
             };
-            let (mut snapshot, mut command) = (before.clone(), command_before.clone());
+            let mut snapshot = snapshot_before.clone();
+            let mut command = command_before.clone();
             snapshot.learn_result(&command, &self.ended);
             command.learn_loss(&snapshot);
-            let is_settled = !snapshot.is_running() && !command.is_running();
-            for (before, job) in [(before, snapshot), (command_before, command)] {
-                if job != before {
-                    changed.push(job.clone());
-                    if let Some(place) = self.remembered(&job.key) {
-                        *place = job;
-                    }
-                }
-            }
-            if !is_settled {
+            if snapshot.is_running() || command.is_running() {
                 self.links.push(link);
+            }
+            for (before, job) in [(snapshot_before, snapshot), (command_before, command)] {
+                if job == before {
+                    continue;
+                }
+                if let Some(place) = self.remembered(&job.key) {
+                    place.clone_from(&job);
+                }
+                changed.push(job);
             }
         }
     }
 
     fn begin_snapshots(&mut self, interval: &Interval) {
-        for (volume, _) in interval
-            .volumes()
-            .filter(|(volume, _)| volume.is_snapshot())
-        {
-            let is_left = |job: &Arc<Job>| job.left_snapshot && job.key == *volume.uuid;
-            if self.running.iter().any(|job| job.key == *volume.uuid)
-                || self.ended.iter().any(is_left)
-            {
+        for (volume, _) in interval.volumes() {
+            let uuid = &*volume.uuid;
+            let is_known = self.running.iter().any(|job| job.key == uuid)
+                || self
+                    .ended
+                    .iter()
+                    .any(|job| job.key == uuid && job.left_snapshot);
+            if is_known || !volume.is_snapshot() {
                 continue;
             }
             let job = self
@@ -401,36 +370,27 @@ impl JobTracker {
     fn reopened(&mut self, volume: &Volume) -> Option<Job> {
         let index = self.ended.iter().position(|job| job.key == *volume.uuid)?;
         let mut job = Arc::unwrap_or_clone(self.ended.remove(index));
-        (job.ended_at, job.outcome, job.partly_seen) = (None, None, true);
+        job.reopen();
         Some(job)
     }
 
     fn new_snapshot(&mut self, volume: &Volume, at: Timestamp) -> Job {
         // Only LVM's report shows that a thin volume is a snapshot, and it arrives after the volume appears.
         let was_seen_late = self.began_at.is_none() || volume.kind == VolumeKind::ThinSnapshot;
-        let created_at = volume
-            .created_at
-            .filter(|created_at| was_seen_late && *created_at < at);
-        let started_at = created_at.unwrap_or(at);
-        let mut job = Job::new(
-            self.next_id(),
-            JobKind::Snapshot,
-            &volume.uuid,
-            &volume.lv,
-            started_at,
-        );
+        let created_at = volume.created_at.filter(|_| was_seen_late);
+        let started_at = created_at.map_or(at, |created_at| created_at.min(at));
+        let id = self.next_id();
+        let mut job = Job::new(id, JobKind::Snapshot, &volume.uuid, &volume.lv, started_at);
         job.partly_seen = self.began_at.is_none_or(|began_at| started_at < began_at);
-        (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));
+        job.vg = Some(volume.vg.clone());
+        job.lv = Some(volume.lv.clone());
         job.setup.clone_from(&self.machine);
         job
     }
 
     fn file_ended(&mut self) {
-        let ended = self
-            .running
-            .extract_if(.., |job| !job.is_running())
-            .map(Arc::new);
-        self.ended.extend(ended);
+        let ended = self.running.extract_if(.., |job| !job.is_running());
+        self.ended.extend(ended.map(Arc::new));
         self.silences
             .retain(|key, _| self.running.iter().any(|job| job.key == *key));
         while self.ended.len() > MOST_ENDED {
