@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::commands::Label;
-use crate::job::setup::{Disk, Layout, Setup, SnapshotKind};
+use crate::job::setup::{Disk, Layout, Setup};
 use crate::job::{Job, Outcome};
+use crate::source::variant_name;
 use crate::units::size_text;
 
 /// A column of a comparison: jobs in the order of their repeats.
@@ -30,34 +31,27 @@ pub fn grouped(jobs: Vec<Job>) -> Vec<JobGroup> {
         }
     }
     let set = |job: &Job| job.label.as_ref().map(|label| label.set.clone());
-    let is_one_set = groups
-        .iter()
-        .flatten()
-        .all(|job| set(job) == set(&groups[0][0]));
-    let named = |mut jobs: Vec<Job>| {
+    let all = || groups.iter().flatten();
+    let is_one_set = all().all(|job| all().next().map(set) == Some(set(job)));
+    let mut named = Vec::new();
+    for mut jobs in groups {
         jobs.sort_by_key(|job| {
-            (
-                job.label.as_ref().and_then(|label| label.repeat),
-                job.started_at,
-                job.id,
-            )
+            let repeat = job.label.as_ref().and_then(|label| label.repeat);
+            (repeat, job.started_at, job.id)
         });
-        JobGroup {
+        named.push(JobGroup {
             name: name(&jobs[0], is_one_set),
             jobs,
-        }
-    };
-    groups.into_iter().map(named).collect()
+        });
+    }
+    named
 }
 
 /// The name of a run within its column: its number, and the job's id.
 pub fn run_name(place: usize, job: &Job) -> String {
     let repeat = job.label.as_ref().and_then(|label| label.repeat);
-    format!(
-        "{} (job {})",
-        repeat.map_or(place + 1, |repeat| repeat as usize),
-        job.id
-    )
+    let number = repeat.map_or(place + 1, |repeat| repeat as usize);
+    format!("{number} (job {})", job.id)
 }
 
 /// The column's name, with the host of an imported job.
@@ -75,10 +69,10 @@ fn name(job: &Job, is_one_set: bool) -> String {
         }) => format!("{set}: {variant}"),
         Some(Label { set, .. }) => set.clone(),
     };
-    match job.is_imported() {
-        true => format!("{name} ({})", job.imported_from().unwrap_or("another host")),
-        false => name,
+    if !job.is_imported() {
+        return name;
     }
+    format!("{name} ({})", job.imported_from().unwrap_or("another host"))
 }
 
 /// Set, variant and host; `None` for a job without a set.
@@ -132,7 +126,7 @@ pub fn surroundings(job: &Job, setup: &Setup) -> Vec<Fact> {
         ("kernel", setup.kernel.clone()),
         ("snapshot of", job.origin_name()),
         ("made by", job.program.clone()),
-        ("kind of snapshot", setup.kind.map(kind_text)),
+        ("kind of snapshot", setup.kind.map(variant_name)),
         (
             "snapshots of the origin",
             setup.snapshots.map(|count| count.to_string()),
@@ -179,37 +173,27 @@ pub fn context_diffs(sets: &[Vec<&Fact>]) -> Vec<ContextDiff> {
     let mut found: Vec<ContextDiff> = Vec::new();
     for (place, set) in sets.iter().enumerate() {
         for fact in set {
-            let index = found
-                .iter()
-                .position(|other| other.fact == fact.name)
-                .unwrap_or_else(|| {
-                    found.push(ContextDiff {
-                        fact: fact.name.into(),
-                        values: vec![Vec::new(); sets.len()],
-                    });
-                    found.len() - 1
+            let known = found.iter().position(|other| other.fact == fact.name);
+            let index = known.unwrap_or(found.len());
+            if known.is_none() {
+                found.push(ContextDiff {
+                    fact: fact.name.into(),
+                    values: vec![Vec::new(); sets.len()],
                 });
+            }
             let values = &mut found[index].values[place];
-            if let Some(value) = fact.value.as_ref().filter(|value| !values.contains(value)) {
+            if let Some(value) = &fact.value
+                && !values.contains(value)
+            {
                 values.push(value.clone());
             }
         }
     }
-    let differs = |diff: &ContextDiff| {
-        let mut known = diff.values.iter().flatten();
-        known
-            .next()
-            .is_some_and(|first| known.any(|other| other != first))
-    };
-    found.retain(differs);
+    found.retain(|diff| {
+        let known: Vec<&String> = diff.values.iter().flatten().collect();
+        known.iter().any(|value| *value != known[0])
+    });
     found
-}
-
-fn kind_text(kind: SnapshotKind) -> String {
-    match kind {
-        SnapshotKind::Thick => "thick".into(),
-        SnapshotKind::Thin => "thin".into(),
-    }
 }
 
 /// The different values of the disks; `None` if unknown.

@@ -8,19 +8,8 @@ use crate::statistics::Bounds;
 use crate::table::{Cell, Column, Style, Table};
 use crate::units::{count_text, three_figures};
 
-/// The columns of CSV rows, one row for each figure of each set.
-const CSV_COLUMNS: [&str; 10] = [
-    "figure",
-    "unit",
-    "set",
-    "runs",
-    "mean",
-    "sd",
-    "ratio",
-    "ratio_low",
-    "ratio_high",
-    "difference",
-];
+/// The columns of CSV rows, one row for each figure of each set; the first three are texts.
+const CSV_COLUMNS: &str = "figure unit set runs mean sd ratio ratio_low ratio_high difference";
 /// Smaller factors are shown as `under`.
 const LEAST_FACTOR: f64 = 0.001;
 /// Larger bounds are shown as `over`: the runs vary too much.
@@ -28,17 +17,15 @@ const MOST_FACTOR: f64 = 1000.0;
 
 /// The tables, with remarks between them.
 pub fn text(of: &Comparison, style: Style) -> String {
-    let sentences = of.remarks.iter().map(sentence).chain(basis(of));
-    let sentences: String = sentences
-        .map(|sentence| format!("\n{}\n", style.line(&sentence)))
-        .collect();
-    let other_differences = other_differences(of);
-    let other_differences = if other_differences.is_empty() {
-        String::new()
-    } else {
-        format!("\n{}", other_differences.write(style))
-    };
-    format!("{}{sentences}{other_differences}", figures(of).write(style))
+    let mut text = figures(of).write(style);
+    for sentence in of.remarks.iter().map(sentence).chain(basis(of)) {
+        text += &format!("\n{}\n", style.line(&sentence));
+    }
+    let others = other_differences(of);
+    if !others.is_empty() {
+        text += &format!("\n{}", others.write(style));
+    }
+    text
 }
 
 /// The base and the confidence of the ratios; `None` with one set.
@@ -46,119 +33,95 @@ pub fn basis(of: &Comparison) -> Option<String> {
     let [first, _, ..] = &of.sets[..] else {
         return None;
     };
-    let mut ratios = of
-        .rows
-        .iter()
-        .flat_map(|row| &row.cells)
-        .filter_map(|cell| cell.ratio);
-    let confidence = match ratios.any(|ratio| ratio.bounds.is_some()) {
-        true => ", with 95 % bounds.",
-        false => ". A single run has no confidence interval.",
+    let cells = of.rows.iter().flat_map(|row| &row.cells);
+    let mut ratios = cells.filter_map(|cell| cell.ratio);
+    let confidence = if ratios.any(|ratio| ratio.bounds.is_some()) {
+        ", with 95 % bounds."
+    } else {
+        ". A single run has no confidence interval."
     };
     Some(format!("Ratios are to {}{confidence}", first.name))
 }
 
 /// Every figure of every set, with its ratio to the first.
 pub fn figures(of: &Comparison) -> Table {
-    let set = |(place, set): (usize, &SetBody)| {
-        let ratio = (place > 0).then(|| Column::number("Ratio"));
-        std::iter::once(Column::number(set_text(set))).chain(ratio)
-    };
-    let columns = of.sets.iter().enumerate().flat_map(set);
-    let cell = |row: &ComparedRow, (place, figure): (usize, &ComparedCell)| {
-        let text = |value| row.unit.text(value);
-        let spread = figure
-            .moments
-            .and_then(|moments| moments.sd)
-            .map(|sd| format!("± {}", text(sd)));
-        let mean = Cell::known(figure.moments.map(|moments| text(moments.mean)));
-        let ratio = (place > 0).then(|| figure.ratio.map_or_else(Cell::default, ratio));
-        std::iter::once(mean.small(spread.unwrap_or_default())).chain(ratio)
-    };
-    let row = |row: &ComparedRow| {
-        let cells = row
-            .cells
-            .iter()
-            .enumerate()
-            .flat_map(|figure| cell(row, figure));
-        std::iter::once(row.figure.clone().into())
-            .chain(cells)
-            .collect()
-    };
-    let columns = std::iter::once(Column::name("Figure")).chain(columns);
-    Table::new("Figures", columns, of.rows.iter().map(row))
+    let mut columns = vec![Column::name("Figure")];
+    for (place, set) in of.sets.iter().enumerate() {
+        let runs = count_text(set.runs as u64, "run", "runs");
+        columns.push(Column::number(format!("{}, {runs}", set.name)));
+        if place > 0 {
+            columns.push(Column::number("Ratio"));
+        }
+    }
+    Table::new("Figures", columns, of.rows.iter().map(figure_row))
         .class("ratios")
         .stacked()
 }
 
+fn figure_row(row: &ComparedRow) -> Vec<Cell> {
+    let mut cells = vec![row.figure.clone().into()];
+    for (place, cell) in row.cells.iter().enumerate() {
+        let mean = cell.moments.map(|moments| row.unit.text(moments.mean));
+        let spread = cell.moments.and_then(|moments| moments.sd);
+        let spread = spread.map(|sd| format!("± {}", row.unit.text(sd)));
+        cells.push(Cell::known(mean).small(spread.unwrap_or_default()));
+        if place > 0 {
+            cells.push(cell.ratio.map(ratio).unwrap_or_default());
+        }
+    }
+    cells
+}
+
 /// The facts that differ.
 pub fn other_differences(of: &Comparison) -> Table {
-    let columns = of.sets.iter().map(|set| Column::text(&set.name));
+    let mut columns = vec![Column::name("What differs besides")];
+    columns.extend(of.sets.iter().map(|set| Column::text(&set.name)));
     let rows = of.other_differences.iter().map(|diff| {
-        let values = diff.values.iter();
-        let values =
-            values.map(|values| Cell::known((!values.is_empty()).then(|| values.join("; "))));
-        std::iter::once(diff.fact.clone().into())
-            .chain(values)
-            .collect()
+        let mut cells = vec![diff.fact.clone().into()];
+        for values in &diff.values {
+            cells.push(Cell::known((!values.is_empty()).then(|| values.join("; "))));
+        }
+        cells
     });
-    Table::new(
-        "",
-        std::iter::once(Column::name("What differs besides")).chain(columns),
-        rows,
-    )
+    Table::new("", columns, rows)
 }
 
 /// A row for each figure of each set, with plain numbers.
 pub fn csv(of: &Comparison) -> Table {
-    let columns = CSV_COLUMNS.iter().enumerate();
-    let column = |(place, name): (usize, &&str)| {
-        if place < 3 {
-            Column::text(*name)
+    let mut columns = Vec::new();
+    for (place, name) in CSV_COLUMNS.split(' ').enumerate() {
+        columns.push(if place < 3 {
+            Column::text(name)
         } else {
-            Column::number(*name)
+            Column::number(name)
+        });
+    }
+    let mut rows = Vec::new();
+    for row in &of.rows {
+        for (cell, set) in row.cells.iter().zip(&of.sets) {
+            rows.push(csv_row(row, cell, set));
         }
-    };
-    let rows = of.rows.iter().flat_map(|row| {
-        row.cells
-            .iter()
-            .zip(&of.sets)
-            .map(move |of| csv_row(row, of))
-    });
-    Table::new("", columns.map(column), rows)
+    }
+    Table::new("", columns, rows)
 }
 
-fn csv_row(row: &ComparedRow, (figure, set): (&ComparedCell, &SetBody)) -> Vec<Cell> {
+fn csv_row(row: &ComparedRow, cell: &ComparedCell, set: &SetBody) -> Vec<Cell> {
     let number = |value: Option<f64>| Cell::known(value.map(|value| value.to_string()));
-    let bounds = figure.ratio.and_then(|ratio| ratio.bounds);
+    let (moments, ratio) = (cell.moments, cell.ratio);
+    let bounds = ratio.and_then(|ratio| ratio.bounds);
+    let difference = ratio.map(|ratio| variant_name(ratio.difference));
     vec![
         row.figure.clone().into(),
         row.unit.name().into(),
         set.name.clone().into(),
-        figure
-            .moments
-            .map_or(0, |moments| moments.n)
-            .to_string()
-            .into(),
-        number(figure.moments.map(|moments| moments.mean)),
-        number(figure.moments.and_then(|moments| moments.sd)),
-        number(figure.ratio.map(|ratio| ratio.ratio)),
+        moments.map_or(0, |moments| moments.n).to_string().into(),
+        number(moments.map(|moments| moments.mean)),
+        number(moments.and_then(|moments| moments.sd)),
+        number(ratio.map(|ratio| ratio.ratio)),
         number(bounds.map(|bounds| bounds.low)),
         number(bounds.map(|bounds| bounds.high)),
-        figure
-            .ratio
-            .map(|ratio| variant_name(ratio.difference))
-            .unwrap_or_default()
-            .into(),
+        difference.unwrap_or_default().into(),
     ]
-}
-
-fn set_text(set: &SetBody) -> String {
-    format!(
-        "{}, {}",
-        set.name,
-        count_text(set.runs as u64, "run", "runs")
-    )
 }
 
 fn ratio(ratio: Ratio) -> Cell {
@@ -183,12 +146,16 @@ fn factor_text(factor: f64) -> String {
 
 /// `(1.18 to 1.22)`; empty for a single run.
 fn bounds_text(ratio: Ratio) -> String {
-    let bound = |factor| match factor {
-        _ if factor > MOST_FACTOR => format!("over {MOST_FACTOR}"),
-        _ => factor_text(factor),
+    let Some(Bounds { low, high }) = ratio.bounds else {
+        return String::new();
     };
-    let text = |bounds: Bounds| format!("({} to {})", bound(bounds.low), bound(bounds.high));
-    ratio.bounds.map_or_else(String::new, text)
+    let bound = |factor: f64| {
+        if factor > MOST_FACTOR {
+            return format!("over {MOST_FACTOR}");
+        }
+        factor_text(factor)
+    };
+    format!("({} to {})", bound(low), bound(high))
 }
 
 pub fn sentence(remark: &Remark) -> String {
@@ -322,6 +289,9 @@ mod tests {
     #[test]
     fn nothing_is_an_empty_table() {
         assert_eq!(markdown(&compare(&[])), "| Figure |\n| --- |\n");
-        assert_eq!(csv_text(&compare(&[])), CSV_COLUMNS.join(",") + "\r\n");
+        assert_eq!(
+            csv_text(&compare(&[])),
+            CSV_COLUMNS.replace(' ', ",") + "\r\n"
+        );
     }
 }

@@ -118,19 +118,16 @@ impl ComparedRun {
     }
 
     fn figure(&self, name: &str) -> Option<f64> {
-        self.figures
-            .iter()
-            .find(|figure| figure.name == name)?
-            .value
+        let mut figures = self.figures.iter();
+        figures.find(|figure| figure.name == name)?.value
     }
 }
 
 impl ComparedSet {
     /// The runs with a figure, and its values.
     fn known(&self, figure: &str) -> (Vec<&ComparedRun>, Vec<f64>) {
-        self.runs
-            .iter()
-            .filter_map(|run| Some((run, run.figure(figure)?)))
+        let runs = self.runs.iter();
+        runs.filter_map(|run| Some((run, run.figure(figure)?)))
             .unzip()
     }
 
@@ -157,8 +154,8 @@ impl Comparison {
 
     fn common(&self) -> impl Iterator<Item = &ComparedRow> {
         self.rows.iter().filter(|row| {
-            let known = || row.cells.iter().filter_map(|cell| cell.moments);
-            known().count() > 1 || (self.sets.len() == 1 && known().any(|moments| moments.n > 1))
+            let known: Vec<Moments> = row.cells.iter().filter_map(|cell| cell.moments).collect();
+            known.len() > 1 || self.sets.len() == 1 && known.iter().any(|moments| moments.n > 1)
         })
     }
 }
@@ -166,11 +163,10 @@ impl Comparison {
 impl ComparedRow {
     /// Whether the figure is zero in every run of every set.
     fn is_zero(&self) -> bool {
-        let is_zero =
-            |moments: Moments| moments.mean == 0.0 && moments.sd.unwrap_or_default() == 0.0;
-        self.cells
-            .iter()
-            .all(|cell| cell.moments.is_some_and(is_zero))
+        self.cells.iter().all(|cell| {
+            let moments = cell.moments;
+            moments.is_some_and(|it| it.mean == 0.0 && it.sd.unwrap_or_default() == 0.0)
+        })
     }
 }
 
@@ -187,30 +183,28 @@ impl Difference {
 
 /// Compares every figure of every set with the first set.
 pub fn compare(sets: &[ComparedSet]) -> Comparison {
-    let bodies = sets.iter().map(|set| SetBody {
+    let body = |set: &ComparedSet| SetBody {
         name: set.name.clone(),
         runs: set.runs.len(),
-    });
+    };
+    let facts: Vec<_> = sets.iter().map(ComparedSet::facts).collect();
+    let figures = names(sets).into_iter();
     Comparison {
-        sets: bodies.collect(),
-        rows: names(sets)
-            .into_iter()
+        sets: sets.iter().map(body).collect(),
+        rows: figures
             .map(|(figure, unit)| row(sets, figure, unit))
             .collect(),
         remarks: sets.iter().flat_map(remarks).collect(),
-        other_differences: context_diffs(&sets.iter().map(ComparedSet::facts).collect::<Vec<_>>()),
+        other_differences: context_diffs(&facts),
     }
 }
 
 /// The figures that any run has.
 fn names(sets: &[ComparedSet]) -> Vec<(&str, FigureUnit)> {
     let mut names: Vec<(&str, FigureUnit)> = Vec::new();
-    let all = sets
-        .iter()
-        .flat_map(|set| &set.runs)
-        .flat_map(|run| &run.figures);
-    for figure in all.filter(|figure| figure.value.is_some()) {
-        if !names.iter().any(|(name, _)| *name == figure.name) {
+    let runs = sets.iter().flat_map(|set| &set.runs);
+    for figure in runs.flat_map(|run| &run.figures) {
+        if figure.value.is_some() && !names.iter().any(|(name, _)| *name == figure.name) {
             names.push((&figure.name, figure.unit));
         }
     }
@@ -231,9 +225,10 @@ fn row(sets: &[ComparedSet], figure: &str, unit: FigureUnit) -> ComparedRow {
 }
 
 fn ratio(these: &[f64], first: &[f64]) -> Option<Ratio> {
-    let is_scale = |numbers: &[f64]| numbers.iter().all(|number| *number >= 0.0);
-    let (ratio, bounds) =
-        (is_scale(these) && is_scale(first)).then(|| ratio_of_means(these, first))??;
+    if these.iter().chain(first).any(|number| *number < 0.0) {
+        return None;
+    }
+    let (ratio, bounds) = ratio_of_means(these, first)?;
     Some(Ratio {
         ratio,
         bounds,
@@ -250,35 +245,38 @@ fn remarks(set: &ComparedSet) -> Vec<Remark> {
 fn odd_runs(set: &ComparedSet, figure: &str, is_slower: IsSlower) -> Vec<Remark> {
     let (runs, values) = set.known(figure);
     // Without the first run's value, there is no first.
-    let is_cold = set
+    let has_first = set
         .runs
         .first()
-        .is_some_and(|run| run.figure(figure).is_some())
-        && is_cold_first(&values, is_slower);
-    let mut odd: Vec<(usize, Oddity)> = outliers(&values)
-        .into_iter()
-        .map(|place| (place, Oddity::Outlier))
-        .collect();
-    if is_cold {
-        odd.retain(|(place, _)| *place != 0);
-        odd.insert(0, (0, Oddity::ColdFirst));
+        .is_some_and(|run| run.figure(figure).is_some());
+    let is_cold = has_first && is_cold_first(&values, is_slower);
+    let outliers = outliers(&values);
+    let mut remarks = Vec::new();
+    for (place, run) in runs.iter().enumerate() {
+        let oddity = if place == 0 && is_cold {
+            Oddity::ColdFirst
+        } else if outliers.contains(&place) {
+            Oddity::Outlier
+        } else {
+            continue;
+        };
+        remarks.push(Remark {
+            set: set.name.clone(),
+            run: run.name.clone(),
+            figure: figure.into(),
+            oddity,
+        });
     }
-    let remark = |(place, oddity): (usize, Oddity)| Remark {
-        set: set.name.clone(),
-        run: runs[place].name.clone(),
-        figure: figure.into(),
-        oddity,
-    };
-    odd.into_iter().map(remark).collect()
+    remarks
 }
 
 /// The indices of numbers that are far from the others.
 fn outliers(numbers: &[f64]) -> Vec<usize> {
-    (0..numbers.len())
-        .filter(|place| {
-            numbers.len() >= LEAST_RUNS && is_far(*place, numbers, numbers, LEAST_DEVIATION)
-        })
-        .collect()
+    let mut places: Vec<usize> = (0..numbers.len()).collect();
+    places.retain(|place| {
+        numbers.len() >= LEAST_RUNS && is_far(*place, numbers, numbers, LEAST_DEVIATION)
+    });
+    places
 }
 
 /// Whether the first run was much slower than all others, while the others agree.
@@ -303,17 +301,15 @@ fn is_far(place: usize, numbers: &[f64], others: &[f64], share: f64) -> bool {
 /// equal.
 fn deviation(sorted: &Sorted) -> f64 {
     let median = sorted.median();
-    match sorted.median_deviation() {
-        typical if typical > 0.0 => typical / NORMAL_MEDIAN_DEVIATION,
-        _ => {
-            let offs: Vec<f64> = sorted
-                .numbers()
-                .iter()
-                .map(|number| (number - median).abs())
-                .collect();
-            mean(&offs).unwrap_or_default() / NORMAL_MEAN_DEVIATION
-        }
+    let typical = sorted.median_deviation();
+    if typical > 0.0 {
+        return typical / NORMAL_MEDIAN_DEVIATION;
     }
+    let offs = sorted
+        .numbers()
+        .iter()
+        .map(|number| (number - median).abs());
+    mean(&offs.collect::<Vec<_>>()).unwrap_or_default() / NORMAL_MEAN_DEVIATION
 }
 
 #[cfg(test)]

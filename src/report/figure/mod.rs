@@ -8,7 +8,9 @@ use crate::job::figures::{EndMeans, Figures, OriginWork, PvWork};
 use crate::job::phases::{PhasePv, PhaseWork};
 use crate::statistics::{Correlation, Spread};
 use crate::table::{Cell, Column, Table};
-use crate::units::{bytes_text, duration_text, percent_text, speed_text, three_figures};
+use crate::units::{
+    bytes_text, duration_text, percent_text, share_text, speed_text, three_figures,
+};
 
 /// The figure that every ended job has.
 pub const DURATION: &str = "duration";
@@ -320,86 +322,81 @@ pub const OF_WHOLE_TICKS: &str =
 
 /// The figures of these phases, with the phase in their names.
 pub fn phase_figures(phases: &[PhaseWork], of: &[String]) -> Vec<Figure> {
-    let named = unique_names(phases).into_iter().zip(phases);
-    named
-        .filter(|(name, _)| of.contains(name))
-        .flat_map(|(name, phase)| figures_of(&name, phase))
-        .collect()
+    let mut list = FigureList::default();
+    for (name, phase) in unique_names(phases).iter().zip(phases) {
+        if !of.contains(name) {
+            continue;
+        }
+        list.add(&format!("{name}: duration"), Seconds, phase.seconds);
+        list.add(
+            &format!("{name}: read speed mean"),
+            Rate,
+            phase.read_bytes_per_s,
+        );
+        list.add(
+            &format!("{name}: write speed mean"),
+            Rate,
+            phase.written_bytes_per_s,
+        );
+        for pv in &phase.pvs {
+            list.add(&format!("{name}: {} busy", pv.name), Share, pv.utilisation);
+        }
+    }
+    list.0
 }
 
 /// The names of the phases that all jobs have, in the order of the first job.
 pub fn shared_phases<'a>(jobs: impl IntoIterator<Item = &'a [PhaseWork]>) -> Vec<String> {
     let mut jobs = jobs.into_iter().map(unique_names);
-    let first = jobs.next().unwrap_or_default();
-    jobs.fold(first, |shared, names| {
-        shared
-            .into_iter()
-            .filter(|name| names.contains(name))
-            .collect()
-    })
+    let mut shared = jobs.next().unwrap_or_default();
+    for names in jobs {
+        shared.retain(|name| names.contains(name));
+    }
+    shared
 }
 
 /// Unique names: a phase that returns gets a number.
 fn unique_names(phases: &[PhaseWork]) -> Vec<String> {
-    let mut names = Vec::with_capacity(phases.len());
+    let mut names: Vec<String> = Vec::with_capacity(phases.len());
     for PhaseWork { name, .. } in phases {
-        let numbered = (2_usize..).map(|number| format!("{name} ({number})"));
-        names.extend(
-            std::iter::once(name.clone())
-                .chain(numbered)
-                .find(|name| !names.contains(name)),
-        );
+        let mut unique = name.clone();
+        let mut number = 1;
+        while names.contains(&unique) {
+            number += 1;
+            unique = format!("{name} ({number})");
+        }
+        names.push(unique);
     }
     names
 }
 
-fn figures_of(name: &str, phase: &PhaseWork) -> Vec<Figure> {
-    let figure = |what: &str, unit, value| Figure {
-        name: format!("{name}: {what}"),
-        unit,
-        value,
-    };
-    let mut list = vec![
-        figure("duration", Seconds, phase.seconds),
-        figure("read speed mean", Rate, phase.read_bytes_per_s),
-        figure("write speed mean", Rate, phase.written_bytes_per_s),
-    ];
-    list.extend(
-        phase
-            .pvs
-            .iter()
-            .map(|pv| figure(&format!("{} busy", pv.name), Share, pv.utilisation)),
-    );
-    list
-}
-
 /// Tables of the phases, and of their PVs if any is known; empty for a job without phases.
 pub fn phase_tables(phases: &[PhaseWork]) -> Vec<Table> {
+    if phases.is_empty() {
+        return Vec::new();
+    }
+    let columns = [
+        Column::name("Phase"),
+        Column::number("Began"),
+        Column::number("Took"),
+        Column::number("Read"),
+        Column::number("Read speed"),
+        Column::number("Written"),
+        Column::number("Write speed"),
+    ];
+    let mut tables = vec![Table::new("", columns, phases.iter().map(phase_row))];
     let names = known_pvs(phases);
-    let numbers = [
-        "Began",
-        "Took",
-        "Read",
-        "Read speed",
-        "Written",
-        "Write speed",
-    ]
-    .map(Column::number);
-    let columns = std::iter::once(Column::name("Phase")).chain(numbers);
-    let work = Table::new("", columns, phases.iter().map(|phase| phase_row(phase)));
-    let columns = names.iter().map(|name| Column::number(*name));
-    let columns = std::iter::once(Column::name("Phase, busy PVs")).chain(columns);
-    let row = |phase: &PhaseWork| {
-        let cells = names.iter().map(|name| pv_cell(phase.pv(name)));
-        std::iter::once(phase.name.clone().into())
-            .chain(cells)
-            .collect()
-    };
-    let busy = (!names.is_empty()).then(|| Table::new("", columns, phases.iter().map(row)));
-    std::iter::once(work)
-        .chain(busy)
-        .filter(|table| !table.is_empty())
-        .collect()
+    if !names.is_empty() {
+        let mut columns = vec![Column::name("Phase, busy PVs")];
+        columns.extend(names.iter().map(|name| Column::number(*name)));
+        let rows = phases.iter().map(|phase| {
+            let mut cells = vec![phase.name.clone().into()];
+            cells.extend(names.iter().map(|name| pv_cell(phase.pv(name))));
+            cells
+        });
+        tables.push(Table::new("", columns, rows));
+    }
+    tables
 }
 
 /// The PVs with known values in any phase.
@@ -430,12 +427,8 @@ fn phase_row(phase: &PhaseWork) -> Vec<Cell> {
 
 /// `98 %, 5.80 MiB/s`
 fn pv_cell(pv: Option<&PhasePv>) -> Cell {
-    let busy = pv
-        .and_then(|pv| pv.utilisation)
-        .map(|share| format!("{:.0} %", share * 100.0));
-    let speed = pv
-        .and_then(PhasePv::bytes_per_s)
-        .map(|speed| Rate.text(speed));
+    let busy = pv.and_then(|pv| pv.utilisation).map(share_text);
+    let speed = pv.and_then(PhasePv::bytes_per_s).map(speed_text);
     let known: Vec<String> = busy.into_iter().chain(speed).collect();
     Cell::known((!known.is_empty()).then(|| known.join(", ")))
 }

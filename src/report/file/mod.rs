@@ -79,10 +79,10 @@ struct ShortFloat(f32);
 
 impl Serialize for ShortFloat {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0.fract() == 0.0 {
-            true => serializer.serialize_u64(self.0 as u64),
-            false => serializer.serialize_f32(self.0),
+        if self.0.fract() == 0.0 {
+            return serializer.serialize_u64(self.0 as u64);
         }
+        serializer.serialize_f32(self.0)
     }
 }
 
@@ -120,11 +120,10 @@ pub fn read(bytes: &[u8], now: Timestamp) -> anyhow::Result<(Job, JobTimeSeries)
         check::span(span, took_ms).map_err(implausible)?;
     }
     let job = file.job.clone();
-    Ok((
-        job,
-        file.time_series()
-            .map_err(|why| anyhow!("the file's time series does not fit together: {why}"))?,
-    ))
+    let time_series = file.time_series();
+    let time_series = time_series
+        .map_err(|why| anyhow!("the file's time series does not fit together: {why}"))?;
+    Ok((job, time_series))
 }
 
 /// The time series in a file that was checked when it was imported.
@@ -191,18 +190,17 @@ impl JobFile {
 impl FileColumns {
     fn of(span: &TickColumns) -> Self {
         let tick = |tick: &JobTick| {
-            (
-                (tick.end_s * 1e3).round() as i64,
-                (tick.seconds * 1e6).round().max(1.0) as u64,
-            )
+            let length_us = (tick.seconds * 1e6).round().max(1.0);
+            ((tick.end_s * 1e3).round() as i64, length_us as u64)
         };
-        let pvs = span.pvs().iter();
+        let mut pvs = BTreeMap::new();
+        for (pv, columns) in span.pvs() {
+            pvs.insert(pv.clone(), file_columns(columns, PvMeasure::most));
+        }
         Self {
             ticks: span.whole().ticks().iter().map(tick).collect(),
             columns: file_columns(span.columns(), JobMeasure::most),
-            pvs: pvs
-                .map(|(pv, columns)| (pv.clone(), file_columns(columns, PvMeasure::most)))
-                .collect(),
+            pvs,
         }
     }
 
@@ -230,22 +228,20 @@ fn file_columns<M: Copy + Ord>(
     columns: &BTreeMap<M, Vec<Option<f64>>>,
     most: fn(M) -> f64,
 ) -> BTreeMap<M, FileColumn> {
-    let known = columns
-        .iter()
-        .filter(|(_, column)| column.iter().any(Option::is_some));
-    let numbers = known.map(|(measure, column)| {
-        let number =
-            |value: &Option<f64>| value.map(|value| ShortFloat(value.min(most(*measure)) as f32));
-        (*measure, column.iter().map(number).collect())
-    });
-    numbers.collect()
+    let mut found = BTreeMap::new();
+    for (measure, column) in columns {
+        if column.iter().any(Option::is_some) {
+            let number = |value: f64| ShortFloat(value.min(most(*measure)) as f32);
+            let numbers = column.iter().map(|value| value.map(number));
+            found.insert(*measure, numbers.collect());
+        }
+    }
+    found
 }
 
 fn numbers(column: FileColumn) -> Vec<Option<f64>> {
-    column
-        .into_iter()
-        .map(|value| value.map(|ShortFloat(value)| value.into()))
-        .collect()
+    let numbers = column.into_iter();
+    numbers.map(|it| it.map(|it| it.0.into())).collect()
 }
 
 #[cfg(test)]

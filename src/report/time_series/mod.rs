@@ -113,7 +113,7 @@ impl Sources {
         }
         for (name, subject) in pvs.iter().take(MOST_PVS) {
             for (measure, quantity) in OF_PV {
-                sources.device(Slot::Pv(name.clone(), measure), subject, quantity);
+                sources.add(Slot::Pv(name.clone(), measure), subject, quantity);
             }
         }
         match job.kind {
@@ -124,7 +124,7 @@ impl Sources {
                     (JobMeasure::Written, Quantity::WrittenBytes),
                 ];
                 for (measure, quantity) in of_all {
-                    sources.device(Slot::JobMeasure(measure), &Subject::Total, quantity);
+                    sources.add(Slot::JobMeasure(measure), &Subject::Total, quantity);
                 }
             }
         }
@@ -133,7 +133,7 @@ impl Sources {
 
     fn snapshot(&mut self, job: &Job, setup: &Setup, identity: impl Fn(&str) -> Option<String>) {
         let snapshot = Subject::Volume(job.key.clone());
-        self.device(
+        self.add(
             Slot::JobMeasure(JobMeasure::SnapshotRead),
             &snapshot,
             Quantity::ReadBytes,
@@ -142,7 +142,7 @@ impl Sources {
         if let Some(origin) = &origin {
             let subject = Subject::Volume(origin.clone());
             for (measure, quantity) in OF_ORIGIN {
-                self.device(Slot::JobMeasure(measure), &subject, quantity);
+                self.add(Slot::JobMeasure(measure), &subject, quantity);
             }
         }
         if !setup.is_thick() {
@@ -150,20 +150,16 @@ impl Sources {
         }
         let fill = Quantity::FillPercent;
         self.add(Slot::JobMeasure(JobMeasure::FillPercent), &snapshot, fill);
-        self.device(Slot::IntoSnapshot, &snapshot, Quantity::WrittenBytes);
+        self.add(Slot::IntoSnapshot, &snapshot, Quantity::WrittenBytes);
         if let Some(identity) = identity(&job.key) {
             let cow = Subject::Device(format!("{identity}-cow"));
-            self.device(Slot::CowWritten, &cow, Quantity::WrittenBytes);
-            self.device(Slot::CowRead, &cow, Quantity::ReadBytes);
+            self.add(Slot::CowWritten, &cow, Quantity::WrittenBytes);
+            self.add(Slot::CowRead, &cow, Quantity::ReadBytes);
         }
         if let Some(identity) = origin.and_then(|origin| identity(&origin)) {
             let real = Subject::Device(format!("{identity}-real"));
-            self.device(Slot::RealRead, &real, Quantity::ReadBytes);
+            self.add(Slot::RealRead, &real, Quantity::ReadBytes);
         }
-    }
-
-    fn device(&mut self, slot: Slot, subject: &Subject, quantity: Quantity) {
-        self.add(slot, subject, quantity);
     }
 
     fn add(&mut self, slot: Slot, subject: &Subject, quantity: Quantity) {
@@ -197,15 +193,9 @@ impl Sources {
         ticks: &[JobTick],
         is_in: &dyn Fn(&JobTick) -> bool,
     ) -> anyhow::Result<TickColumns> {
-        let places: Vec<usize> = (0..ticks.len())
-            .filter(|place| is_in(&ticks[*place]))
-            .collect();
-        let here = |column: &[Option<f64>]| {
-            places
-                .iter()
-                .map(|place| column[*place])
-                .collect::<Vec<_>>()
-        };
+        let mut places: Vec<usize> = (0..ticks.len()).collect();
+        places.retain(|place| is_in(&ticks[*place]));
+        let here = |column: &[Option<f64>]| places.iter().map(|place| column[*place]).collect();
         let mut span = TickColumns::new(places.iter().map(|place| ticks[*place]).collect())?;
         for (slot, column) in self.slots.iter().zip(&every.columns) {
             let Some(column) = column else { continue };
@@ -226,10 +216,8 @@ impl Sources {
 
     /// Writes to the COW area, without those to the snapshot itself.
     fn cow_written(&self, every: &TickTable) -> Option<Vec<Option<f64>>> {
-        let (written, into) = (
-            self.column(every, &Slot::CowWritten)?,
-            self.column(every, &Slot::IntoSnapshot)?,
-        );
+        let written = self.column(every, &Slot::CowWritten)?;
+        let into = self.column(every, &Slot::IntoSnapshot)?;
         Some(above_zero(every, |row| Some(written[row]? - into[row]?)))
     }
 
@@ -255,29 +243,22 @@ fn ticks(every: &TickTable, start_ms: i64) -> Vec<JobTick> {
         end_s: (end_ms - start_ms) as f64 / 1000.0,
         seconds: *elapsed_us as f64 / 1e6,
     };
-    every
-        .ends_ms
-        .iter()
-        .zip(&every.elapsed_us)
-        .map(tick)
-        .collect()
+    let ticks = every.ends_ms.iter().zip(&every.elapsed_us);
+    ticks.map(tick).collect()
 }
 
 /// A rate for each row. Layers count a request at different instants, so a rate may be slightly negative and the next too
 /// high: a negative amount is subtracted from the next.
 fn above_zero(every: &TickTable, rate: impl Fn(usize) -> Option<f64>) -> Vec<Option<f64>> {
     let mut owed = 0.0;
-    let mut settled = |row: usize| {
-        let seconds = every.elapsed_us[row] as f64 / 1e6;
-        let Some(rate) = rate(row) else {
-            owed = 0.0;
-            return None;
-        };
-        let amount = rate * seconds + owed;
-        owed = amount.min(0.0);
-        Some(amount.max(0.0) / seconds)
-    };
-    (0..every.ends_ms.len()).map(&mut settled).collect()
+    let mut rates = Vec::new();
+    for (row, elapsed_us) in every.elapsed_us.iter().enumerate() {
+        let seconds = *elapsed_us as f64 / 1e6;
+        let amount = rate(row).map(|rate| rate * seconds + owed);
+        owed = amount.map_or(0.0, |amount| amount.min(0.0));
+        rates.push(amount.map(|amount| amount.max(0.0) / seconds));
+    }
+    rates
 }
 
 /// Maximum points of a timeline, four pixels each in a wide chart.
@@ -319,15 +300,11 @@ impl Timeline {
 }
 
 fn timeline_point(part: &JobPeriod) -> Option<TimelinePoint> {
-    let fills = part
-        .column(JobMeasure::FillPercent)
-        .iter()
-        .copied()
-        .flatten();
+    let fills = part.column(JobMeasure::FillPercent).iter().flatten();
     Some(TimelinePoint {
         end_s: part.end_s()?,
         read: part.mean(JobMeasure::SnapshotRead),
-        fill_percent: fills.reduce(f64::max),
+        fill_percent: fills.copied().reduce(f64::max),
         written: part.mean(JobMeasure::Written),
     })
 }
