@@ -57,34 +57,18 @@ impl Verdict {
                 format!("No tick was taken for {seconds} s: what follows is old."),
             );
         }
-        let alert = worst(present, |_| true).map(Self::of_alert);
-        let volumes = || present.interval.volumes();
-        let graded = |grade| {
-            volumes().find(move |(volume, state)| grade_of(present, volume, state) == grade)
-        };
-        let bad = || {
-            graded(Grade::Critical).map(|(volume, state)| Self::of_volume(present, volume, state))
-        };
-        let store = || present.store.error.as_ref();
-        let unwritten = || {
-            Some(Self::new(
-                Grade::Warning,
-                Sentence::with_commands(&format!("The database is not written: {}.", store()?)),
-            ))
-        };
-        let unseen = || {
-            graded(Grade::Unknown).map(|(volume, state)| Self::of_volume(present, volume, state))
-        };
-        match alert {
-            Some(alert) if alert.grade == Grade::Critical => alert,
-            alert => bad()
-                .or(alert)
-                .or_else(unwritten)
-                .or_else(|| blind(present))
-                .or_else(unseen)
-                .or_else(|| soonest(present))
-                .unwrap_or_else(|| Self::new(Grade::Ok, all_well(present))),
+        let alert = worst(present, |_| true);
+        if let Some(alert) = alert.filter(|alert| alert.severity == Severity::Critical) {
+            return Self::of_alert(alert);
         }
+        let critical = of_grade(present, Grade::Critical);
+        let worst_known = critical.or_else(|| alert.map(Self::of_alert));
+        let seen = worst_known
+            .or_else(|| unwritten(present))
+            .or_else(|| blind(present));
+        let unknown = seen.or_else(|| of_grade(present, Grade::Unknown));
+        let running = unknown.or_else(|| soonest(present));
+        running.unwrap_or_else(|| Self::new(Grade::Ok, all_well(present)))
     }
 
     pub fn of_volume(present: &Present, volume: &Volume, state: &VolumeState) -> Self {
@@ -143,14 +127,30 @@ impl Verdict {
     }
 }
 
+/// A volume of this grade.
+fn of_grade(present: &Present, grade: Grade) -> Option<Verdict> {
+    let mut volumes = present.interval.volumes();
+    let (volume, state) =
+        volumes.find(|(volume, state)| grade_of(present, volume, state) == grade)?;
+    Some(Verdict::of_volume(present, volume, state))
+}
+
+fn unwritten(present: &Present) -> Option<Verdict> {
+    let error = present.store.error.as_ref()?;
+    let sentence = Sentence::with_commands(&format!("The database is not written: {error}."));
+    Some(Verdict::new(Grade::Warning, sentence))
+}
+
 /// The grade of a job, without a sentence. A running backup is graded as the volume that it may fill.
 pub fn grade_of_job(present: &Present, job: &Job) -> Grade {
-    let alert = worst_of_job(present, job).map(|alert| Grade::from(alert.severity));
-    let live = filled_by(present, job).map(|(volume, state)| grade_of(present, volume, state));
-    [alert, live]
-        .into_iter()
-        .flatten()
-        .fold(job.judgement().grade, Grade::max)
+    let mut grade = job.judgement().grade;
+    if let Some(alert) = worst_of_job(present, job) {
+        grade = grade.max(alert.severity.into());
+    }
+    if let Some((volume, state)) = filled_by(present, job) {
+        grade = grade.max(grade_of(present, volume, state));
+    }
+    grade
 }
 
 fn worst_of_job<'a>(present: &'a Present, job: &Job) -> Option<&'a Alert> {
@@ -161,11 +161,10 @@ fn worst_of_job<'a>(present: &'a Present, job: &Job) -> Option<&'a Alert> {
 
 /// The volume that a running backup may fill.
 pub fn filled_by<'a>(present: &'a Present, job: &Job) -> Option<(&'a Volume, &'a VolumeState)> {
-    let snapshot = present
-        .interval
-        .topology
-        .volume(&job.key)
-        .filter(|_| job.is_running())?;
+    if !job.is_running() {
+        return None;
+    }
+    let snapshot = present.interval.topology.volume(&job.key)?;
     overflows(&present.interval, snapshot)
 }
 
@@ -206,25 +205,24 @@ fn worst(present: &Present, is_meant: impl Fn(&Alert) -> bool) -> Option<&Alert>
 fn gravest<'a>(alerts: impl Iterator<Item = &'a Alert>, at: Timestamp) -> Option<&'a Alert> {
     alerts.max_by_key(|alert| {
         let is_new = !alert.is_acknowledged(at);
-        (
-            alert.severity,
-            is_new,
-            alert.rule.gravity(),
-            alert.raised_at,
-        )
+        let gravity = alert.rule.gravity();
+        (alert.severity, is_new, gravity, alert.raised_at)
     })
 }
 
 /// The forecast of the backup that reads a volume.
 fn outlook(present: &Present, volume: &Volume) -> Option<Outlook> {
-    let running = present
-        .jobs
-        .iter()
-        .rev()
-        .filter(|job| job.is_running() && job.is_backup());
-    let mut of_it = running
-        .filter(|job| filled_by(present, job).is_some_and(|(full, _)| full.uuid == volume.uuid));
-    of_it.find_map(|job| present.outlook(job))
+    for job in present.jobs.iter().rev() {
+        if job.is_running()
+            && job.is_backup()
+            && let Some((full, _)) = filled_by(present, job)
+            && full.uuid == volume.uuid
+            && let Some(outlook) = present.outlook(job)
+        {
+            return Some(outlook);
+        }
+    }
+    None
 }
 
 /// Goes on after `Snapshot vg0/snap is 20 % full`, as an alert does.
@@ -253,10 +251,9 @@ fn ahead(present: &Present, volume: &Volume, outlook: &Outlook) -> String {
 /// Of the backups that run, what is said of the volume that is full soonest.
 fn soonest(present: &Present) -> Option<Verdict> {
     let running = present.interval.volumes().filter_map(|(volume, state)| {
-        let full = outlook(present, volume)?
-            .full
-            .map_or(f64::INFINITY, |full| full.soonest_s);
-        Some((full, volume, state))
+        let full = outlook(present, volume)?.full;
+        let soonest_s = full.map_or(f64::INFINITY, |full| full.soonest_s);
+        Some((soonest_s, volume, state))
     });
     let (_, volume, state) = running.min_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(Verdict::of_volume(present, volume, state))
@@ -265,19 +262,16 @@ fn soonest(present: &Present) -> Option<Verdict> {
 /// Why a part that alerts rest on is not seen.
 fn blind(present: &Present) -> Option<Verdict> {
     let has_volumes = !present.interval.topology.volumes.is_empty();
-    let dm = present
-        .parts
-        .get(&Part::Dm)
-        .and_then(|part| part.error.as_ref());
-    if let Some(error) = dm.filter(|_| has_volumes) {
+    if has_volumes
+        && let Some(dm) = present.parts.get(&Part::Dm)
+        && let Some(error) = &dm.error
+    {
         let unknown = Sentence::with_commands(&error.usage_unknown());
         return Some(Verdict::new(Grade::Unknown, unknown));
     }
     let (part, error) = present.failing_part()?;
-    Some(Verdict::new(
-        Grade::Unknown,
-        Sentence::with_commands(&unread(part, error)),
-    ))
+    let unread = Sentence::with_commands(&unread(part, error));
+    Some(Verdict::new(Grade::Unknown, unread))
 }
 
 fn unread(part: Part, error: &ReadError) -> String {
@@ -290,22 +284,20 @@ fn unread(part: Part, error: &ReadError) -> String {
 }
 
 fn all_well(present: &Present) -> String {
-    let fullest = present
-        .interval
-        .volumes()
-        .filter(|(volume, _)| volume.kind.can_overflow())
-        .filter_map(|(volume, state)| Some((volume, state.fill?.percent())))
-        .max_by(|a, b| a.1.total_cmp(&b.1));
-    match fullest {
-        Some((volume, percent)) => {
-            let name = volume.full_name();
-            format!(
-                "Nothing is near full. The fullest is {name} at {}.",
-                percent_text(percent)
-            )
+    let mut fullest: Option<(&Volume, f64)> = None;
+    for (volume, state) in present.interval.volumes() {
+        if let Some(fill) = state.fill
+            && volume.kind.can_overflow()
+            && fullest.is_none_or(|(_, percent)| fill.percent() >= percent)
+        {
+            fullest = Some((volume, fill.percent()));
         }
-        None => "There is no snapshot or thin pool that could overflow.".into(),
     }
+    let Some((volume, percent)) = fullest else {
+        return "There is no snapshot or thin pool that could overflow.".into();
+    };
+    let (name, percent) = (volume.full_name(), percent_text(percent));
+    format!("Nothing is near full. The fullest is {name} at {percent}.")
 }
 
 fn sentence_of_job(present: &Present, job: &Job, judgement: Judgement) -> Sentence {

@@ -105,20 +105,16 @@ impl Eta {
         };
         if let Some(likely_s) = eta.likely_s {
             eta.soonest_s = likely_s * (-wider(eta.soonest_s, least - error)).exp();
-            eta.latest_s = eta
-                .latest_s
-                .map(|latest_s| likely_s * wider(latest_s, most + error).exp() + END_S);
+            let later = |latest_s| likely_s * wider(latest_s, most + error).exp() + END_S;
+            eta.latest_s = eta.latest_s.map(later);
             eta.likely_s = Some(likely_s + END_S);
         }
         Some(eta)
     }
 
     pub fn full(usage: &Sums, free: f64, usual_speed: Option<f64>) -> Option<Self> {
-        Some(Self::of(
-            &Prediction::of(usage, free, usual_speed)?,
-            free,
-            &FULL,
-        ))
+        let prediction = Prediction::of(usage, free, usual_speed)?;
+        Some(Self::of(&prediction, free, &FULL))
     }
 
     fn of(prediction: &Prediction, bytes: f64, widths: &Widths) -> Self {
@@ -148,8 +144,8 @@ impl Eta {
 
 impl GrowthForecast {
     /// If it cannot grow by more than `most`.
-    pub fn at_most(self, most: Option<u64>, free: Option<f64>) -> Self {
-        let (Some(most), Some(free)) = (most, free) else {
+    pub fn at_most(self, most: Option<u64>, free: f64) -> Self {
+        let Some(most) = most else {
             return self;
         };
         let upper = self.upper_bytes.map_or(most, |upper| upper.min(most));
@@ -165,10 +161,10 @@ impl GrowthForecast {
     pub fn until(done: Eta, usage: &Sums, free: f64, usual_speed: Option<f64>) -> Option<Self> {
         let seconds = done.likely_s?;
         let Some(prediction) = Prediction::of(usage, free, usual_speed) else {
-            let upper_bytes = done
+            let stays_empty = done
                 .latest_s
-                .filter(|latest_s| *latest_s < usage.quiet_s)
-                .map(|_| 0);
+                .is_some_and(|latest_s| latest_s < usage.quiet_s);
+            let upper_bytes = stays_empty.then_some(0);
             return Some(Self {
                 likely_bytes: 0,
                 upper_bytes,

@@ -99,15 +99,12 @@ impl Room {
 
     /// `snapshot vg0/data_snapshot` or `thin pool vg0/pool`
     fn name(&self) -> String {
-        format!(
-            "{} {}",
-            if self.is_pool {
-                "thin pool"
-            } else {
-                "snapshot"
-            },
-            self.volume.name
-        )
+        let kind = if self.is_pool {
+            "thin pool"
+        } else {
+            "snapshot"
+        };
+        format!("{kind} {}", self.volume.name)
     }
 }
 
@@ -118,103 +115,109 @@ pub fn outlook(
     curve: &ReadProgress,
     earlier: &PastRuns,
 ) -> Outlook {
-    let (reads, usage) = (curve.reads(), curve.usage());
+    let reads = curve.reads();
     let idle_s = reads.as_ref().map_or(0.0, |reads| reads.idle_s());
-    // A reader that stopped does not tell when it will be done.
-    let done = reads
-        .as_ref()
-        .filter(|_| idle_s < IDLE_S || left.left_bytes == Some(0));
-    let done = done.and_then(|reads| Eta::done(reads, &left, earlier.read_speed()));
-    let free = room.as_ref().map(|room| room.free_bytes as f64);
-    let usage = usage.filter(|_| room.is_some());
-    let cannot_overflow = room.as_ref().is_some_and(|room| room.cannot_overflow(0));
-    let growing = usage.as_ref().filter(|_| !cannot_overflow);
-    let full = growing.and_then(|usage| Eta::full(usage, free?, earlier.growth_speed()));
-    let growth = usage
-        .as_ref()
-        .and_then(|usage| GrowthForecast::until(done?, usage, free?, earlier.growth_speed()));
-    let growth =
-        growth.map(|growth| growth.at_most(room.as_ref().and_then(|room| room.most_bytes), free));
-    let verdict = match (done, full) {
-        _ if cannot_overflow => OutlookVerdict::DoneFirst,
-        (None, None) => OutlookVerdict::TooEarly,
-        (Some(done), Some(full)) if done.seen_s.min(full.seen_s) >= LEAST_SEEN_S => {
-            verdict(done, full)
-        }
-        // If it stayed empty for as long as the backup will take, it will rarely fill in that time.
-        (
-            Some(Eta {
-                latest_s: Some(latest_s),
-                ..
-            }),
-            None,
-        ) if usage.as_ref().is_some_and(|usage| usage.quiet_s > latest_s) => {
-            OutlookVerdict::DoneFirst
-        }
-        _ => OutlookVerdict::Open,
-    };
-    let full_with = |more: u64| {
-        let growing = usage
-            .as_ref()
-            .filter(|_| !room.as_ref().is_some_and(|room| room.cannot_overflow(more)));
-        Eta::full(growing?, free? + more as f64, earlier.growth_speed())
-    };
-    let is_short = verdict != OutlookVerdict::DoneFirst;
-    let add = growth
-        .and_then(|growth| growth.add_bytes)
-        .filter(|add| *add > 0 && is_short);
     let mut outlook = Outlook {
-        remedy: room
-            .as_ref()
-            .zip(add)
-            .map(|(room, add)| Remedy::of(&room.volume, add, full_with)),
         overflows: room.as_ref().map(Room::name),
-        cannot_overflow,
         free_bytes: room.as_ref().map(|room| room.free_bytes),
+        cannot_overflow: room.as_ref().is_some_and(|room| room.cannot_overflow(0)),
         left,
-        done,
-        full,
-        growth,
-        verdict,
-        risk: risk(verdict, done, full),
+        done: None,
+        full: None,
+        growth: None,
+        verdict: OutlookVerdict::TooEarly,
+        risk: Risk::Low,
+        remedy: None,
         text: String::new(),
     };
+    // A reader that stopped does not tell when it will be done.
+    if let Some(reads) = reads
+        && (idle_s < IDLE_S || outlook.left.left_bytes == Some(0))
+    {
+        outlook.done = Eta::done(&reads, &outlook.left, earlier.read_speed());
+    }
+    let usage = curve.usage().filter(|_| room.is_some());
+    if let (Some(room), Some(usage)) = (&room, &usage) {
+        let growth_speed = earlier.growth_speed();
+        let free = room.free_bytes as f64;
+        let full_with = |more: u64| {
+            if room.cannot_overflow(more) {
+                return None;
+            }
+            Eta::full(usage, free + more as f64, growth_speed)
+        };
+        outlook.full = full_with(0);
+        if let Some(done) = outlook.done {
+            let growth = GrowthForecast::until(done, usage, free, growth_speed);
+            outlook.growth = growth.map(|growth| growth.at_most(room.most_bytes, free));
+        }
+        outlook.verdict = verdict(&outlook, usage.quiet_s);
+        let add = outlook.growth.and_then(|growth| growth.add_bytes);
+        if let Some(add) = add.filter(|add| *add > 0)
+            && outlook.verdict != OutlookVerdict::DoneFirst
+        {
+            outlook.remedy = Some(Remedy::of(&room.volume, add, full_with));
+        }
+    } else {
+        outlook.verdict = verdict(&outlook, 0.0);
+    }
+    outlook.risk = risk(&outlook);
     outlook.text = text::sentences(&outlook, room.is_some_and(|room| room.is_pool), idle_s);
     outlook
 }
 
-fn verdict(done: Eta, full: Eta) -> OutlookVerdict {
+/// `quiet_s` is for how long the volume was seen without growing.
+fn verdict(outlook: &Outlook, quiet_s: f64) -> OutlookVerdict {
+    if outlook.cannot_overflow {
+        return OutlookVerdict::DoneFirst;
+    }
     let is_before = |one: Eta, other: Eta| {
-        one.latest_s
-            .is_some_and(|latest_s| latest_s < other.soonest_s)
+        let latest_s = one.latest_s;
+        latest_s.is_some_and(|latest_s| latest_s < other.soonest_s)
     };
-    match () {
-        () if is_before(done, full) => OutlookVerdict::DoneFirst,
-        () if is_before(full, done) => OutlookVerdict::FullFirst,
-        () => OutlookVerdict::Open,
+    match (outlook.done, outlook.full) {
+        (None, None) => OutlookVerdict::TooEarly,
+        (Some(done), Some(full)) if done.seen_s.min(full.seen_s) >= LEAST_SEEN_S => {
+            if is_before(done, full) {
+                OutlookVerdict::DoneFirst
+            } else if is_before(full, done) {
+                OutlookVerdict::FullFirst
+            } else {
+                OutlookVerdict::Open
+            }
+        }
+        // If it stayed empty for as long as the backup will take, it will rarely fill in that time.
+        (Some(done), None) if done.latest_s.is_some_and(|latest_s| quiet_s > latest_s) => {
+            OutlookVerdict::DoneFirst
+        }
+        _ => OutlookVerdict::Open,
     }
 }
 
-/// Of two times that are normal on a logarithmic scale. The side of each range that faces the other time counts.
-fn risk(verdict: OutlookVerdict, done: Option<Eta>, full: Option<Eta>) -> Risk {
-    let open = done.zip(full).filter(|_| verdict == OutlookVerdict::Open);
-    let lead = open.and_then(|(done, full)| {
-        let (done_s, full_s) = (done.likely_s?, full.likely_s?);
-        let lead = (full_s / done_s).ln();
-        let apart = match lead > 0.0 {
-            true => (done.latest_s? / done_s)
-                .ln()
-                .hypot((full_s / full.soonest_s).ln()),
-            false => (full.latest_s? / full_s)
-                .ln()
-                .hypot((done_s / done.soonest_s).ln()),
-        };
-        Some(lead / (apart / RANGE_DEVIATIONS))
-    });
-    match (verdict, lead) {
-        (OutlookVerdict::FullFirst, _) => Risk::High,
-        (_, Some(lead)) if lead <= 0.0 => Risk::High,
-        (_, Some(lead)) if lead < RACE_DEVIATIONS => Risk::Race,
-        _ => Risk::Low,
+fn risk(outlook: &Outlook) -> Risk {
+    match outlook.verdict {
+        OutlookVerdict::FullFirst => Risk::High,
+        OutlookVerdict::Open => match lead(outlook) {
+            Some(lead) if lead <= 0.0 => Risk::High,
+            Some(lead) if lead < RACE_DEVIATIONS => Risk::Race,
+            _ => Risk::Low,
+        },
+        OutlookVerdict::DoneFirst | OutlookVerdict::TooEarly => Risk::Low,
     }
+}
+
+/// By how many standard deviations the backup is done first, of two times that are normal on a logarithmic scale. The
+/// side of each range that faces the other time counts.
+fn lead(outlook: &Outlook) -> Option<f64> {
+    let (done, full) = (outlook.done?, outlook.full?);
+    let (done_s, full_s) = (done.likely_s?, full.likely_s?);
+    let lead = (full_s / done_s).ln();
+    let apart = if lead > 0.0 {
+        let done_late = (done.latest_s? / done_s).ln();
+        done_late.hypot((full_s / full.soonest_s).ln())
+    } else {
+        let full_late = (full.latest_s? / full_s).ln();
+        full_late.hypot((done_s / done.soonest_s).ln())
+    };
+    Some(lead / (apart / RANGE_DEVIATIONS))
 }

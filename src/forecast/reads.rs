@@ -62,11 +62,8 @@ impl ReadProgress {
 
     /// The used bytes over time, where they are known.
     pub fn usage(&self) -> Option<Sums> {
-        Sums::since_first_change(
-            self.0
-                .iter()
-                .filter_map(|point| Some((point.at_s, point.used?))),
-        )
+        let points = self.0.iter();
+        Sums::since_first_change(points.filter_map(|point| Some((point.at_s, point.used?))))
     }
 }
 
@@ -109,10 +106,8 @@ impl Sums {
     /// The seconds since the last change.
     pub fn idle_s(&self) -> f64 {
         let last = self.sums.len() - 1;
-        let same = self
-            .sums
-            .iter()
-            .rev()
+        let latest_first = self.sums.iter().rev();
+        let same = latest_first
             .take_while(|sum| **sum == self.sums[last])
             .count();
         self.times[last] - self.times[last + 1 - same]
@@ -123,15 +118,12 @@ impl Sums {
         let goal = self.sums[from] + bytes;
         let after = from + self.sums[from..].iter().position(|sum| *sum >= goal)?;
         let before = after.saturating_sub(1).max(from);
-        let (step, gained) = (
-            self.times[after] - self.times[before],
-            self.sums[after] - self.sums[before],
-        );
-        let part = if gained > 0.0 {
-            (goal - self.sums[before]) / gained
-        } else {
-            1.0
-        };
+        let step = self.times[after] - self.times[before];
+        let gained = self.sums[after] - self.sums[before];
+        let mut part = 1.0;
+        if gained > 0.0 {
+            part = (goal - self.sums[before]) / gained;
+        }
         Some(self.times[before] + step * part - self.times[from])
     }
 }

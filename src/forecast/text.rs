@@ -85,16 +85,11 @@ impl Remedy {
 
 /// One sentence for each time, and one for the verdict.
 pub fn sentences(outlook: &Outlook, is_pool: bool, idle_s: f64) -> String {
-    let sentences = [
-        Some(done(outlook, idle_s)),
-        Some(full(outlook)),
-        verdict(outlook, is_pool),
-    ];
-    sentences
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join(" ")
+    let mut text = format!("{} {}", done(outlook, idle_s), full(outlook));
+    if let Some(verdict) = verdict(outlook, is_pool) {
+        text += &format!(" {verdict}");
+    }
+    text
 }
 
 fn done(outlook: &Outlook, idle_s: f64) -> String {
@@ -111,19 +106,16 @@ fn done(outlook: &Outlook, idle_s: f64) -> String {
 }
 
 fn full(outlook: &Outlook) -> String {
-    match (&outlook.overflows, outlook.full) {
-        (None, _) => "The snapshot's usage is unknown.".into(),
-        (Some(name), _) if outlook.cannot_overflow => {
-            format!(
-                "{} cannot overflow: it can hold a copy of its whole origin.",
-                capital(name)
-            )
+    let Some(name) = &outlook.overflows else {
+        return "The snapshot's usage is unknown.".into();
+    };
+    let first = capital(name);
+    match outlook.full {
+        _ if outlook.cannot_overflow => {
+            format!("{first} cannot overflow: it can hold a copy of its whole origin.")
         }
-        (Some(name), None) => format!("{} did not grow yet.", capital(name)),
-        (Some(name), Some(full)) => full.sentence(
-            &format!("{name} is full"),
-            &format!("{} is full", capital(name)),
-        ),
+        None => format!("{first} did not grow yet."),
+        Some(full) => full.sentence(&format!("{name} is full"), &format!("{first} is full")),
     }
 }
 
@@ -163,56 +155,45 @@ fn verdict(outlook: &Outlook, is_pool: bool) -> Option<String> {
 impl Eta {
     /// `The backup is done in 4 min 00 s (3 min 00 s to 6 min 00 s).`
     fn sentence(self, event: &str, event_first: &str) -> String {
-        let when = match (self.likely_s, self.latest_s) {
-            (None, _) => {
-                return format!(
-                    "{event_first} in {} at the soonest.",
-                    duration_text(self.soonest_s)
-                );
-            }
-            (Some(likely_s), _) => {
-                format!("in {} ({})", duration_text(likely_s), self.bounds_text())
-            }
+        let Some(likely_s) = self.likely_s else {
+            let soonest = duration_text(self.soonest_s);
+            return format!("{event_first} in {soonest} at the soonest.");
         };
+        let when = format!("in {} ({})", duration_text(likely_s), self.bounds_text());
         match self.basis {
             EtaBasis::Tested => format!("{event_first} {when}."),
             EtaBasis::RecentSpeed => {
-                format!(
-                    "At the speed of the last {}, {event} {when}.",
-                    duration_text(self.seen_s)
-                )
+                let seen = duration_text(self.seen_s);
+                format!("At the speed of the last {seen}, {event} {when}.")
             }
         }
     }
 
     /// `in 6 to 9 min`
     pub fn in_text(self) -> String {
-        let is_exact = self
-            .latest_s
-            .is_some_and(|latest_s| rough_text(latest_s) == rough_text(self.soonest_s));
-        format!(
-            "in {}{}",
-            if is_exact { "about " } else { "" },
-            self.short_text()
-        )
+        let latest = self.latest_s.map(rough_text);
+        let about = if latest == Some(rough_text(self.soonest_s)) {
+            "about "
+        } else {
+            ""
+        };
+        format!("in {about}{}", self.short_text())
     }
 
     /// `6 to 9 min`
     pub fn short_text(self) -> String {
         let soonest = rough_text(self.soonest_s);
-        match self.latest_s.map(rough_text) {
-            None => format!("{soonest} at the soonest"),
-            Some(latest) if latest == soonest => latest,
-            Some(latest) => {
-                let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_string());
-                let is_same = unit(&soonest) == unit(&latest);
-                let from = if is_same {
-                    soonest.split(' ').next().unwrap_or_default()
-                } else {
-                    &soonest
-                };
-                format!("{from} to {latest}")
+        let Some(latest) = self.latest_s.map(rough_text) else {
+            return format!("{soonest} at the soonest");
+        };
+        if latest == soonest {
+            return latest;
+        }
+        match (soonest.split_once(' '), latest.split_once(' ')) {
+            (Some((number, unit)), Some((_, other))) if unit == other => {
+                format!("{number} to {latest}")
             }
+            _ => format!("{soonest} to {latest}"),
         }
     }
 

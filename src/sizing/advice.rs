@@ -93,19 +93,19 @@ impl SizeAdvice {
 
     /// As advice for the next run of one of its jobs; `None` of a thin volume, whose snapshots have no size.
     pub fn for_job(&self) -> Option<Advice> {
-        let largest = || {
-            let row = self
-                .rows
-                .iter()
-                .find(|row| Some(row.age_s) == self.suggested_s)?;
-            let (age, bytes) = (duration_text(row.age_s), size_text(row.largest_bytes));
-            Some(format!("The most that was needed within {age} is {bytes}."))
+        let mut rows = self.rows.iter();
+        let reason = match &self.planned {
+            Some(planned) => planned.text.clone(),
+            None => {
+                let row = rows.find(|row| Some(row.age_s) == self.suggested_s)?;
+                let (age, bytes) = (duration_text(row.age_s), size_text(row.largest_bytes));
+                format!("The most that was needed within {age} is {bytes}.")
+            }
         };
-        let planned = self.planned.as_ref().map(|planned| planned.text.clone());
         Some(Advice {
             kind: AdviceKind::SnapshotSize,
             text: self.remedy.clone()?,
-            reason: planned.or_else(largest)?,
+            reason,
             setting: None,
         })
     }
@@ -115,8 +115,8 @@ impl SizeAdvice {
 pub fn advise(request: &SizingRequest) -> Option<SizeAdvice> {
     let usual_s = usual_length(&request.runs);
     let suggested_s = usual_s.or_else(|| overflowed_length(&request.runs));
-    let known: Vec<MeasuredNeeds> = chunks(request)
-        .into_iter()
+    let chunks = chunks(request).into_iter();
+    let known: Vec<_> = chunks
         .map(|chunk| MeasuredNeeds::of(request, chunk))
         .collect();
     let main = main_chunk(request).or(known.first().map(|needs| needs.chunk))?;
@@ -135,32 +135,35 @@ pub fn advise(request: &SizingRequest) -> Option<SizeAdvice> {
     if rows.is_empty() && curve.is_empty() {
         return None;
     }
-    let row = night.as_ref().map(|night| &night.row);
-    let planned = row.and_then(|row| of_main.planned(row, hour));
-    let suggested_bytes = row.map(|row| row.suggested_bytes);
-    let size = suggested_bytes.filter(|_| !request.is_thin);
-    let is_of_mylvmbackup = request.is_of_mylvmbackup();
-    Some(SizeAdvice {
+    let mut advice = SizeAdvice {
         origin: request.origin(),
         is_thin: request.is_thin,
         usual_s,
         suggested_s,
-        basis: basis(request),
-        limits: limits(request, suggested_s.filter(|_| usual_s.is_none())),
-        room: room(request, row),
-        suggested_bytes,
-        remedy: size.and_then(|size| {
-            let remedy = remedy(size, planned.as_ref(), is_of_mylvmbackup)?;
-            Some(remedy + of_main.certainty(size))
-        }),
-        setting: size
-            .filter(|_| is_of_mylvmbackup)
-            .map(|size| format!("[lvm]\n{}", lvsize(size))),
-        planned,
-        hours: night.and_then(|night| night.hours),
         rows,
         curve,
-    })
+        planned: None,
+        basis: basis(request),
+        limits: limits(request, suggested_s.filter(|_| usual_s.is_none())),
+        room: room(request, night.as_ref().map(|night| &night.row)),
+        suggested_bytes: None,
+        remedy: None,
+        hours: None,
+        setting: None,
+    };
+    if let Some(Night { row, hours }) = night {
+        let size = row.suggested_bytes;
+        advice.suggested_bytes = Some(size);
+        advice.planned = of_main.planned(&row, hour);
+        advice.hours = hours;
+        if !request.is_thin {
+            let is_of_mylvmbackup = request.is_of_mylvmbackup();
+            let remedy = remedy(size, advice.planned.as_ref(), is_of_mylvmbackup);
+            advice.remedy = remedy.map(|remedy| remedy + of_main.certainty(size));
+            advice.setting = is_of_mylvmbackup.then(|| format!("[lvm]\n{}", lvsize(size)));
+        }
+    }
+    Some(advice)
 }
 
 /// Whether the next snapshot of a backup is large enough; `None` without backups, or if that is not known.
@@ -282,26 +285,22 @@ fn limits(request: &SizingRequest, overflowed_s: Option<f64>) -> String {
     let mut text =
         "This holds if writing stays as on the recorded days. Bursts not seen before are not in it"
             .to_string();
-    text.push_str(match request.measured {
+    text += match request.measured {
         Some(_) => ", nor is the load of the backup itself.",
         None => ".",
-    });
+    };
     if let Some(age_s) = overflowed_s {
-        text += &format!(
-            " Every snapshot overflowed: a whole backup may take longer than {}.",
-            duration_text(age_s)
-        );
+        let age = duration_text(age_s);
+        text += &format!(" Every snapshot overflowed: a whole backup may take longer than {age}.");
     }
     if request.is_thin && !request.runs.is_empty() {
-        text.push_str(" The growth of a pool during a snapshot is also that of its other volumes.");
+        text += " The growth of a pool during a snapshot is also that of its other volumes.";
     }
     let Some(measured) = request.measured else {
         return text;
     };
     if measured.all().any(Curve::is_estimated) {
-        text.push_str(
-            " Sizes with ± are estimated from a part of the volume: the truth is within in 95 % of cases.",
-        );
+        text += " Sizes with ± are estimated from a part of the volume: the truth is within in 95 % of cases.";
     }
     if let (Some(now), Some(bytes)) = (&measured.now, request.origin_bytes)
         && now.covered < bytes
@@ -318,23 +317,26 @@ fn limits(request: &SizingRequest, overflowed_s: Option<f64>) -> String {
 /// The free space of the volume group, or of the pool and how much it loses.
 fn room(request: &SizingRequest, row: Option<&SizeRow>) -> Option<String> {
     let free = request.free?;
-    let has = match row {
-        Some(row) if request.is_thin => format!(
-            "Within {}, the pool may grow by {}. It has {} free",
-            duration_text(row.age_s),
-            size_text(row.suggested_bytes),
-            size_text(free)
-        ),
-        None if request.is_thin => format!("The pool has {} free", size_text(free)),
-        _ => format!("Volume group {} has {} free", request.vg, size_text(free)),
+    let free_text = size_text(free);
+    let needed = row.map_or(0, |row| row.suggested_bytes);
+    let needed_text = size_text(needed);
+    if !request.is_thin {
+        let has = format!("Volume group {} has {free_text} free", request.vg);
+        if needed > free {
+            return Some(format!("{has}, less than the suggested {needed_text}."));
+        }
+        return Some(format!("{has}."));
+    }
+    let Some(row) = row else {
+        return Some(format!("The pool has {free_text} free."));
     };
-    Some(match row.map(|row| row.suggested_bytes) {
-        Some(needed) if needed > free && request.is_thin => {
-            format!("{has}, which is too little.")
-        }
-        Some(needed) if needed > free => {
-            format!("{has}, less than the suggested {}.", size_text(needed))
-        }
-        _ => format!("{has}."),
-    })
+    let age = duration_text(row.age_s);
+    let too_little = if needed > free {
+        ", which is too little"
+    } else {
+        ""
+    };
+    Some(format!(
+        "Within {age}, the pool may grow by {needed_text}. It has {free_text} free{too_little}."
+    ))
 }

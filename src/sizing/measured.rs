@@ -97,11 +97,8 @@ impl Tracker {
                 continue;
             };
             seen.push(Arc::clone(&volume.uuid));
-            let discarded = interval
-                .devices
-                .get(device)
-                .and_then(|device| device.counters);
-            let discarded = discarded.and_then(|counters| counters[Counter::SectorsDiscarded]);
+            let counters = interval.devices.get(device).and_then(|it| it.counters);
+            let discarded = counters.and_then(|counters| counters[Counter::SectorsDiscarded]);
             let tracked = self.tracked(volume, region, interval.at, discarded);
             let is_due = tracked.take(region, of_volume, (now_us, interval.at), discarded);
             let measured = known.entry(Arc::clone(&volume.uuid)).or_default();
@@ -200,9 +197,8 @@ impl Tracked {
         self.read_us += passed * US_OF_A_MINUTE;
         let passed = u32::try_from(passed).unwrap_or(u32::MAX);
         self.minutes = self.minutes.saturating_add(passed);
-        let had_discards = discarded
-            .zip(self.discarded)
-            .is_some_and(|(now, before)| now != before);
+        let both = discarded.zip(self.discarded);
+        let had_discards = both.is_some_and(|(now, before)| now != before);
         self.discarded = discarded.or(self.discarded);
         // What was written before the beginning belongs to no window.
         if self.minutes > 0 {

@@ -103,19 +103,19 @@ impl<'a> MeasuredNeeds<'a> {
     pub fn of(request: &'a SizingRequest, chunk: u64) -> Self {
         let curves = request.measured.into_iter().flat_map(Measured::all);
         let windows = curves.filter_map(|curve| MeasuredWindow::of(curve, chunk));
-        let most = request.origin_bytes.filter(|_| !request.is_thin);
+        let runs = request.runs.iter().filter(|run| run.chunk == chunk);
+        let mut most = f64::INFINITY;
+        if let Some(origin) = request.origin_bytes
+            && !request.is_thin
+        {
+            most = never_overflows(origin, Some(chunk)) as f64;
+        }
         Self {
             request,
             chunk,
             windows: windows.collect(),
-            runs: request
-                .runs
-                .iter()
-                .filter(|run| run.chunk == chunk)
-                .collect(),
-            most: most.map_or(f64::INFINITY, |origin| {
-                never_overflows(origin, Some(chunk)) as f64
-            }),
+            runs: runs.collect(),
+            most,
         }
     }
 
@@ -138,9 +138,8 @@ impl<'a> MeasuredNeeds<'a> {
 
     fn of_runs(&self, age_s: f64, is_meant: impl Fn(&FinishedSnapshot) -> bool) -> Vec<f64> {
         let meant = self.runs.iter().filter(|run| is_meant(run));
-        meant
-            .filter_map(|run| Some(run.need(age_s)?.min(self.most)))
-            .collect()
+        let needs = meant.filter_map(|run| run.need(age_s));
+        needs.map(|need| need.min(self.most)).collect()
     }
 
     /// The windows that are at least this long.
@@ -158,9 +157,9 @@ impl<'a> MeasuredNeeds<'a> {
         hour: Option<u8>,
         growth: fn(&MeasuredWindow) -> &Growth,
     ) -> Vec<f64> {
-        self.windows(age_s, hour)
-            .filter_map(|window| Some(growth(window).at(age_s)?.min(self.most)))
-            .collect()
+        let windows = self.windows(age_s, hour);
+        let needs = windows.filter_map(|window| growth(window).at(age_s));
+        needs.map(|need| need.min(self.most)).collect()
     }
 
     pub fn row(&self, age_s: f64, hour: Option<u8>) -> Option<SizeRow> {
@@ -202,20 +201,19 @@ impl<'a> MeasuredNeeds<'a> {
             let Some(all) = Sorted::new(windows.into_iter().chain(runs)) else {
                 break;
             };
-            // Fewer windows are known of a longer age, but it needs no less.
-            let [least, median, largest] = curve.last().map_or([0.0; 3], |before| {
-                [
-                    before.least_bytes,
-                    before.median_bytes,
-                    before.largest_bytes,
-                ]
-            });
-            curve.push(SizePoint {
+            let mut point = SizePoint {
                 age_s,
-                least_bytes: all.percentile(0.0).max(least),
-                median_bytes: all.median().max(median),
-                largest_bytes: all.most().max(largest),
-            });
+                least_bytes: all.least(),
+                median_bytes: all.median(),
+                largest_bytes: all.most(),
+            };
+            // Fewer windows are known of a longer age, but it needs no less.
+            if let Some(before) = curve.last() {
+                point.least_bytes = point.least_bytes.max(before.least_bytes);
+                point.median_bytes = point.median_bytes.max(before.median_bytes);
+                point.largest_bytes = point.largest_bytes.max(before.largest_bytes);
+            }
+            curve.push(point);
         }
         curve
     }
@@ -313,16 +311,15 @@ fn planned_text(
     let largest = size_text(row.largest_bytes);
     let suggested = size_text(row.suggested_bytes);
     let problem = match risk {
-        SizeRisk::Low if bytes >= row.suggested_bytes => {
-            return format!(
-                "{size}, {whose}, is enough for the next snapshot of {origin}: the most that was needed within {age} is \
-                 {largest}."
-            );
-        }
         SizeRisk::Low => {
+            let most = format!("the most that was needed within {age} is {largest}.");
+            if bytes >= row.suggested_bytes {
+                return format!(
+                    "{size}, {whose}, is enough for the next snapshot of {origin}: {most}"
+                );
+            }
             return format!(
-                "{size}, {whose}, leaves little room for the next snapshot of {origin}: the most that was needed within \
-                 {age} is {largest}. Use {suggested}."
+                "{size}, {whose}, leaves little room for the next snapshot of {origin}: {most} Use {suggested}."
             );
         }
         SizeRisk::Possible => "may overflow",
