@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use super::files::Root;
 use super::slow::{NoAnswer, SlowThread};
@@ -67,8 +67,7 @@ pub fn next_snapshot(root: &Root) -> Result<String, String> {
 ///
 /// A thread reads the file once a minute, since the disk below it may hang.
 pub struct BackupPlanQuery {
-    thread: SlowThread<(), PartReading>,
-    asked_at: Option<Instant>,
+    thread: SlowThread<(), Result<String, String>>,
     last: Option<ReadResult>,
 }
 
@@ -76,10 +75,7 @@ impl BackupPlanQuery {
     pub fn below(root: &Root) -> Self {
         let root = root.clone();
         Self {
-            thread: SlowThread::new("backup-plan", move |()| {
-                PartReading::timed(Part::BackupPlan, || next_snapshot(&root))
-            }),
-            asked_at: None,
+            thread: SlowThread::new("backup-plan", move |()| next_snapshot(&root)),
             last: None,
         }
     }
@@ -87,12 +83,11 @@ impl BackupPlanQuery {
     /// The text if it is another one than before; starts a new reading if one is due. Never waits.
     pub fn poll(&mut self) -> Option<PartReading> {
         // A late one is no news: the plan may be a minute old anyway.
-        let answer = self.thread.poll(Duration::MAX);
-        if self.asked_at.is_none_or(|at| at.elapsed() >= PLAN_PERIOD) && !self.thread.is_busy() {
-            self.asked_at = Some(Instant::now());
-            self.thread.ask(());
-        }
-        let reading = answer?.ok()?.value;
+        let reading = self
+            .thread
+            .poll_part(Part::BackupPlan, Duration::MAX, CONFIGURATION);
+        self.thread.ask_every(PLAN_PERIOD, ());
+        let reading = reading?;
         if self.last.as_ref() == Some(&reading.result) {
             return None;
         }
@@ -273,7 +268,7 @@ mod tests {
 
     /// The next text, if it is new.
     fn next(query: &mut BackupPlanQuery) -> Option<ReadResult> {
-        query.asked_at = None;
+        query.thread.forget_last();
         let mut reading = query.poll();
         while reading.is_none() && query.thread.is_busy() {
             std::thread::sleep(Duration::from_millis(1));

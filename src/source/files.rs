@@ -128,6 +128,12 @@ impl Root {
         self.process(pid)?.stat().ok()
     }
 
+    /// A process and its ancestors, from the nearest on.
+    pub fn with_ancestors(&self, process: Stat) -> impl Iterator<Item = Stat> {
+        let above = |below: &Stat| self.process_stat(below.ppid.try_into().ok()?);
+        std::iter::successors(Some(process), above).take(MAX_ANCESTORS)
+    }
+
     /// The PID of a process's parent, 0 for the first process.
     pub fn parent_of(&self, pid: u32) -> Option<u32> {
         self.process_stat(pid)?.ppid.try_into().ok()

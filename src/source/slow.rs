@@ -8,27 +8,31 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use super::clock::micros;
+use super::{Part, PartReading};
+
 /// The threads only read a file or send an ioctl, and all memory of the program may be locked.
 const STACK: usize = 256 * 1024;
 
 pub struct SlowThread<Q, A> {
     name: &'static str,
-    requests: mpsc::Sender<Request<Q, A>>,
+    requests: mpsc::Sender<ChannelItem<Q, A>>,
     /// What the thread does, until the first request starts it.
     idle: Option<IdleThread<Q, A>>,
     pending: Option<PendingAnswer<A>>,
+    asked_at: Option<Instant>,
 }
 
 struct IdleThread<Q, A> {
-    incoming: mpsc::Receiver<Request<Q, A>>,
+    incoming: mpsc::Receiver<ChannelItem<Q, A>>,
     answer: AnswerFunction<Q, A>,
 }
 
-type Request<Q, A> = (Q, oneshot::Sender<Answer<A>>);
+type ChannelItem<Q, A> = (Q, oneshot::Sender<Answer<A>>);
 type AnswerFunction<Q, A> = Box<dyn FnMut(Q) -> A + Send>;
 
 struct PendingAnswer<A> {
-    asked_at: Instant,
+    since: Instant,
     answer: oneshot::Receiver<Answer<A>>,
     /// Whether its lateness was reported.
     is_late: bool,
@@ -51,6 +55,13 @@ pub enum NoAnswer {
 }
 
 impl NoAnswer {
+    pub fn waited(&self) -> Duration {
+        match self {
+            Self::Late(waited) => *waited,
+            Self::Stopped => Duration::ZERO,
+        }
+    }
+
     /// `who` was asked, such as `the device-mapper`.
     pub fn sentence(&self, who: &str) -> String {
         match self {
@@ -74,6 +85,7 @@ impl<Q: Send + 'static, A: Send + 'static> SlowThread<Q, A> {
                 answer: Box::new(answer),
             }),
             pending: None,
+            asked_at: None,
         }
     }
 
@@ -94,11 +106,25 @@ impl<Q: Send + 'static, A: Send + 'static> SlowThread<Q, A> {
         let (reply, answer) = oneshot::channel();
         // Without a thread the reply is dropped, which the caller sees.
         let _ = self.requests.send((request, reply));
+        let since = Instant::now();
+        self.asked_at = Some(since);
         self.pending = Some(PendingAnswer {
-            asked_at: Instant::now(),
+            since,
             answer,
             is_late: false,
         });
+    }
+
+    /// Sends a request, unless one is pending or the last one is younger than `period`.
+    pub fn ask_every(&mut self, period: Duration, request: Q) {
+        if self.asked_at.is_none_or(|at| at.elapsed() >= period) {
+            self.ask(request);
+        }
+    }
+
+    /// Makes the next request due at once.
+    pub fn forget_last(&mut self) {
+        self.asked_at = None;
     }
 
     /// The answer, if it has come; once after `limit`, that it is late. Never waits.
@@ -108,7 +134,7 @@ impl<Q: Send + 'static, A: Send + 'static> SlowThread<Q, A> {
             Ok(answer) => Ok(answer),
             Err(oneshot::error::TryRecvError::Closed) => Err(NoAnswer::Stopped),
             Err(oneshot::error::TryRecvError::Empty) => {
-                let waited = pending.asked_at.elapsed();
+                let waited = pending.since.elapsed();
                 if waited <= limit || pending.is_late {
                     return None;
                 }
@@ -125,10 +151,25 @@ impl<Q: Send + 'static, A: Send + 'static> SlowThread<Q, A> {
         let pending = self.pending.as_mut().ok_or(NoAnswer::Stopped)?;
         let result = match tokio::time::timeout(limit, &mut pending.answer).await {
             Ok(answer) => answer.map_err(|_| NoAnswer::Stopped),
-            Err(_) => return Err(NoAnswer::Late(pending.asked_at.elapsed())),
+            Err(_) => return Err(NoAnswer::Late(pending.since.elapsed())),
         };
         self.pending = None;
         result
+    }
+}
+
+impl<Q: Send + 'static> SlowThread<Q, Result<String, String>> {
+    /// The answer as a part of a reading; once after `limit`, that `who` has not answered. Never waits.
+    pub fn poll_part(&mut self, part: Part, limit: Duration, who: &str) -> Option<PartReading> {
+        let (result, took) = match self.poll(limit)? {
+            Ok(answer) => (answer.value, answer.took),
+            Err(none) => (Err(none.sentence(who)), none.waited()),
+        };
+        Some(PartReading {
+            part,
+            result: result.into(),
+            took_us: micros(took),
+        })
     }
 }
 

@@ -7,13 +7,13 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, fstat, fstatvfs, major, minor, open};
 
 use super::clock::micros;
 use super::files::{Root, unescaped};
-use super::slow::{NoAnswer, SlowThread};
+use super::slow::SlowThread;
 use super::{Part, PartReading};
 
 /// Maximum age of an answer: a thick snapshot's usage is constant, a thin volume's is not.
@@ -31,8 +31,8 @@ pub struct UsageQuery {
     names: String,
     /// Lines of mountinfo.
     chosen: Vec<String>,
-    /// The mounts of the last query, and its time.
-    last_query: Option<(Vec<String>, Instant)>,
+    /// Those of the last query.
+    asked: Vec<String>,
     /// Whether an empty text was returned since the last mount.
     reported_empty: bool,
 }
@@ -64,7 +64,7 @@ impl UsageQuery {
             mounts: String::new(),
             names: String::new(),
             chosen: Vec::new(),
-            last_query: None,
+            asked: Vec::new(),
             reported_empty: false,
         }
     }
@@ -84,9 +84,12 @@ impl UsageQuery {
     /// The answer since the last tick, if any; starts a new query if one is due. Never waits.
     pub fn poll(&mut self) -> Option<PartReading> {
         let text = self.answer();
-        if self.is_due() && !self.thread.is_busy() {
-            self.last_query = Some((self.chosen.clone(), Instant::now()));
-            self.thread.ask(self.chosen.clone());
+        if !self.chosen.is_empty() && !self.thread.is_busy() {
+            if self.asked != self.chosen {
+                self.asked.clone_from(&self.chosen);
+                self.thread.forget_last();
+            }
+            self.thread.ask_every(AGE, self.asked.clone());
         }
         let is_idle = self.chosen.is_empty() && !self.thread.is_busy();
         let nothing = is_idle && !std::mem::replace(&mut self.reported_empty, is_idle);
@@ -104,24 +107,11 @@ impl UsageQuery {
                 reading(Ok(still.map(|reply| reply.text).collect()), answer.took)
             }
             Err(none) => {
-                let waited = match none {
-                    NoAnswer::Late(waited) => waited,
-                    NoAnswer::Stopped => Duration::ZERO,
-                };
                 let why = none.sentence("the kernel");
-                reading(
-                    Err(format!(
-                        "the usage of file systems on snapshots is unknown: {why}"
-                    )),
-                    waited,
-                )
+                let why = format!("the usage of file systems on snapshots is unknown: {why}");
+                reading(Err(why), none.waited())
             }
         })
-    }
-
-    fn is_due(&self) -> bool {
-        let is_fresh = |(of, at): &(Vec<String>, Instant)| *of == self.chosen && at.elapsed() < AGE;
-        !self.chosen.is_empty() && !self.last_query.as_ref().is_some_and(is_fresh)
     }
 }
 
@@ -293,7 +283,7 @@ mod tests {
             sender.send(vec![reply]).unwrap();
             let found = loop {
                 // Another query is due at once.
-                usage.last_query = None;
+                usage.thread.forget_last();
                 if let Some(reading) = usage.poll() {
                     break reading;
                 }

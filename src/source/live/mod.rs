@@ -3,10 +3,9 @@
 pub mod device_mapper;
 pub mod exits;
 pub mod kernel_log;
-mod makers;
+mod processes;
 mod reports;
 mod touched;
-mod watched;
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -24,10 +23,9 @@ use crate::config::LvmSource;
 use device_mapper::DmSource;
 use exits::ProcessExits;
 use kernel_log::KernelLog;
-use makers::Makers;
+use processes::{Makers, WatchedProcesses};
 use reports::LvmReports;
 use touched::TouchedAreas;
-use watched::WatchedProcesses;
 
 /// Maximum age of device names and attributes.
 const NAMES_AGE: Duration = Duration::from_secs(60);

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use cowbell_touched::label::{Probe, Role, are_complete};
 use cowbell_touched::text::{self, Counters};
 
-use super::{Part, PartReading};
-use crate::source::clock::{self, micros};
-use crate::source::slow::{NoAnswer, SlowThread};
+use super::{Part, PartReading, ReadResult};
+use crate::source::clock;
+use crate::source::slow::SlowThread;
 
 /// The time between two readings.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -33,7 +33,6 @@ pub struct TouchedAreas {
     /// A request says whether to create probes.
     thread: SlowThread<bool, Result<String, String>>,
     creates_probes: bool,
-    asked_at: Option<Instant>,
     /// Whether the last text has regions.
     has_regions: bool,
 }
@@ -58,7 +57,6 @@ impl TouchedAreas {
         Self {
             thread,
             creates_probes: false,
-            asked_at: None,
             has_regions: false,
         }
     }
@@ -70,33 +68,16 @@ impl TouchedAreas {
 
     /// The text since the last tick, if any; starts a new reading if one is due. Never waits.
     pub fn poll(&mut self) -> Option<PartReading> {
-        let answer = self.thread.poll(DEADLINE);
-        if self.asked_at.is_none_or(|at| at.elapsed() >= PERIOD) && !self.thread.is_busy() {
-            self.asked_at = Some(Instant::now());
-            self.thread.ask(self.creates_probes);
+        let who = "the kernel, about its statistics,";
+        let reading = self.thread.poll_part(Part::Touched, DEADLINE, who);
+        self.thread.ask_every(PERIOD, self.creates_probes);
+        let reading = reading?;
+        let had_regions = self.has_regions;
+        if let ReadResult::Text(text) = &reading.result {
+            self.has_regions = !text.is_empty();
         }
-        let (text, took) = match answer? {
-            Ok(answer) => (answer.value, answer.took),
-            Err(none) => {
-                let why = none.sentence("the kernel, about its statistics,");
-                let took = match none {
-                    NoAnswer::Late(waited) => waited,
-                    NoAnswer::Stopped => Duration::ZERO,
-                };
-                (Err(why), took)
-            }
-        };
-        let now_has_regions = text.as_ref().is_ok_and(|text| !text.is_empty());
         // Without regions, neither an empty text nor an error matters.
-        let is_news = self.has_regions || now_has_regions;
-        if text.is_ok() {
-            self.has_regions = now_has_regions;
-        }
-        is_news.then(|| PartReading {
-            part: Part::Touched,
-            result: text.into(),
-            took_us: micros(took),
-        })
+        (had_regions || self.has_regions).then_some(reading)
     }
 }
 
@@ -177,7 +158,6 @@ mod tests {
     use cowbell_touched::text::RegionCounters;
 
     use super::*;
-    use crate::source::ReadResult;
 
     /// The next text, from a thread that answers so.
     fn polled(
@@ -185,7 +165,7 @@ mod tests {
         answers: &mpsc::Sender<Result<String, String>>,
         text: Result<&str, &str>,
     ) -> Option<ReadResult> {
-        areas.asked_at = None;
+        areas.thread.forget_last();
         assert!(areas.poll().is_none(), "it is asked");
         let text = text.map(String::from).map_err(String::from);
         answers.send(text).unwrap();

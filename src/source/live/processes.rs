@@ -1,24 +1,27 @@
-//! The processes that create a snapshot right now: lvcreate and its ancestors, read at device-mapper events. Only PID,
-//! name and parent are read: command lines may contain passwords. The kernel truncates names to 15 bytes.
-//!
-//! If two lvcreate processes run at once below different programs, they cannot be told apart, and no program is reported.
+//! Processes that matter to a backup: those that create a snapshot right now, and those of running backups. Only PID, name and
+//! parent are read: command lines may contain passwords. The kernel truncates names to 15 bytes.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use procfs::process::Stat;
+use procfs::process::{Process, Stat};
 
 use super::{Part, PartReading, ReadResult};
-use crate::source::files::{MAX_ANCESTORS, Root};
+use crate::source::files::Root;
 
 /// LVM's programs that create snapshots.
 const MAKERS: [&str; 2] = ["lvcreate", "lvm"];
 /// Limit of processes to read, highest PIDs first; each takes some ten microseconds.
-const MAX_PROCESSES: usize = 4_096;
+const MAX_LISTED: usize = 4_096;
 /// Processes from an event are discarded after this long without a new device.
 const MAX_AGE: Duration = Duration::from_secs(2);
+/// Maximum number of processes. Several backups rarely run at once.
+const MAX_WATCHED: usize = 64;
 
-/// Remembers the known devices.
+/// `lvcreate` and its ancestors, read at device-mapper events, for the next new device.
+///
+/// If two of them run at once below different programs, they cannot be told apart, and no program is reported.
 pub struct Makers {
     root: Root,
     /// `None` before the first list.
@@ -74,17 +77,17 @@ impl Makers {
         let own = i32::try_from(std::process::id());
         let mut pids = self.root.pids();
         pids.sort_unstable_by(|a, b| b.cmp(a));
-        pids.truncate(MAX_PROCESSES);
+        pids.truncate(MAX_LISTED);
         let mut lines = BTreeSet::new();
-        for process in pids
-            .into_iter()
-            .filter_map(|pid| self.root.process_stat(pid))
-        {
+        for pid in pids {
+            let Some(process) = self.root.process_stat(pid) else {
+                continue;
+            };
             // cowbell's own LVM queries create nothing.
             if MAKERS.contains(&process.comm.as_str()) && Ok(process.ppid) != own {
-                let above = |below: &Stat| self.root.process_stat(below.ppid.try_into().ok()?);
-                let chain = std::iter::successors(Some(process), above).take(MAX_ANCESTORS);
-                lines.extend(chain.map(|process| (process.pid, line(&process))));
+                for process in self.root.with_ancestors(process) {
+                    lines.insert((process.pid, line(&process)));
+                }
             }
         }
         lines.into_iter().map(|(_, line)| line).collect()
@@ -111,6 +114,116 @@ fn devices(answer: &PartReading) -> Option<Vec<&str>> {
             .map(|line| line.rsplit_once('\t').map_or(line, |(device, _)| device))
             .collect()
     })
+}
+
+/// The processes to watch, by PID, and the last text that was returned.
+pub struct WatchedProcesses {
+    root: Root,
+    processes: BTreeMap<u32, Watched>,
+    text: String,
+}
+
+enum Watched {
+    Running {
+        process: Process,
+        /// As in the reading.
+        line: String,
+    },
+    /// Its end was noticed. The next reading reports the end, so that the last hook messages come first.
+    Ending {
+        line: String,
+    },
+    Ended,
+}
+
+impl WatchedProcesses {
+    pub fn below(root: &Root) -> Self {
+        Self {
+            root: root.clone(),
+            processes: BTreeMap::new(),
+            text: String::new(),
+        }
+    }
+
+    /// Replaces the processes to watch; returns whether they changed. A PID that is watched already keeps its process, even if
+    /// the PID is reused.
+    pub fn watch(&mut self, pids: &[u32]) -> bool {
+        let wanted: BTreeSet<u32> = pids.iter().copied().take(MAX_WATCHED).collect();
+        if self.processes.keys().eq(&wanted) {
+            return false;
+        }
+        self.processes.retain(|pid, _| pids.contains(pid));
+        for pid in pids.iter().take(MAX_WATCHED) {
+            if !self.processes.contains_key(pid) {
+                let found = self.open(*pid).unwrap_or(Watched::Ending {
+                    line: String::new(),
+                });
+                self.processes.insert(*pid, found);
+            }
+        }
+        true
+    }
+
+    /// Those that run.
+    pub fn running(&self) -> Vec<u32> {
+        let running = self
+            .processes
+            .iter()
+            .filter(|(_, process)| !matches!(process, Watched::Ended));
+        running.map(|(pid, _)| *pid).collect()
+    }
+
+    /// The processes if anything changed: lines `PID<TAB>START<TAB>ANCESTORS`, or `PID<TAB>ended`. START is in clock ticks
+    /// since boot. The second value says whether another reading is due soon, because a process has just ended.
+    pub fn read_if_changed(&mut self) -> (Option<PartReading>, bool) {
+        for process in self.processes.values_mut() {
+            match process {
+                Watched::Running {
+                    process: running,
+                    line,
+                } if has_ended(running) => {
+                    *process = Watched::Ending {
+                        line: std::mem::take(line),
+                    };
+                }
+                Watched::Ending { .. } => *process = Watched::Ended,
+                _ => {}
+            }
+        }
+        let is_ending = self
+            .processes
+            .values()
+            .any(|process| matches!(process, Watched::Ending { .. }));
+        let mut text = String::new();
+        for (pid, process) in &self.processes {
+            match process {
+                Watched::Running { line, .. } | Watched::Ending { line } => text.push_str(line),
+                Watched::Ended => _ = writeln!(text, "{pid}\tended"),
+            }
+        }
+        let is_new = self.text != text;
+        self.text.clone_from(&text);
+        let reading = is_new.then(|| PartReading::timed(Part::Backups, || Ok(text)));
+        (reading, is_ending)
+    }
+
+    fn open(&self, pid: u32) -> Option<Watched> {
+        let process = self.root.process(pid)?;
+        let stat = process.stat().ok()?;
+        let started = stat.starttime;
+        let chain = self.root.with_ancestors(stat);
+        // The first process has the parent 0, which is listed too.
+        let ancestors: Vec<String> = chain.map(|process| process.ppid.to_string()).collect();
+        let line = format!("{pid}\t{started}\t{}\n", ancestors.join(" "));
+        Some(Watched::Running { process, line })
+    }
+}
+
+/// A zombie has ended: only its parent has not waited for it yet.
+fn has_ended(process: &Process) -> bool {
+    process
+        .stat()
+        .map_or(true, |stat| matches!(stat.state, 'Z' | 'X'))
 }
 
 #[cfg(test)]
@@ -231,5 +344,47 @@ mod tests {
     #[test]
     fn a_cycle_of_parents_ends() {
         assert!(results(&[(5, "lvcreate", 6), (6, "sh", 5)], &[BEFORE, AFTER])[1].is_some());
+    }
+
+    fn text(processes: &mut WatchedProcesses) -> Option<String> {
+        let read = processes.read_if_changed().0?;
+        Some(read.result.text().unwrap().into())
+    }
+
+    #[test]
+    fn the_end_of_a_process_is_reported_at_the_second_reading_after_it() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let mut processes = WatchedProcesses::below(&Root("/".into()));
+        processes.watch(&[child.id()]);
+        let running = text(&mut processes).unwrap();
+        let columns: Vec<&str> = running.trim_end().split('\t').collect();
+        assert_eq!(columns[0], child.id().to_string());
+        assert!(
+            columns[2].starts_with(&std::process::id().to_string()),
+            "{running}"
+        );
+        assert_eq!(text(&mut processes), None, "nothing changed");
+        child.kill().unwrap();
+        // It is a zombie at the latest when it is waited for.
+        child.wait().unwrap();
+        let (reading, is_ending) = processes.read_if_changed();
+        assert!(reading.is_none() && is_ending);
+        assert_eq!(
+            text(&mut processes).unwrap(),
+            format!("{}\tended\n", child.id())
+        );
+    }
+
+    #[test]
+    fn a_process_that_is_gone_when_it_is_first_watched_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut processes = WatchedProcesses::below(&Root(folder.path().into()));
+        processes.watch(&[4711]);
+        assert_eq!(text(&mut processes).unwrap(), "4711\tended\n");
+        processes.watch(&[]);
+        assert_eq!(text(&mut processes).unwrap(), "");
     }
 }
