@@ -60,7 +60,8 @@ pub struct Note {
 
 /// The set that a run belongs to. Runs of a set are compared by variant, each with its repeats.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq, ToSchema)]
-pub struct Label {
+#[schema(as = Label)]
+pub struct JobLabel {
     pub set: String,
     /// `null` in a set of a single variant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +71,7 @@ pub struct Label {
     pub repeat: Option<u32>,
 }
 
-impl Label {
+impl JobLabel {
     /// Set, variant and repeat, without a set that has the job's own name.
     pub fn short_text(&self, name: &str) -> String {
         let set = Some(self.set.clone()).filter(|set| set != name);
@@ -113,7 +114,7 @@ pub struct Mark {
     pub kind: MarkKind,
     pub name: String,
     #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
-    pub label: Option<Label>,
+    pub label: Option<JobLabel>,
     pub started_at: Timestamp,
     #[serde(default, rename = "ended", skip_serializing_if = "Option::is_none")]
     pub end: Option<MarkEnd>,

@@ -5,7 +5,7 @@
 use super::Finding;
 use super::tonight::{self, Facts, place};
 use crate::mylvmbackup::{self, BackupPlan, Tool};
-use crate::sample::lvm::{Group, Report, Volume};
+use crate::sample::lvm::{Report, ReportedGroup, ReportedVolume};
 use crate::sample::mounts::{self, Mount};
 use crate::sample::sysfs::{self, BlockDevice};
 use crate::source::backup::{self, CONFIGURATION, PROGRAM, ProgramState};
@@ -96,7 +96,10 @@ async fn facts(root: &Root, plan: &BackupPlan, report: Option<Report>) -> Facts 
     }
 }
 
-fn origin<'a>(plan: &BackupPlan, report: &'a Report) -> Option<(&'a Group, &'a Volume)> {
+fn origin<'a>(
+    plan: &BackupPlan,
+    report: &'a Report,
+) -> Option<(&'a ReportedGroup, &'a ReportedVolume)> {
     let group = report
         .groups
         .iter()

@@ -153,7 +153,7 @@ fn device_mapper() -> Finding {
 }
 
 async fn lvm_report() -> (Finding, Option<lvm::Report>) {
-    let mut reporter = report::Reporter::default();
+    let mut reporter = report::LvmQuery::default();
     reporter.start();
     let found = reporter
         .answer()

@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::source::files::Root;
 use crate::source::hooks::HookListener;
 use crate::source::live::Live;
-use crate::source::recording::{Header, Recorder};
+use crate::source::recording::{Recorder, RecordingHeader};
 use crate::source::{Reading, Source};
 
 /// Maximum number of queued commands for the next tick of a recording.
@@ -90,7 +90,7 @@ pub async fn write(
         hooks,
     } = recorded;
     let interval = config.interval.0;
-    let mut recorder = Recorder::new(output, &Header::of_this_machine(interval))?;
+    let mut recorder = Recorder::new(output, &RecordingHeader::of_this_machine(interval))?;
     let live = Live::new(root, interval, config.lvm.source)?.with_hooks(hooks);
     let mut source = Source::Live(Box::new(live));
     let (sender, mut commands) = mpsc::channel(COMMANDS);

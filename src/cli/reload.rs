@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::daemon::Reload;
 use crate::notify;
 use crate::remote_write;
-use crate::source::recording::Header;
+use crate::source::recording::RecordingHeader;
 use crate::store::in_words;
 use crate::web::Access;
 
@@ -67,7 +67,7 @@ fn read(load: &Load, inherited: &[SocketAddr]) -> anyhow::Result<(Access, Config
     let config = load()?;
     let access = Access::of(&config)?;
     check_addresses(&config, inherited, access.token.is_some())?;
-    let host = Header::of_this_machine(config.interval.0).host;
+    let host = RecordingHeader::of_this_machine(config.interval.0).host;
     let config = notify::ready(config, &host)?;
     remote_write::check(&config)?;
     Ok((access, config))

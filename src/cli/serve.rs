@@ -22,8 +22,8 @@ use crate::remote_write::{self, ExternalLabels, RemoteWrite};
 use crate::source::files::Root;
 use crate::source::hooks::{self, HookListener};
 use crate::source::live::Live;
-use crate::source::reader::{Inherited, Reader, Remote};
-use crate::source::recording::{Header, Player};
+use crate::source::reader::{Inherited, ReaderServer, Remote};
+use crate::source::recording::{Player, RecordingHeader};
 use crate::source::{Source, machine_id};
 use crate::store::{self, StoreReader, TickOrigin};
 use crate::systemd::{self, feed_every, is_supervisor};
@@ -46,7 +46,7 @@ pub async fn this_machine(
     web: &Handle,
 ) -> anyhow::Result<()> {
     let interval = config.interval.0;
-    let header = Header::of_this_machine(interval);
+    let header = RecordingHeader::of_this_machine(interval);
     let path = store::path(db.as_deref())?;
     let terms = Terms::of(header).with_note(check::waits_with_a_volume(&root, &path));
     if let Some(socket) = reader {
@@ -75,7 +75,7 @@ pub async fn reader(config: Config, socket: &Path, root: Root) -> anyhow::Result
         || socket.with_file_name(hooks::FILE_NAME),
         |path| path.0.clone(),
     );
-    let mut reader = Reader::open(
+    let mut reader = ReaderServer::open(
         Inherited::take(),
         socket,
         root,

@@ -24,7 +24,7 @@ use crate::check;
 use crate::client::{Daemon, complain, status};
 use crate::config::Config;
 use crate::source::files::Root;
-use crate::source::recording::Header;
+use crate::source::recording::RecordingHeader;
 use crate::store::{self, in_words};
 
 /// The length of the recording, and of long ticks their number.
@@ -81,7 +81,7 @@ pub async fn support_bundle(
 ) -> anyhow::Result<()> {
     let usual = RECORD_FOR.max(config.interval.0 * FEWEST_TICKS);
     let length = bundle.length.map_or(Ok(usual), record::limit)?;
-    let header = Header::of_this_machine(config.interval.0);
+    let header = RecordingHeader::of_this_machine(config.interval.0);
     let name = name(&header);
     let path = bundle
         .file
@@ -113,7 +113,7 @@ pub async fn support_bundle(
 }
 
 /// Such as `cowbell-db1-20261122T020000`.
-fn name(header: &Header) -> String {
+fn name(header: &RecordingHeader) -> String {
     let host = header
         .host
         .chars()
@@ -128,7 +128,7 @@ fn name(header: &Header) -> String {
 /// Names and contents. The recording is first: what is wrong now may be over soon.
 async fn parts(
     scene: &Scene,
-    header: &Header,
+    header: &RecordingHeader,
     problem: Option<String>,
 ) -> Vec<(&'static str, Vec<u8>)> {
     let recording = recording(scene).await;
@@ -234,13 +234,13 @@ mod tests {
     #[test]
     fn the_name_of_a_file_is_no_path() {
         let at = Timestamp::from_second(1_772_330_400).unwrap();
-        let usual = Header::of_this_machine(std::time::Duration::ZERO);
+        let usual = RecordingHeader::of_this_machine(std::time::Duration::ZERO);
         for (host, expected) in [
             ("db-1", "cowbell-db-1-20260301T020000"),
             ("../../etc/<b>\n\"$(x)", "cowbell-etcbx-20260301T020000"),
         ] {
             assert_eq!(
-                name(&Header {
+                name(&RecordingHeader {
                     host: host.into(),
                     started_at: at,
                     ..usual.clone()

@@ -76,7 +76,7 @@ async fn certified(
     command: &VerifyArchive,
     mut certificate: Certificate,
 ) -> anyhow::Result<ExitCode> {
-    certificate.host = Some(recording::Header::of_this_machine(Duration::ZERO).host);
+    certificate.host = Some(recording::RecordingHeader::of_this_machine(Duration::ZERO).host);
     let written = told(certificate.write());
     let mut is_told = command.job.is_none();
     if let Some(id) = certificate.job {

@@ -138,7 +138,7 @@ fn row(job: &JobBody, now: Timestamp) -> Vec<Cell> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::Label;
+    use crate::commands::JobLabel;
     use crate::job::{JobKind, Outcome};
     use crate::verdict::{Grade, Verdict};
 
@@ -190,7 +190,7 @@ mod tests {
         let command = JobBody {
             kind: JobKind::Command,
             name: "dd".into(),
-            label: Some(Label {
+            label: Some(JobLabel {
                 set: "copy".into(),
                 variant: None,
                 repeat: Some(2),

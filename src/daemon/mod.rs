@@ -29,7 +29,7 @@ use crate::remote_write::RemoteWrite;
 use crate::requests::{AlertRequest, Request};
 use crate::sizing::{MeasuredVolumes, Tracker};
 use crate::source::clock::micros;
-use crate::source::recording::Header;
+use crate::source::recording::RecordingHeader;
 use crate::source::{Reading, Source};
 use crate::store::{Progress, StartState, StoreWriter, WriteOp};
 use crate::topology::Volume;
@@ -51,7 +51,7 @@ pub struct Terms {
 
 impl Terms {
     /// For this machine, or that of a recording.
-    pub fn of(header: Header) -> Self {
+    pub fn of(header: RecordingHeader) -> Self {
         Self {
             host: header.host,
             kernel: Some(header.kernel),

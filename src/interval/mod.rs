@@ -14,11 +14,11 @@ use jiff::Timestamp;
 
 use crate::mylvmbackup::NextSnapshot;
 use crate::sample::Sample;
-use crate::sample::backups::{BackupProcess, FailedProcess};
 use crate::sample::diskstats::{Counted, Counter, Counters, DeviceLine, Number};
 use crate::sample::lvm::Policies;
+use crate::sample::mounts::Usage;
 use crate::sample::processes::Maker;
-use crate::sample::usage::Usage;
+use crate::sample::processes::{BackupProcess, FailedProcess};
 use crate::topology::{Device, Topology, Volume, VolumeState};
 use crate::units::Sectors;
 

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::judgement::Outcome;
-use crate::sample::backups::{BackupProcess, ExitFailure, FailedProcess};
 use crate::sample::hooks::Step;
+use crate::sample::processes::{BackupProcess, ExitFailure, FailedProcess};
 use crate::series::Range;
 
 /// The hook for cleanup follows the one for success within moments. After listening for less than this, cowbell may have

@@ -24,7 +24,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::commands::{ArchiveSummary, Label, MarkKind, Note, PhaseMark};
+use crate::commands::{ArchiveSummary, JobLabel, MarkKind, Note, PhaseMark};
 use crate::topology::{State, VolumeState};
 use backup_run::BackupRun;
 pub use backup_run::ReportedResult;
@@ -123,7 +123,7 @@ pub struct Job {
     /// Properties of its snapshot, its origin and the machine.
     pub setup: Setup,
     /// The set of runs that it belongs to.
-    pub label: Option<Label>,
+    pub label: Option<JobLabel>,
     /// In order of time.
     pub notes: Vec<Note>,
     /// Phases from marks in order of time; those from hooks are in `backup_run`.

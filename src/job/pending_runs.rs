@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use super::backup_run::{BackupRun, Phase};
 use super::setup::Setup;
 use super::{Job, JobKind, Outcome, ReportedResult};
-use crate::sample::backups::BackupProcess;
 use crate::sample::hooks::{HookMessage, Step};
+use crate::sample::processes::BackupProcess;
 use crate::topology::Topology;
 
 /// Maximum number of pending runs; the oldest is dropped first.

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::commands::Label;
+use crate::commands::JobLabel;
 use crate::job::setup::{Disk, Layout, Setup};
 use crate::job::{Job, Outcome};
 use crate::source::variant_name;
@@ -58,16 +58,16 @@ pub fn run_name(place: usize, job: &Job) -> String {
 fn name(job: &Job, is_one_set: bool) -> String {
     let name = match &job.label {
         None => format!("{} (job {})", job.name, job.id),
-        Some(Label {
+        Some(JobLabel {
             variant: Some(variant),
             ..
         }) if is_one_set => variant.clone(),
-        Some(Label {
+        Some(JobLabel {
             set,
             variant: Some(variant),
             ..
         }) => format!("{set}: {variant}"),
-        Some(Label { set, .. }) => set.clone(),
+        Some(JobLabel { set, .. }) => set.clone(),
     };
     if !job.is_imported() {
         return name;
@@ -252,7 +252,7 @@ mod tests {
     fn job(id: i64, label: Option<(&str, Option<&str>, Option<u32>)>) -> Job {
         let at = Timestamp::from_second(id).unwrap();
         let mut job = Job::new(id, JobKind::Command, "key", "dd", at);
-        job.label = label.map(|(set, variant, repeat)| Label {
+        job.label = label.map(|(set, variant, repeat)| JobLabel {
             set: set.into(),
             variant: variant.map(String::from),
             repeat,

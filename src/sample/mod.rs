@@ -1,16 +1,13 @@
 //! Parses readings into counters, fills and names. A `Sampler` remembers parts that are not read every tick, such as
 //! names and LVM's report, and the last error of each part. No clock, no file, no socket.
 
-pub mod backups;
 pub mod diskstats;
 pub mod hooks;
 pub mod host;
-pub mod kernel_log;
 pub mod lvm;
 pub mod mounts;
 pub mod processes;
 pub mod sysfs;
-pub mod usage;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -21,13 +18,11 @@ use jiff::Timestamp;
 
 use crate::mylvmbackup::NextSnapshot;
 use crate::source::{Part, PartReading, ReadError, ReadResult, Reading, variant_name};
-use backups::{BackupProcess, FailedProcess};
 use diskstats::DeviceLine;
 use host::{CpuTimes, Paging};
-use mounts::Mount;
-use processes::Maker;
+use mounts::{Mount, Usage};
+use processes::{BackupProcess, FailedProcess, Maker};
 use sysfs::BlockDevice;
-use usage::Usage;
 
 /// Each distinct parse error is logged once, up to this many.
 const MAX_LOGGED_ERRORS: usize = 1_000;
@@ -206,16 +201,16 @@ impl Sampler {
                 require_parsed(&unparsed)?;
             }
             Part::Backups => {
-                let (backups, unparsed) = backups::parse(text);
+                let (backups, unparsed) = processes::parse_backups(text);
                 self.slow.backups = Arc::new(backups);
                 require_parsed(&unparsed)?;
             }
             Part::Exits => {
-                let (failed, unparsed) = backups::parse_failed(text);
+                let (failed, unparsed) = processes::parse_failed(text);
                 sample.failed_processes = failed;
                 require_parsed(&unparsed)?;
             }
-            Part::KernelLog => sample.read_errors = kernel_log::devices_with_read_errors(text),
+            Part::KernelLog => sample.read_errors = host::devices_with_read_errors(text),
             Part::Touched => {
                 let (regions, unparsed) = touched::parse(text);
                 sample.touched = Some(regions);
@@ -235,7 +230,7 @@ impl Sampler {
                 require_parsed(&unparsed)?;
             }
             Part::Usage => {
-                let found = usage::parse(text);
+                let found = mounts::parse_usage(text);
                 self.slow.usages = Arc::new(found.usages);
                 require_parsed(&found.unparsed)?;
                 found.unknown.into_iter().next().map_or(Ok(()), Err)?;

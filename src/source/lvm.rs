@@ -88,7 +88,7 @@ impl LvmError {
 }
 
 /// Runs at most one query at a time.
-pub struct Reporter {
+pub struct LvmQuery {
     program: PathBuf,
     /// Returns the output, and the child if it could not be killed.
     running: Option<JoinHandle<(LvmOutput, Option<Child>)>>,
@@ -98,13 +98,13 @@ pub struct Reporter {
     policy_fingerprint: Option<PolicyFingerprint>,
 }
 
-impl Default for Reporter {
+impl Default for LvmQuery {
     fn default() -> Self {
         Self::of("lvm")
     }
 }
 
-impl Reporter {
+impl LvmQuery {
     /// `program` replaces `lvm`, for tests.
     pub fn of(program: impl Into<PathBuf>) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Recordings: a gzip file of JSON lines, first a [`Header`], then one [`Reading`] per line. `zcat FILE | jq .` shows
+//! Recordings: a gzip file of JSON lines, first a [`RecordingHeader`], then one [`Reading`] per line. `zcat FILE | jq .` shows
 //! it. A user's recording serves as bug report, test and demo.
 
 use std::fs::File;
@@ -26,7 +26,7 @@ const FLUSH_EVERY: u32 = 10;
 
 /// The first line of a recording: its origin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Header {
+pub struct RecordingHeader {
     pub format: String,
     pub version: u32,
     pub host: String,
@@ -38,7 +38,7 @@ pub struct Header {
     pub started_at: Timestamp,
 }
 
-impl Header {
+impl RecordingHeader {
     /// The header of a recording of this machine that starts now.
     pub fn of_this_machine(interval: Duration) -> Self {
         let system = rustix::system::uname();
@@ -61,7 +61,7 @@ pub struct Recorder<W: Write> {
 }
 
 impl<W: Write> Recorder<W> {
-    pub fn new(output: W, header: &Header) -> std::io::Result<Self> {
+    pub fn new(output: W, header: &RecordingHeader) -> std::io::Result<Self> {
         let mut recorder = Self {
             lines: GzEncoder::new(output, Compression::default()),
             since_flush: 0,
@@ -123,7 +123,7 @@ impl std::fmt::Display for Speed {
 
 /// Plays a recording: returns each reading at its time.
 pub struct Player {
-    header: Header,
+    header: RecordingHeader,
     lines: Box<dyn BufRead + Send>,
     speed: Speed,
     /// When the first reading was returned, and its recorded time.
@@ -148,7 +148,7 @@ impl Player {
         let mut lines = BufReader::new(MultiGzDecoder::new(input));
         let line =
             next_line(&mut lines).context("this is not a recording: expected a gzip file")?;
-        let header: Header = serde_json::from_str(line.as_deref().unwrap_or_default())
+        let header: RecordingHeader = serde_json::from_str(line.as_deref().unwrap_or_default())
             .context("this is not a recording: its first line is no header")?;
         if header.format != FORMAT || header.version > VERSION {
             bail!(
@@ -167,7 +167,7 @@ impl Player {
         })
     }
 
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &RecordingHeader {
         &self.header
     }
 
@@ -251,7 +251,7 @@ mod tests {
     }
 
     fn recorded(readings: i64) -> Vec<u8> {
-        let header = Header::of_this_machine(Duration::from_secs(1));
+        let header = RecordingHeader::of_this_machine(Duration::from_secs(1));
         let mut recorder = Recorder::new(Vec::new(), &header).unwrap();
         (0..readings).for_each(|second| recorder.write(&reading(second)).unwrap());
         recorder.finish().unwrap()

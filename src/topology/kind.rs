@@ -158,7 +158,7 @@ impl VolumeKind {
 }
 
 /// `has_origin` is whether it is a snapshot of another volume.
-pub(super) fn from_report(volume: &lvm::Volume, has_origin: bool) -> VolumeKind {
+pub(super) fn from_report(volume: &lvm::ReportedVolume, has_origin: bool) -> VolumeKind {
     match volume.segment_type().unwrap_or_default() {
         "linear" if volume.attributes.starts_with(['s', 'S']) => VolumeKind::Snapshot,
         "error" | "zero" => VolumeKind::Linear,

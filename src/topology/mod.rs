@@ -4,7 +4,6 @@
 mod devices;
 mod extension;
 mod kind;
-mod layout;
 mod lvm_name;
 mod states;
 mod volumes;

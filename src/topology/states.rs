@@ -12,7 +12,7 @@ use cowbell_device_mapper::status::{CowArea, DmDevice, Health, Pool, PoolMode, S
 pub struct StateSources<'a> {
     dm: Option<HashMap<Number, &'a DmDevice>>,
     /// Volumes in LVM's report by UUID; empty if the device-mapper answered or the report is old.
-    reported: HashMap<&'a str, &'a lvm::Volume>,
+    reported: HashMap<&'a str, &'a lvm::ReportedVolume>,
 }
 
 impl<'a> StateSources<'a> {
@@ -191,7 +191,7 @@ fn from_health(health: Health) -> State {
 }
 
 /// From the characters of `lv_attr`, see `lvs(8)`, and percentages with two decimals.
-fn from_report(word: &lvm::Volume) -> VolumeState {
+fn from_report(word: &lvm::ReportedVolume) -> VolumeState {
     let (kind, state, health) = (word.letter(1), word.letter(5), word.letter(9));
     let state = match (kind, state, health) {
         (_, Some('I' | 'S'), _) => return VolumeState::only(State::Invalid),

@@ -3,9 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::layout;
 use super::lvm_name::{self, DmUuid};
-use super::{Device, Group, Volume, VolumeKind, kind};
+use super::{Device, Group, LvLayout, Volume, VolumeKind, kind};
 use crate::sample::diskstats::Number;
 use crate::sample::mounts::Mount;
 use crate::sample::{Sample, lvm};
@@ -97,12 +96,12 @@ impl<'a> LvmInputs<'a> {
         groups.into_values().collect()
     }
 
-    fn reported(&self) -> impl Iterator<Item = (&'a lvm::Group, &'a lvm::Volume)> {
+    fn reported(&self) -> impl Iterator<Item = (&'a lvm::ReportedGroup, &'a lvm::ReportedVolume)> {
         let groups = self.report.into_iter().flat_map(|report| &report.groups);
         groups.flat_map(|group| group.volumes.iter().map(move |volume| (group, volume)))
     }
 
-    fn reported_group(&self, reported: &lvm::Group) -> Group {
+    fn reported_group(&self, reported: &lvm::ReportedGroup) -> Group {
         let name_of = |pv: &lvm::Pv| {
             let device = self
                 .devices
@@ -169,7 +168,11 @@ impl<'a> LvmInputs<'a> {
     }
 
     /// An inactive volume.
-    fn reported_volume(&self, group: &lvm::Group, reported: &lvm::Volume) -> Volume {
+    fn reported_volume(
+        &self,
+        group: &lvm::ReportedGroup,
+        reported: &lvm::ReportedVolume,
+    ) -> Volume {
         let origin = snapshot_origin(group, reported);
         Volume {
             vg: group.name.clone(),
@@ -183,7 +186,7 @@ impl<'a> LvmInputs<'a> {
             health: reported.health.clone(),
             tags: reported.tags.clone(),
             when_full: reported.when_full.clone(),
-            layout: layout::of(group, reported, &|part| self.is_visible(part)),
+            layout: layout(group, reported, &|part| self.is_visible(part)),
             mounted_on: Some(Vec::new()),
             ..Volume::default()
         }
@@ -207,7 +210,7 @@ impl<'a> LvmInputs<'a> {
     }
 
     /// Whether the kernel shows it as a volume of its own.
-    fn is_visible(&self, volume: &lvm::Volume) -> bool {
+    fn is_visible(&self, volume: &lvm::ReportedVolume) -> bool {
         let uuid = volume.uuid.replace('-', "");
         self.active
             .get(uuid.as_str())
@@ -262,7 +265,7 @@ impl<'a> LvmInputs<'a> {
         &self,
         device: &Device,
         layers: &Layers,
-        reported: Option<&lvm::Volume>,
+        reported: Option<&lvm::ReportedVolume>,
         has_origin: bool,
     ) -> VolumeKind {
         if layers.contains_key("tpool") {
@@ -322,7 +325,7 @@ impl<'a> LvmInputs<'a> {
 
 /// The volume that it is a snapshot of. A thin volume with an external origin is not a snapshot: it is a volume in
 /// production, whose unchanged blocks lie on a read-only volume.
-fn snapshot_origin(group: &lvm::Group, reported: &lvm::Volume) -> Option<String> {
+fn snapshot_origin(group: &lvm::ReportedGroup, reported: &lvm::ReportedVolume) -> Option<String> {
     let origin = reported.origin.as_ref()?;
     let is_external = reported.pool.is_some()
         && group
@@ -338,4 +341,46 @@ fn points(mounts: &[Mount], number: Number) -> Vec<String> {
         .filter(|mount| mount.number == number)
         .map(|mount| mount.point.clone())
         .collect()
+}
+
+/// The volume's segments, then those of its hidden parts, recursively, sorted by name. `is_visible` tells which volumes
+/// the kernel shows as volumes of their own.
+fn layout(
+    group: &lvm::ReportedGroup,
+    volume: &lvm::ReportedVolume,
+    is_visible: &dyn Fn(&lvm::ReportedVolume) -> bool,
+) -> Vec<LvLayout> {
+    let mut parts = Vec::new();
+    let mut next = vec![volume];
+    while let Some(volume) = next.pop() {
+        parts.push(LvLayout {
+            lv: volume.name.clone(),
+            segments: volume.segments.clone(),
+        });
+        let is_part = |other: &&lvm::ReportedVolume| is_part(other, volume, is_visible);
+        // Stops even if the report contains a cycle.
+        if parts.len() <= group.volumes.len() {
+            let mut below: Vec<&lvm::ReportedVolume> =
+                group.volumes.iter().filter(is_part).collect();
+            below.sort_by(|a, b| b.name.cmp(&a.name));
+            next.extend(below);
+        }
+    }
+    parts
+}
+
+/// Whether `part` is a hidden part of `volume`: its parent, or a cache's origin and pool, or a snapshot that is merging
+/// into its origin. A snapshot whose merge has not started is still visible.
+fn is_part(
+    part: &lvm::ReportedVolume,
+    volume: &lvm::ReportedVolume,
+    is_visible: &dyn Fn(&lvm::ReportedVolume) -> bool,
+) -> bool {
+    let is_subvolume = [&volume.origin, &volume.pool].contains(&&Some(part.name.clone()));
+    let is_merged = part.letter(1) == Some('S')
+        && part.origin.as_ref() == Some(&volume.name)
+        && !is_visible(part);
+    part.parent.as_ref() == Some(&volume.name)
+        || is_merged
+        || (is_subvolume && lvm_name::is_hidden(&part.name))
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::Site;
 use super::answer::Problem;
 use super::costs::Cost;
-use crate::commands::Label;
+use crate::commands::JobLabel;
 use crate::job::Job;
 use crate::report::compare::{ComparedRun, ComparedSet, Comparison, compare};
 use crate::report::figure::shared_phases;
@@ -134,7 +134,7 @@ impl Choice {
         for (name, ids) in &self.groups {
             for id in ids {
                 let mut job = site.job(*id).await?;
-                job.label = Some(Label {
+                job.label = Some(JobLabel {
                     set: name.clone(),
                     variant: None,
                     repeat: None,

@@ -22,7 +22,7 @@ use cowbell::mylvmbackup;
 use cowbell::sample;
 use cowbell_device_mapper::ioctl::Response;
 use cowbell::source::live::{exits, kernel_log};
-use cowbell::source::recording::Header;
+use cowbell::source::recording::RecordingHeader;
 use cowbell::source::{Part, PartReading, ReadResult, Reading, reader};
 use cowbell::table::Style;
 use cowbell_archive as archive;
@@ -102,7 +102,7 @@ fn look_at(interval: &Interval) {
 fn recording(bytes: &[u8]) {
     let mut observer = Observer::default();
     for line in String::from_utf8_lossy(bytes).lines() {
-        let _ = serde_json::from_str::<Header>(line);
+        let _ = serde_json::from_str::<RecordingHeader>(line);
         let Ok(reading) = serde_json::from_str::<Reading>(line) else { continue };
         let again = serde_json::from_str::<Reading>(&serde_json::to_string(&reading).unwrap());
         assert_eq!(again.unwrap(), reading);
@@ -135,7 +135,7 @@ fn kernel(bytes: &[u8]) {
     let _ = exits::parse(bytes);
     if let Some(message) = kernel_log::error_in(&String::from_utf8_lossy(bytes)) {
         assert!(!message.contains(['\n', '\0']));
-        sample::kernel_log::devices_with_read_errors(message);
+        sample::host::devices_with_read_errors(message);
     }
     let words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
     let words: Vec<u64> = words.collect();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cowbell::commands::{JobCommand, Label, Mark, MarkEnd, MarkKind};
+use cowbell::commands::{JobCommand, JobLabel, Mark, MarkEnd, MarkKind};
 use jiff::SignedDuration;
 use serde_json::Value;
 
@@ -55,7 +55,7 @@ fn experiment() -> (Tape, Daemon) {
 }
 
 fn mark(number: usize, variant: &str, ended_at: jiff::Timestamp) -> JobCommand {
-    let label = (!variant.is_empty()).then(|| Label {
+    let label = (!variant.is_empty()).then(|| JobLabel {
         set: "chunk sizes".into(),
         variant: Some(variant.into()),
         repeat: Some(number as u32 % 5 + 1),

@@ -293,14 +293,14 @@ fn a_partial_report_names_the_missing_pvs_and_all_volumes_stay() {
             "{}",
             machine.name
         );
-        let lies_on_it = |volume: &&lvm::Volume| {
+        let lies_on_it = |volume: &&lvm::ReportedVolume| {
             volume
                 .segments
                 .iter()
                 .flat_map(|segment| &segment.pv_extents)
                 .any(|(pv, _)| pv == "[unknown]")
         };
-        let on_it: Vec<&lvm::Volume> = group.volumes.iter().filter(lies_on_it).collect();
+        let on_it: Vec<&lvm::ReportedVolume> = group.volumes.iter().filter(lies_on_it).collect();
         assert!(!on_it.is_empty(), "{}", machine.name);
         assert!(
             on_it

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use cowbell::interval::Interval;
-use cowbell::source::lvm::{LvmError, LvmOutput, Reporter};
+use cowbell::source::lvm::{LvmError, LvmOutput, LvmQuery};
 use cowbell::source::{Part, PartReading, ReadResult};
 use cowbell::topology::State;
 use rustix::process::{Pid, test_kill_process};
@@ -67,8 +67,8 @@ impl Lvm {
         self.folder.path().join(name)
     }
 
-    fn reporter(&self) -> Reporter {
-        Reporter::of(self.path("lvm"))
+    fn reporter(&self) -> LvmQuery {
+        LvmQuery::of(self.path("lvm"))
     }
 
     async fn answer(&self) -> LvmOutput {
@@ -95,7 +95,7 @@ impl Lvm {
     }
 }
 
-async fn answer_of(reporter: &mut Reporter) -> LvmOutput {
+async fn answer_of(reporter: &mut LvmQuery) -> LvmOutput {
     reporter.start();
     reporter.answer().await
 }
@@ -381,7 +381,7 @@ async fn without_lvm_there_is_a_sentence_that_says_so() {
     if !is_root() {
         return;
     }
-    let answer = answer_of(&mut Reporter::of("/nowhere/at/all/lvm")).await;
+    let answer = answer_of(&mut LvmQuery::of("/nowhere/at/all/lvm")).await;
     assert!(
         matches!(
             answer.report,
@@ -399,7 +399,7 @@ async fn without_lvm_there_is_a_sentence_that_says_so() {
         "`lvm` is not installed; install lvm2 if this host uses LVM"
     );
 
-    let answer = answer_of(&mut Reporter::of("/etc/passwd")).await;
+    let answer = answer_of(&mut LvmQuery::of("/etc/passwd")).await;
     let sentence = Watched::new().sentence_after(said(answer));
     assert!(
         sentence.starts_with("cannot run `lvm fullreport`: Permission denied"),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cowbell::commands::{JobCommand, Label, Mark, MarkEnd, MarkKind};
+use cowbell::commands::{JobCommand, JobLabel, Mark, MarkEnd, MarkKind};
 use cowbell::source::{Part, PartReading, ReadResult, Reading};
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -68,7 +68,7 @@ fn job(number: u64) -> JobCommand {
         key: format!("mark:{number}"),
         kind: MarkKind::Command,
         name: JOB.into(),
-        label: Some(Label {
+        label: Some(JobLabel {
             set: SET.into(),
             variant: Some(format!("{VARIANT}{number}")),
             repeat: Some(1),

@@ -41,6 +41,10 @@ fn no_files_of_a_module_use_one_another_in_a_circle() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Crate::of(&root.join("src"), "lib.rs").circles();
     found.extend(Crate::of(&root.join("benches/store"), "main.rs").circles());
+    for name in ["archive", "device-mapper", "touched"] {
+        let src = root.join("crates").join(name).join("src");
+        found.extend(Crate::of(&src, "lib.rs").circles());
+    }
     assert!(
         found.is_empty(),
         "{} circles:\n{}",
@@ -53,23 +57,16 @@ fn no_files_of_a_module_use_one_another_in_a_circle() {
 const DECLARED_TWICE: &[&str] = &[
     "AlertCommand",
     "Command",
-    "Connection",
     "Finding",
-    "Group",
-    "Header",
     "Job",
-    "Label",
     "Layout",
     "Mark",
     "MarkKind",
     "Point",
     "Progress",
-    "Reader",
-    "Reporter",
     "Request",
     "Size",
     "Subject",
-    "Volume",
 ];
 
 /// A reader who looks for a name finds one type. Test modules may name their doubles as they like.

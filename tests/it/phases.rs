@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cowbell::commands::{JobCommand, Label, Mark, MarkEnd, MarkKind};
+use cowbell::commands::{JobCommand, JobLabel, Mark, MarkEnd, MarkKind};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn words(run: usize, second: u64) -> Vec<JobCommand> {
             key: key.clone(),
             kind: MarkKind::Mark,
             name: "bonnie++".into(),
-            label: Some(Label {
+            label: Some(JobLabel {
                 set: "bonnie++".into(),
                 variant,
                 repeat: None,

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cowbell::source::recording::{Header, Recorder};
+use cowbell::source::recording::{Recorder, RecordingHeader};
 use cowbell::source::{Part, PartReading, ReadResult, Reading};
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
@@ -122,10 +122,10 @@ impl Tape {
 
     /// Writes the file.
     pub fn saved(self) -> Self {
-        let header = Header {
+        let header = RecordingHeader {
             host: "lab".into(),
             started_at: BEGIN,
-            ..Header::of_this_machine(self.interval)
+            ..RecordingHeader::of_this_machine(self.interval)
         };
         let file = std::fs::File::create(self.path()).unwrap();
         let mut recorder = Recorder::new(file, &header).unwrap();

@@ -30,7 +30,7 @@ pub struct InnoDb {
     redo: Vec<redo::RedoReport>,
     /// Whether there are more.
     has_more_redo: bool,
-    /// SentenceList about broken pages. How many there are decides what they mean.
+    /// Sentences about broken pages. How many there are decides what they mean.
     broken: Vec<String>,
     broken_pages: u64,
 }

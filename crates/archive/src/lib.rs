@@ -47,7 +47,7 @@ const WITH_HEAD: [&str; 9] = [
     "frm", "MYI", "MAI", "sdi", "opt", "TRG", "TRN", "par", "cnf",
 ];
 
-/// SentenceList, and how many more there would be.
+/// Sentences for the reader, and how many more there are than are listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentenceList {
     pub list: Vec<String>,

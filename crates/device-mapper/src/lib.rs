@@ -18,7 +18,6 @@
 //! An ioctl takes microseconds; `dmsetup` or `lvs` would start a process each time. It can also wait as long as a disk does,
 //! and nothing interrupts it: call it from a thread that others do not wait for.
 
-mod events;
 pub mod ioctl;
 pub mod status;
 
@@ -27,7 +26,9 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::fs::File;
 
-pub use events::Events;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
 use ioctl::{Buffer, CallError, Command, DeviceEntry, NO_FLUSH, STATUS_TABLE};
 
 /// A device's major and minor number.
@@ -234,6 +235,38 @@ fn describe(
         }
     }
     is_read_each_tick
+}
+
+/// Device-mapper events: a device was added, removed, renamed or reloaded, a snapshot became invalid, a pool changed its
+/// mode. Growing usage causes no event. It is a second descriptor of the control device, which becomes readable after one.
+///
+/// Source: `dm_poll` of `drivers/md/dm-ioctl.c`, Linux 4.13 and later.
+pub struct Events {
+    control: AsyncFd<File>,
+    buffer: Buffer,
+}
+
+impl Events {
+    /// `None` if the device-mapper cannot be opened or does not support events.
+    pub fn open() -> Option<Self> {
+        let control = ioctl::open().ok()?;
+        let mut buffer = Buffer::default();
+        buffer.call(&control, Command::ArmPoll, 0, 0).ok()?;
+        // SAFETY: the file owns its descriptor, and nothing replaces or closes it while it is registered.
+        let control =
+            unsafe { AsyncFd::register_with_interest(control, Interest::READABLE) }.ok()?;
+        Some(Self { control, buffer })
+    }
+
+    /// Waits for an event since the last call; `None` if events are no longer available. The caller reads the devices
+    /// afterwards, so no change is missed. Cancel-safe.
+    pub async fn next(&mut self) -> Option<()> {
+        self.control.readable().await.ok()?.clear_ready();
+        self.buffer
+            .call(self.control.get_ref(), Command::ArmPoll, 0, 0)
+            .ok()?;
+        Some(())
+    }
 }
 
 #[cfg(test)]

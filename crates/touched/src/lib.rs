@@ -9,13 +9,13 @@
 //! ```
 //!
 //! - [`plan`]: what can be counted with the kernel memory that is allowed. Each area costs some hundred bytes. A small
-//!   volume has all of its chunks counted. A large one has a map of large areas, and 32 probes with single chunks.
+//!   volume has all of its chunks counted. A large one has a map of large areas, and 32 probes with single chunks, and
+//!   `plan` chooses where the probes are.
 //! - [`statistics`] creates, reads and deletes regions, and [`label`] names each by its role and time. The kernel keeps the
 //!   label, so a program that starts later finds all that it needs.
 //! - [`text`]: what was written since the reading before, as text, so that it can be recorded and played again.
 //! - [`Areas`]: the minute in which each chunk was last written. All ages follow from it.
 //! - [`MappedVolume`]: the writes to the areas of a map, which [`estimate`] corrects by what the probes found, with an interval.
-//!   [`placement`] chooses where the probes are.
 //! - [`curve`]: the result, which is stored each hour.
 //!
 //! Only `statistics` and [`text::read`] use the kernel; all else are functions of their arguments.
@@ -25,7 +25,6 @@ pub mod curve;
 pub mod estimate;
 pub mod label;
 mod map;
-pub mod placement;
 pub mod plan;
 pub mod statistics;
 pub mod text;

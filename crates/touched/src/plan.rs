@@ -1,4 +1,5 @@
-//! What can be counted with the memory, and what it costs. Pure arithmetic.
+//! What can be counted with the memory, what it costs, and where the probes of a map are. Pure arithmetic but for random
+//! numbers.
 //!
 //! For each area the kernel has counters for each processor that the machine could have, also for those that it lacks:
 //! 120 + 104 bytes for each processor, measured with Linux 6.1 and as computed from `struct dm_stat_percpu`.
@@ -8,10 +9,9 @@ use std::str::FromStr;
 use anyhow::{Context, bail, ensure};
 use cowbell_units::{SECTOR, size_text};
 
-use crate::estimate::PROBES;
-use crate::label::{Label, Role};
-use crate::placement::MOST_OF_PROBE;
-use crate::statistics::{MAX_AREAS, NewRegion, Place};
+use crate::estimate::{Choice, PROBES, Writes, choose};
+use crate::label::{Label, Probe, Role};
+use crate::statistics::{MAX_AREAS, NewRegion, Place, RegionEntry};
 
 /// Kernel memory without `--memory`.
 const USUAL_MEMORY: ByteSize = ByteSize(64 << 20);
@@ -20,6 +20,8 @@ const FINEST: u64 = 4 << 10;
 const COARSEST: u64 = 512 << 10;
 /// Chunks of an area of a map: fewer than that are better counted in a larger area.
 const LEAST_OF_AREA: u64 = 256;
+/// Chunks of a probe. In a larger area it has only a part.
+pub const MOST_OF_PROBE: u64 = 512;
 /// Larger areas have places of all kinds, so that one part tells little of the rest.
 const COARSEST_MAP: u64 = 64 << 20;
 /// Bytes of an area without, and for each, processor.
@@ -251,6 +253,44 @@ fn checked(chunk: ByteSize, volume: &MeasuredVolume) -> anyhow::Result<u64> {
     Ok(step)
 }
 
+/// The probes of a map, in areas chosen by the writes to them so far: the regions to create, with areas of `chunk` sectors; none without writes. Random numbers are from 0 to 1.
+pub fn place_probes(
+    map: &RegionEntry,
+    chunk: u64,
+    writes: &[Writes],
+    created_ms: i64,
+    mut random: impl FnMut() -> f64,
+) -> Vec<NewRegion> {
+    let length_of = |area: usize| map.step.min(map.length - area as u64 * map.step);
+    let expected = writes.iter().enumerate().map(|(area, writes)| {
+        writes.expected_chunks(
+            length_of(area).div_ceil(chunk) as f64,
+            (chunk * SECTOR) as f64,
+        )
+    });
+    let choices = choose(&expected.collect::<Vec<f64>>(), PROBES, random());
+    let count = choices.len();
+    let region = |(index, choice): (usize, &Choice)| {
+        let of_area = length_of(choice.area);
+        let length = of_area.min(chunk * MOST_OF_PROBE);
+        // One of the parts of the area, all as large as the probe.
+        let part = (random() * (of_area / length) as f64) as u64;
+        let start = choice.area as u64 * map.step + part * length;
+        let probe = Probe {
+            index,
+            count,
+            probability: choice.probability,
+        };
+        let label = Label::new(created_ms, Role::Probe(probe));
+        NewRegion {
+            place: Place::Extent { start, length },
+            step: chunk,
+            label,
+        }
+    };
+    choices.iter().enumerate().map(region).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -404,5 +444,47 @@ mod tests {
         ] {
             assert_eq!(count(list), expected, "{list}");
         }
+    }
+
+    #[test]
+    fn probes_are_in_the_areas_that_are_written_to() {
+        // Areas of 4 MiB, the last one of 1 MiB; chunks of 4 KiB.
+        let label = Label::parse("1/map/8");
+        let map = RegionEntry {
+            id: 0,
+            start: 0,
+            length: 8192 * 9 + 2048,
+            step: 8192,
+            label,
+        };
+        let mut writes = vec![Writes::default(); 10];
+        writes[2] = Writes {
+            count: 500.0,
+            sectors: 4000.0,
+        };
+        writes[9] = Writes {
+            count: 50.0,
+            sectors: 400.0,
+        };
+        let regions = place_probes(&map, 8, &writes, 7, || 0.999);
+        let has = |start, length| {
+            regions
+                .iter()
+                .any(|region| region.place == Place::Extent { start, length })
+        };
+        assert!(
+            has(8192 * 2 + 4096, 4096) && has(8192 * 9, 2048),
+            "{regions:?}"
+        );
+        let is_one_of_all = |region: &NewRegion| match region.label.role {
+            Role::Probe(probe) => probe.count == regions.len(),
+            _ => false,
+        };
+        assert!(
+            regions
+                .iter()
+                .all(|region| region.step == 8 && is_one_of_all(region))
+        );
+        assert!(place_probes(&map, 8, &[Writes::default(); 10], 7, || 0.5).is_empty());
     }
 }

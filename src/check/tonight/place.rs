@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::sample::diskstats::Number;
-use crate::sample::lvm::{Group, Volume};
+use crate::sample::lvm::{ReportedGroup, ReportedVolume};
 use crate::sample::mounts::Mount;
 use crate::sample::sysfs::BlockDevice;
 
@@ -50,7 +50,7 @@ pub fn is_on(device: &BlockDevice, uuid: &str, devices: &[BlockDevice]) -> bool 
 }
 
 /// A volume's UUID in the device-mapper.
-pub fn dm_uuid(group: &Group, volume: &Volume) -> String {
+pub fn dm_uuid(group: &ReportedGroup, volume: &ReportedVolume) -> String {
     format!(
         "LVM-{}",
         [&*group.uuid, &*volume.uuid].concat().replace('-', "")

@@ -3,7 +3,7 @@
 use super::super::Finding;
 use super::{Facts, missing, named, quoted};
 use crate::mylvmbackup::{BackupPlan, is_lvm_name, size_bytes};
-use crate::sample::lvm::{Group, Volume};
+use crate::sample::lvm::{ReportedGroup, ReportedVolume};
 use crate::source::backup::CONFIGURATION;
 use crate::units::size_text;
 
@@ -63,8 +63,8 @@ fn misnamed(plan: &BackupPlan) -> Option<Finding> {
 }
 
 /// An existing snapshot with the planned name, or one that matches the name's pattern.
-fn left_behind(plan: &BackupPlan, group: &Group) -> Option<Finding> {
-    let is_it = |volume: &&Volume| match plan.snapshot.split_once('%') {
+fn left_behind(plan: &BackupPlan, group: &ReportedGroup) -> Option<Finding> {
+    let is_it = |volume: &&ReportedVolume| match plan.snapshot.split_once('%') {
         None => volume.name == plan.snapshot,
         Some((start, _)) => {
             !start.is_empty()
@@ -84,7 +84,7 @@ fn left_behind(plan: &BackupPlan, group: &Group) -> Option<Finding> {
     )))
 }
 
-fn thin(plan: &BackupPlan, facts: &Facts, origin: &Volume) -> Option<Finding> {
+fn thin(plan: &BackupPlan, facts: &Facts, origin: &ReportedVolume) -> Option<Finding> {
     let name = named(plan, &origin.name);
     let sentence = match (plan.is_thin, is_thin(origin)) {
         (true, false) => format!(
@@ -110,7 +110,7 @@ fn thin(plan: &BackupPlan, facts: &Facts, origin: &Volume) -> Option<Finding> {
     Some(missing(sentence))
 }
 
-fn room_in_group(plan: &BackupPlan, group: &Group, origin: &Volume) -> Finding {
+fn room_in_group(plan: &BackupPlan, group: &ReportedGroup, origin: &ReportedVolume) -> Finding {
     let Some(asked) = size_bytes(&plan.size) else {
         return missing(format!(
             "`lvsize` is {}: expected a number with a unit such as 5G, and no percentage, or lvcreate fails while the database is \
@@ -138,7 +138,7 @@ fn room_in_group(plan: &BackupPlan, group: &Group, origin: &Volume) -> Finding {
 }
 
 /// The size of a COW area: whole extents, and at most what it can ever use.
-fn taken(asked: u64, group: &Group, origin: &Volume) -> u64 {
+fn taken(asked: u64, group: &ReportedGroup, origin: &ReportedVolume) -> u64 {
     let extent = group.extent.unwrap_or(1);
     let whole = |bytes: u64| bytes.div_ceil(extent).saturating_mul(extent);
     match origin.size {
@@ -154,7 +154,7 @@ fn most_used(origin: u64) -> u64 {
     (1 + chunks).saturating_add(tables).saturating_mul(CHUNK)
 }
 
-fn is_thin(volume: &Volume) -> bool {
+fn is_thin(volume: &ReportedVolume) -> bool {
     volume.segment_type() == Some("thin") || volume.attributes.starts_with('V')
 }
 

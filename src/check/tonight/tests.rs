@@ -7,7 +7,7 @@ use super::place::{device_of, dm_uuid, is_on, number_of};
 use super::*;
 use crate::mylvmbackup;
 use crate::sample::diskstats::Number;
-use crate::sample::lvm::{Group, Segment, Volume};
+use crate::sample::lvm::{ReportedGroup, ReportedVolume, Segment};
 use crate::sample::{mounts, sysfs};
 use crate::source::backup::FileEntry;
 
@@ -15,17 +15,17 @@ const MIB: u64 = 1 << 20;
 const CONF: &str = "[lvm]\nvgname=vg0\nlvname=data\nlvsize=50M\n[fs]\nmountdir=/mnt/snap\nbackupdir=/mnt/backup\n\
     [misc]\nskip_mycnf=1\n";
 
-fn volume(name: &str, kind: &str) -> Volume {
+fn volume(name: &str, kind: &str) -> ReportedVolume {
     let segments = vec![Segment {
         kind: kind.into(),
         ..Segment::default()
     }];
-    Volume {
+    ReportedVolume {
         name: name.into(),
         uuid: "d-1".into(),
         size: Some(100 * MIB),
         segments,
-        ..Volume::default()
+        ..ReportedVolume::default()
     }
 }
 
@@ -38,15 +38,15 @@ fn store(name: &str, mib: u64, age: u64) -> FileEntry {
     }
 }
 
-fn group(volumes: Vec<Volume>, free_mib: u64) -> Group {
+fn group(volumes: Vec<ReportedVolume>, free_mib: u64) -> ReportedGroup {
     let (name, uuid, extent) = ("vg0".into(), "g-1".into(), Some(4 * MIB));
-    Group {
+    ReportedGroup {
         name,
         uuid,
         extent,
         free: Some(free_mib * MIB),
         volumes,
-        ..Group::default()
+        ..ReportedGroup::default()
     }
 }
 
@@ -73,7 +73,7 @@ fn facts() -> Facts {
     }
 }
 
-fn has(facts: &mut Facts) -> &mut Group {
+fn has(facts: &mut Facts) -> &mut ReportedGroup {
     &mut facts.report.as_mut().unwrap().groups[0]
 }
 

@@ -9,7 +9,7 @@ use clap::Args;
 use cowbell_device_mapper::ioctl;
 use cowbell_touched::estimate::{PROBES, Writes};
 use cowbell_touched::label::Role;
-use cowbell_touched::placement::place;
+use cowbell_touched::plan::place_probes;
 use cowbell_touched::statistics::{NewRegion, RegionEntry, StatsReader, delete_all};
 
 use super::subject::{Found, Subject};
@@ -101,7 +101,7 @@ fn regions(subject: &Subject) -> anyhow::Result<Vec<NewRegion>> {
         count: area.writes as f64,
         sectors: area.sectors as f64,
     });
-    Ok(place(
+    Ok(place_probes(
         map,
         chunk,
         &writes.collect::<Vec<_>>(),

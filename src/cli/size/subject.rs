@@ -12,7 +12,7 @@ use crate::sample::{Sample, Sampler};
 use crate::source::clock;
 use crate::source::files::Root;
 use crate::source::live::device_mapper;
-use crate::source::lvm::Reporter;
+use crate::source::lvm::LvmQuery;
 use crate::source::{Part, PartReading, Reading};
 use crate::topology::{State, Topology, Volume, VolumeKind};
 
@@ -131,7 +131,7 @@ async fn reading(root: &Root) -> anyhow::Result<Reading> {
     let mapped = mapped
         .map_err(anyhow::Error::msg)
         .context("cannot read which volumes there are")?;
-    let mut reporter = Reporter::default();
+    let mut reporter = LvmQuery::default();
     reporter.start();
     // Without it only inactive volumes and thin origins are unknown.
     let report = reporter

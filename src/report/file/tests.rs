@@ -1,7 +1,7 @@
 //! Files that are written and read back, and files that are refused.
 
 use super::*;
-use crate::commands::{Label, Note};
+use crate::commands::{JobLabel, Note};
 use crate::job::figures::Figures;
 use crate::job::tests::example::{setup, slowing};
 use crate::job::{JobKind, Outcome};
@@ -16,7 +16,7 @@ fn job() -> Job {
         at(1_772_330_400),
     );
     (job.ended_at, job.outcome) = (Some(at(1_772_330_500)), Some(Outcome::Succeeded));
-    job.label = Some(Label {
+    job.label = Some(JobLabel {
         set: "zfs".into(),
         variant: None,
         repeat: Some(1),

@@ -1,25 +1,25 @@
 //! LVM's own report: volume groups, PVs, and volumes including inactive ones; and LVM's policies.
 
-mod policies;
 mod report;
 #[cfg(test)]
 mod tests;
+
+use std::collections::HashMap;
 
 use jiff::Timestamp;
 
 use super::diskstats::Number;
 use crate::units::Fill;
-pub use policies::{Autoextend, Policies, parse_policies};
 pub use report::parse;
 
 /// The parts of LVM's report that cowbell uses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    pub groups: Vec<Group>,
+    pub groups: Vec<ReportedGroup>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Group {
+pub struct ReportedGroup {
     pub name: String,
     pub uuid: String,
     pub size: Option<u64>,
@@ -29,7 +29,7 @@ pub struct Group {
     pub tags: Vec<String>,
     pub pvs: Vec<Pv>,
     /// All volumes, including hidden ones.
-    pub volumes: Vec<Volume>,
+    pub volumes: Vec<ReportedVolume>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,7 +42,7 @@ pub struct Pv {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Volume {
+pub struct ReportedVolume {
     pub name: String,
     /// With dashes, as `lvs` prints it.
     pub uuid: String,
@@ -103,7 +103,7 @@ impl Report {
     }
 }
 
-impl Volume {
+impl ReportedVolume {
     /// Whether the kernel has no device for it; from the fifth character of `lv_attr`.
     pub fn is_inactive(&self) -> bool {
         self.attributes.as_bytes().get(4) == Some(&b'-')
@@ -118,4 +118,59 @@ impl Volume {
     pub fn letter(&self, place: usize) -> Option<char> {
         self.attributes.chars().nth(place.checked_sub(1)?)
     }
+}
+
+/// Autoextend policies of snapshots and thin pools, and whether dmeventd can apply them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Policies {
+    /// Whether LVM registers volumes with dmeventd when it activates them.
+    pub monitoring: bool,
+    /// Whether dmeventd runs.
+    pub dmeventd: bool,
+    pub snapshot: Autoextend,
+    pub pool: Autoextend,
+}
+
+/// The usage in percent that triggers autoextend (100: never), and the growth in percent of the size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Autoextend {
+    pub threshold: u32,
+    pub percent: u32,
+}
+
+impl Default for Autoextend {
+    fn default() -> Self {
+        Self {
+            threshold: 100,
+            percent: 20,
+        }
+    }
+}
+
+/// Parses the output of `lvmconfig`, `name=value` per line, with a line that says whether dmeventd runs.
+pub fn parse_policies(text: &str) -> Result<Policies, String> {
+    let values: HashMap<&str, &str> = text
+        .lines()
+        .filter_map(|line| line.trim().split_once('='))
+        .collect();
+    let number = |key: &str| {
+        let value = values
+            .get(key)
+            .ok_or_else(|| format!("expected a line `{key}=…`, but found {text:?}"))?;
+        value
+            .parse::<u32>()
+            .map_err(|_| format!("expected a number in `{key}={value}`"))
+    };
+    let growth = |what: &str| {
+        Ok::<_, String>(Autoextend {
+            threshold: number(&format!("{what}_autoextend_threshold"))?,
+            percent: number(&format!("{what}_autoextend_percent"))?,
+        })
+    };
+    Ok(Policies {
+        monitoring: number("monitoring")? != 0,
+        dmeventd: values.get("dmeventd") == Some(&"running"),
+        snapshot: growth("snapshot")?,
+        pool: growth("thin_pool")?,
+    })
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::{Group, Pv, Report, Segment, Volume};
+use super::{Pv, Report, ReportedGroup, ReportedVolume, Segment};
 use crate::sample::diskstats::Number;
 use crate::units::Fill;
 
@@ -27,10 +27,10 @@ pub fn parse(text: &str) -> Result<Report, String> {
     })
 }
 
-fn group(report: &Value) -> Option<Group> {
+fn group(report: &Value) -> Option<ReportedGroup> {
     let vg = rows(report, "vg").next()?;
     let mut segments = segments(report);
-    Some(Group {
+    Some(ReportedGroup {
         name: text(vg, "vg_name")?,
         uuid: text(vg, "vg_uuid").unwrap_or_default(),
         size: number(vg, "vg_size"),
@@ -60,7 +60,7 @@ fn pv(row: &Map<String, Value>) -> Pv {
 fn volume(
     row: &Map<String, Value>,
     segments: &mut HashMap<String, Vec<Segment>>,
-) -> Option<Volume> {
+) -> Option<ReportedVolume> {
     let uuid = text(row, "lv_uuid")?;
     let size: Option<u64> = number(row, "lv_size");
     // For caches and merging origins, the percentage refers to something else.
@@ -68,7 +68,7 @@ fn volume(
         text(row, "lv_attr").is_some_and(|letters| letters.starts_with(['s', 't', 'V', 'd']));
     let created_at =
         number::<i64>(row, "lv_time").and_then(|seconds| Timestamp::from_second(seconds).ok());
-    Some(Volume {
+    Some(ReportedVolume {
         name: bare(text(row, "lv_name")?),
         attributes: text(row, "lv_attr").unwrap_or_default(),
         size,

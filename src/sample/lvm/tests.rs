@@ -90,6 +90,34 @@ fn segments_match_lvs_segments() {
     );
 }
 
+#[test]
+fn policies_match_lvmconfig() {
+    let text = "monitoring=1\nsnapshot_autoextend_threshold=70\nsnapshot_autoextend_percent=20\n\
+        thin_pool_autoextend_threshold=100\nthin_pool_autoextend_percent=20\n\ndmeventd=running\n";
+    let policies = parse_policies(text).unwrap();
+    assert_eq!(
+        policies.snapshot,
+        Autoextend {
+            threshold: 70,
+            percent: 20
+        }
+    );
+    assert_eq!(
+        (policies.pool, policies.monitoring, policies.dmeventd),
+        (Autoextend::default(), true, true)
+    );
+    assert!(
+        parse_policies("monitoring=1")
+            .unwrap_err()
+            .contains("snapshot_autoextend_threshold")
+    );
+    assert!(
+        parse_policies(&text.replace("=70", "=x"))
+            .unwrap_err()
+            .contains("expected a number")
+    );
+}
+
 /// Names that reports contain, and some that they do not.
 const NAMES: &str = "report log vg pv lv seg vg_name vg_size vg_free vg_missing_pv_count vg_tags pv_name pv_major \
     pv_minor pv_missing lv_name lv_uuid lv_attr lv_size lv_time lv_tags lv_parent data_percent metadata_percent \

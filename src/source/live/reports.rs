@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Part, PartReading};
 use crate::source::clock::micros;
-use crate::source::lvm::Reporter;
+use crate::source::lvm::LvmQuery;
 
 /// Maximum age of a report.
 const REPORT_AGE: Duration = Duration::from_secs(60);
@@ -18,7 +18,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(15);
 
 /// LVM's report and policies.
 pub struct LvmReports {
-    reporter: Reporter,
+    reporter: LvmQuery,
     /// Texts for the next reading.
     texts: Vec<PartReading>,
     /// Set if names changed since the last query.
@@ -30,7 +30,7 @@ pub struct LvmReports {
 impl LvmReports {
     pub fn new() -> Self {
         Self {
-            reporter: Reporter::default(),
+            reporter: LvmQuery::default(),
             texts: Vec::new(),
             is_due: true,
             asked_at: None,

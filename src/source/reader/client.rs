@@ -12,7 +12,7 @@ use super::request;
 use crate::source::clock::{Ticker, now};
 use crate::source::files::Root;
 use crate::source::live::Live;
-use crate::source::recording::Header;
+use crate::source::recording::RecordingHeader;
 use crate::source::{Part, PartReading, ReadResult, Reading};
 
 /// Maximum length of a reading, in bytes: some thousand volumes.
@@ -28,7 +28,7 @@ pub struct Remote {
     root: Root,
     interval: Duration,
     ticker: Ticker,
-    connection: Option<Connection>,
+    connection: Option<ReaderConnection>,
     heard_at: Instant,
     /// Why there is no reading.
     problem: String,
@@ -37,7 +37,7 @@ pub struct Remote {
     pids: Vec<u32>,
 }
 
-struct Connection {
+struct ReaderConnection {
     lines: Framed<UnixStream, LinesCodec>,
     began: Instant,
     /// The reader's version; `None` before its header.
@@ -100,7 +100,7 @@ impl Remote {
         match connecting.await {
             Ok(Ok(stream)) => {
                 let lines = Framed::new(stream, LinesCodec::new_with_max_length(MAX_READING));
-                self.connection = Some(Connection {
+                self.connection = Some(ReaderConnection {
                     lines,
                     began: Instant::now(),
                     version: None,
@@ -138,7 +138,7 @@ impl Remote {
             None => return self.disconnect("cowbell-reader closed the connection".into()),
         };
         let Some(version) = &connection.version else {
-            match serde_json::from_str::<Header>(&line) {
+            match serde_json::from_str::<RecordingHeader>(&line) {
                 Ok(header) => connection.version = Some(header.cowbell),
                 Err(_) => {
                     return self.disconnect(format!(
@@ -210,7 +210,9 @@ impl Remote {
     }
 }
 
-async fn next_line(connection: &mut Option<Connection>) -> Option<Result<String, LinesCodecError>> {
+async fn next_line(
+    connection: &mut Option<ReaderConnection>,
+) -> Option<Result<String, LinesCodecError>> {
     match connection {
         Some(connection) => connection.lines.next().await,
         None => std::future::pending().await,

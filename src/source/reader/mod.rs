@@ -8,7 +8,7 @@ mod client;
 mod server;
 
 pub use client::Remote;
-pub use server::{Inherited, Reader};
+pub use server::{Inherited, ReaderServer};
 
 use std::time::Duration;
 

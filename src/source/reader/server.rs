@@ -18,7 +18,7 @@ use crate::source::Reading;
 use crate::source::files::Root;
 use crate::source::hooks::{HookListener, remove_stale};
 use crate::source::live::Live;
-use crate::source::recording::Header;
+use crate::source::recording::RecordingHeader;
 use crate::systemd::take_sockets;
 
 /// The pause after a connection that failed before it was accepted.
@@ -33,7 +33,7 @@ pub struct Inherited {
 }
 
 /// What to read, and for whom.
-pub struct Reader {
+pub struct ReaderServer {
     root: Root,
     interval: Duration,
     lvm: LvmSource,
@@ -63,7 +63,7 @@ fn is_netlink(socket: BorrowedFd<'_>) -> bool {
         .is_ok_and(|domain| domain == rustix::net::AddressFamily::NETLINK)
 }
 
-impl Reader {
+impl ReaderServer {
     /// Listens on systemd's socket, or else at `path`.
     pub fn open(
         sockets: Inherited,
@@ -154,7 +154,11 @@ impl Reader {
         shutdown: &CancellationToken,
     ) -> Result<(), String> {
         let mut client = Framed::new(client, LinesCodec::new_with_max_length(MAX_REQUEST));
-        send(&mut client, &Header::of_this_machine(self.interval)).await?;
+        send(
+            &mut client,
+            &RecordingHeader::of_this_machine(self.interval),
+        )
+        .await?;
         loop {
             let mut pids = None;
             let reading: Reading = {

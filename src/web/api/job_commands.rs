@@ -12,7 +12,7 @@ use super::commands::{
 };
 use super::numbered;
 use crate::commands::{
-    ArchiveSummary, JobCommand, LONGEST_NAME, Label, Mark, MarkEnd, MarkKind, Note,
+    ArchiveSummary, JobCommand, JobLabel, LONGEST_NAME, Mark, MarkEnd, MarkKind, Note,
 };
 use crate::job::{Job, OF_USER};
 use crate::requests::Command;
@@ -131,7 +131,7 @@ fn mark_end(put: &PutJob) -> Result<Option<MarkEnd>, Problem> {
     }
 }
 
-fn label(put: &PutJob) -> Result<Option<Label>, Problem> {
+fn label(put: &PutJob) -> Result<Option<JobLabel>, Problem> {
     let (variant, repeat) = (&put.variant, put.repeat);
     let Some(set) = &put.set else {
         if variant.is_some() || repeat.is_some() {
@@ -148,7 +148,7 @@ fn label(put: &PutJob) -> Result<Option<Label>, Problem> {
     if repeat == Some(0) {
         return Err(Problem::Bad("expected `repeat` from 1, but found 0".into()));
     }
-    Ok(Some(Label {
+    Ok(Some(JobLabel {
         set: set.clone(),
         variant: variant.clone(),
         repeat,

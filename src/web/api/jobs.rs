@@ -8,7 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::commands::chosen_key;
 use super::{ListPage, MOST_LISTED, checked, next_page, numbered};
-use crate::commands::{ArchiveSummary, Label, Note};
+use crate::commands::{ArchiveSummary, JobLabel, Note};
 use crate::forecast::Outlook;
 use crate::job::advice::Advice;
 use crate::job::backup_run::BackupRun;
@@ -184,7 +184,7 @@ pub struct JobBody {
     /// When its snapshot was unmounted.
     pub unmounted_at: Option<Timestamp>,
     /// The set of runs that it belongs to.
-    pub label: Option<Label>,
+    pub label: Option<JobLabel>,
     /// Notes in order of time.
     pub notes: Vec<Note>,
     /// The program that created the snapshot; `null` if the creation was not seen.

@@ -11,7 +11,7 @@ use cowbell::units::SECTOR;
 use cowbell_device_mapper::ioctl;
 use cowbell_touched::estimate::Writes;
 use cowbell_touched::label::{Label, Role};
-use cowbell_touched::placement::place;
+use cowbell_touched::plan::place_probes;
 use cowbell_touched::statistics::{self, NewRegion, Place as Extent};
 
 use crate::aio::Writer;
@@ -184,7 +184,7 @@ impl Campaign {
             let Role::Map { chunk } = map.label.role else {
                 continue;
             };
-            for region in place(&map, chunk, &writes.collect::<Vec<_>>(), 1, || {
+            for region in place_probes(&map, chunk, &writes.collect::<Vec<_>>(), 1, || {
                 random.unit()
             }) {
                 statistics::create(&control, device_of(case)?, &region)?;

@@ -8,7 +8,7 @@ use cowbell::interval::Interval;
 use cowbell::pipeline::Observer;
 use cowbell::sizing::{MeasuredVolumes, Tracker};
 use cowbell::source::files::{OpenFile, Root};
-use cowbell::source::lvm::Reporter;
+use cowbell::source::lvm::LvmQuery;
 use cowbell::source::{Part, PartReading, Reading};
 use cowbell::topology::Volume;
 use cowbell::units::Fill;
@@ -111,7 +111,7 @@ impl Machine {
 
     /// Reads which volumes there are, after a change.
     pub fn list(&mut self) -> anyhow::Result<()> {
-        let mut reporter = Reporter::default();
+        let mut reporter = LvmQuery::default();
         let report = self.runtime.block_on(async {
             reporter.start();
             reporter
