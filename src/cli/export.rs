@@ -136,8 +136,19 @@ fn ask(export: &Export, now: Option<Timestamp>) -> anyhow::Result<ExportQuery> {
         from: export.from.clone(),
         to: export.to.clone(),
     };
+    let range = query.range(now, DEFAULT_FROM)?;
+    // "The last minute" ends now, although the clock may have been in the future. All data includes what it stored then.
+    let is_relative = query
+        .from
+        .as_deref()
+        .is_some_and(|from| from.trim().starts_with('-'));
+    let range = if is_relative {
+        range
+    } else {
+        including_latest(&query, range)
+    };
     Ok(ExportQuery {
-        range: including_latest(&query, query.range(now, DEFAULT_FROM)?),
+        range,
         of: export.of.clone(),
         metrics: export.metric.clone(),
         resolution: export.resolution,

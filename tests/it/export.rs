@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use cowbell::source::Part;
+use jiff::Timestamp;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::daemon::{Daemon, Said, Start, change_database, cowbell, kept_ticks, said, time};
+use crate::daemon::{
+    Daemon, Said, Start, block_on, change_database, cowbell, kept_ticks, said, time,
+};
 use crate::machine::{Done, line};
 use crate::tape::{Snapshot, Tape, fails};
+use crate::ticks::{Tick, keep};
 use crate::wait_for;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -250,6 +254,28 @@ fn a_range_is_understood_as_everywhere_and_relative_to_the_last_tick() {
     assert_eq!(count(&["--from", "-9s"]), 10);
     assert_eq!(count(&["--from", "2026-03-01T02:00:05Z", "--to=-30s"]), 5);
     assert_eq!(count(&["--to", "2026-03-01T01:00:00Z"]), 0);
+}
+
+#[test]
+fn a_relative_range_ends_now_also_after_the_clock_was_in_the_future() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("cowbell.db");
+    let tick = |at| Tick {
+        at,
+        elapsed: SECOND.try_into().unwrap(),
+        sectors: 1,
+    };
+    let now = tick(Timestamp::now() - SECOND);
+    let future = tick("2156-01-01T00:00:00Z".parse().unwrap());
+    block_on(keep(&db, &[future, now]));
+    let rows = |span: &[&str]| {
+        let arguments = ["export", "--of", "total", "--db", db.to_str().unwrap()];
+        let said = said(cowbell().args(arguments).args(span));
+        assert_eq!(said.err, "");
+        said.out.lines().count() - 1
+    };
+    assert_eq!(rows(&["--from", "-1h"]), 1);
+    assert_eq!(rows(&[]), 2);
 }
 
 #[test]

@@ -100,7 +100,14 @@ pub async fn open(db: &Path) -> (StoreWriter, StoreReader) {
 
 /// Keeps the ticks in one life of the program, which ends as it should.
 pub async fn keep(db: &Path, ticks: &[Tick]) -> StoreReader {
-    let (mut inlet, store) = open(db).await;
+    keep_in(open(db).await, ticks).await
+}
+
+/// The same in a store that is open.
+pub async fn keep_in(
+    (mut inlet, store): (StoreWriter, StoreReader),
+    ticks: &[Tick],
+) -> StoreReader {
     let topology = disks(&["sda"]);
     for tick in ticks {
         inlet.append_tick(&tick.interval(&topology)).await;
