@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cowbell::store::{Inventory, Subject, inventory};
+use cowbell::config::Age;
+use cowbell::store::{Inventory, Subject, TickOrigin, inventory};
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 
 use crate::daemon::{ask_database, block_on};
-use crate::ticks::{BEGIN, Tick, commit, disks, keep, open, read_bytes, sectors};
+use crate::ticks::{BEGIN, Tick, commit, disks, keep, keep_in, open, read_bytes, sectors};
 
 struct Place(TempDir);
 
@@ -180,6 +181,37 @@ fn a_program_that_starts_again_and_again_is_rolled_up_all_the_same() {
         check_mean(&place.db(), &all).await;
     });
     assert!(ask_database(&place.db(), "SELECT count(*) FROM ten_minute") >= 3);
+}
+
+/// A recording is played faster than it was made, and ages as fast.
+#[test]
+fn retention_holds_while_a_recording_is_played() {
+    let place = Place::new();
+    let ten_minutes = SignedDuration::from_mins(10);
+    let config = cowbell::config::Store {
+        ticks: Age::days(1),
+        jobs: Age::days(1),
+        minutes: Age::days(3),
+        ..Default::default()
+    };
+    block_on(async {
+        let store = cowbell::store::open(&place.db(), TickOrigin::Recording, config).await;
+        keep_in(store.unwrap(), &course(BEGIN, ten_minutes, 7 * 144)).await;
+    });
+    // The last window has no later tick, so it is not rolled up.
+    for (count, days) in [
+        ("SELECT count(*) FROM tick", 1),
+        ("SELECT count(*) FROM minute", 3),
+        ("SELECT count(*) FROM ten_minute", 3),
+    ] {
+        let question = count;
+        let count = ask_database(&place.db(), question);
+        let expected = days * 144;
+        assert!(
+            (expected - 1..=expected + 2).contains(&count),
+            "{question}: {count}"
+        );
+    }
 }
 
 /// As a daemon leaves it that is killed: what it committed is in SQLite's log alone. Each of these is a commit.

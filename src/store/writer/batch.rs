@@ -37,8 +37,6 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// How often old data is searched for, and the pause between two steps of deletion.
 const RETAIN_EVERY: Duration = Duration::from_secs(60);
 const RETAIN_PAUSE: Duration = Duration::from_secs(1);
-/// A recording may be played faster than it was made, and its data ages as fast.
-const RETAIN_RECORDING: Duration = Duration::from_millis(20);
 /// SQLite's primary code of a constraint that is violated.
 const SQLITE_CONSTRAINT: i32 = 19;
 
@@ -141,7 +139,7 @@ impl Writer<'_> {
                 if let Some(sentence) = self.lost_file() {
                     return WriterEnd::Lost(sentence);
                 }
-                // Old data is deleted also after the end of a recording.
+                // Old data is deleted also while no tick comes.
                 self.keep_up(false).await;
             }
             if !is_due {
@@ -168,7 +166,8 @@ impl Writer<'_> {
     /// Writes the held operations. Afterwards they are gone, or held to be written again.
     async fn commit(&mut self, pending: &mut Pending) -> Option<WriterEnd> {
         let held = &mut pending.held;
-        let (started, count) = (Instant::now(), held.len());
+        let started = Instant::now();
+        let count = held.len();
         let last = held.iter().rev().find_map(|queued| match &queued.op {
             WriteOp::Tick(_, tick) => Some(tick.position),
             _ => None,
@@ -282,7 +281,8 @@ impl Writer<'_> {
 
     /// Rolls up complete windows and deletes a little old data. Failures are retried; ticks are stored all the same.
     async fn keep_up(&mut self, is_new_window: bool) {
-        let is_time_to_retain = Instant::now() >= self.retain_at;
+        let is_recording = self.context.holds == TickOrigin::Recording;
+        let is_time_to_retain = Instant::now() >= self.retain_at || is_recording && is_new_window;
         if !is_new_window && !is_time_to_retain {
             return;
         }
@@ -314,18 +314,16 @@ impl Writer<'_> {
         if !is_time_to_retain {
             return Ok(());
         }
-        let found_some = self
-            .retention
-            .step(&mut self.connection)
-            .await
-            .map_err(|error| error.context("cannot delete old data"))?;
-        self.retain_at = Instant::now()
-            + match (self.context.holds, found_some) {
-                (TickOrigin::Recording, _) => RETAIN_RECORDING,
-                (_, true) => RETAIN_PAUSE,
-                _ => RETAIN_EVERY,
-            };
-        Ok(())
+        loop {
+            let step = self.retention.step(&mut self.connection).await;
+            let has_more = step.map_err(|error| error.context("cannot delete old data"))?;
+            // A day of a recording may be played in a second. Its ticks wait until all that is too old is deleted.
+            if !has_more || self.context.holds == TickOrigin::ThisMachine {
+                let pause = if has_more { RETAIN_PAUSE } else { RETAIN_EVERY };
+                self.retain_at = Instant::now() + pause;
+                return Ok(());
+            }
+        }
     }
 
     /// Moves the log into the database, so that its file alone is complete.
