@@ -5,7 +5,8 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use rustix::process::Signal;
+use cowbell::store::TickOrigin;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
@@ -15,6 +16,7 @@ use crate::daemon::{
 };
 use crate::http;
 use crate::machine::Machine;
+use crate::ticks::{Tick, disks};
 use crate::{wait_at_most, wait_for};
 
 fn put(daemon: &Daemon, key: &str) -> u16 {
@@ -322,59 +324,169 @@ fn without_a_thread_to_be_had_the_answer_is_503_and_watching_goes_on() {
     });
 }
 
+/// Where a child of these tests has its database.
 const DATABASE: &str = "COWBELL_TEST_DATABASE";
 
-/// Opens the database in a process of which each thread has reads of the file that fail.
-fn open_with_failing_reads(db: &Path, reads: &str) {
-    let opened = std::process::Command::new("strace")
-        .args(["-f", "-qq", "-o", "/dev/null", "-P"])
+/// Whether faults can be injected into system calls. CI must be able to.
+fn has_strace() -> bool {
+    if std::process::Command::new("strace")
+        .arg("-V")
+        .output()
+        .is_ok()
+    {
+        return true;
+    }
+    assert!(std::env::var_os("CI").is_none(), "CI needs strace");
+    eprintln!("skipped: strace is not installed (Debian's package strace)");
+    false
+}
+
+/// Runs one of the tests below in a process in which system calls on the database's files fail, as `inject` says for each
+/// thread.
+fn with_failing_calls(db: &Path, child: &str, inject: &str) {
+    let ran = std::process::Command::new("strace")
+        // The tracer is a grandchild, so that the child can end it.
+        .args(["-D", "-f", "-qq", "-o", "/dev/null"])
+        .args([
+            "-e",
+            "trace=pread64,pwrite64",
+            "-e",
+            &format!("inject={inject}"),
+        ])
+        .arg("-P")
         .arg(db)
-        .args(["-e", "trace=pread64", "-e"])
-        .arg(format!("inject=pread64:error=EIO:{reads}"))
+        .arg("-P")
+        .arg(db.with_extension("db-wal"))
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "damage::opens_the_database", "--ignored"])
+        .args(["--exact", &format!("damage::{child}"), "--ignored"])
         .env(DATABASE, db)
         .output()
         .unwrap();
-    assert!(opened.status.success(), "{reads}: {opened:?}");
+    assert!(ran.status.success(), "{inject}: {ran:?}");
+}
+
+/// The database of the child of a test.
+fn database_of_child() -> Option<std::path::PathBuf> {
+    std::env::var_os(DATABASE).map(Into::into)
+}
+
+fn is_set_aside(db: &Path) -> bool {
+    let folder = fs::read_dir(db.parent().unwrap()).unwrap();
+    let mut names = folder.map(|entry| entry.unwrap().file_name());
+    names.any(|name| name.to_str().unwrap().contains(".damaged-"))
+}
+
+/// Some ticks and a job.
+fn small_database(folder: &Path) -> std::path::PathBuf {
+    let machine = Machine::new();
+    let db = folder.join("cowbell.db");
+    let mut daemon = Start::watching(&machine).db(&db).start();
+    wait_for("ticks", || (daemon.taken() >= 3).then_some(()));
+    daemon.commit();
+    daemon.stop(Signal::TERM);
+    db
 }
 
 /// SQLite reports a read that fails as damage: as a malformed file, or as a row of `quick_check`.
 #[test]
 fn a_read_that_fails_is_no_damage() {
-    let strace = std::process::Command::new("strace").arg("-V").output();
-    if strace.is_err() {
-        assert!(std::env::var_os("CI").is_none(), "CI needs strace");
-        return eprintln!("skipped: strace is not installed (Debian's package strace)");
+    if !has_strace() {
+        return;
     }
-    let machine = Machine::new();
-    let mut daemon = Start::watching(&machine).start();
-    wait_for("ticks", || (daemon.taken() >= 3).then_some(()));
-    daemon.commit();
-    daemon.stop(Signal::TERM);
-    let kept = kept_ticks(&daemon.db).len();
+    let folder = tempfile::tempdir().unwrap();
+    let db = small_database(folder.path());
+    let kept = kept_ticks(&db).len();
     let once = (1..=20).map(|number| format!("when={number}"));
-    let again_and_again = ["when=3+5", "when=1+20", "when=7+50"].map(String::from);
+    // The last three: of 100 reads one, two and five.
+    let again_and_again = ["when=3+5", "when=7+100", "when=5+50", "when=1+20"].map(String::from);
     for reads in once.chain(again_and_again) {
-        open_with_failing_reads(&daemon.db, &reads);
-        let folder = fs::read_dir(daemon.db.parent().unwrap()).unwrap();
-        let mut names = folder.map(|entry| entry.unwrap().file_name());
-        let aside = names.find(|name| name.to_str().unwrap().contains(".damaged-"));
-        assert_eq!(aside, None, "{reads}");
+        with_failing_calls(
+            &db,
+            "opens_the_database",
+            &format!("pread64:error=EIO:{reads}"),
+        );
+        assert!(!is_set_aside(&db), "{reads}");
     }
-    assert_eq!(ask_database(&daemon.db, "SELECT count(*) FROM job"), 1);
-    assert_eq!(kept_ticks(&daemon.db).len(), kept);
+    assert_eq!(ask_database(&db, "SELECT count(*) FROM job"), 1);
+    assert_eq!(kept_ticks(&db).len(), kept);
 }
 
 #[test]
 #[ignore = "the child of the test above"]
 fn opens_the_database() {
-    let Some(db) = std::env::var_os(DATABASE).map(std::path::PathBuf::from) else {
+    if let Some(db) = database_of_child() {
+        block_on(async {
+            let (inlet, store) = crate::ticks::open(&db).await;
+            let _ = store.job(1).await;
+            inlet.close().await;
+        });
+    }
+}
+
+#[test]
+fn a_database_that_cannot_be_read_at_the_start_is_read_as_soon_as_it_can_be() {
+    if has_strace() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = small_database(folder.path());
+        let kept = kept_ticks(&db).len();
+        with_failing_calls(&db, "waits_for_the_database", "pread64:error=EIO");
+        assert!(!is_set_aside(&db));
+        assert!(kept_ticks(&db).len() >= kept);
+    }
+}
+
+#[test]
+#[ignore = "the child of the test above"]
+fn waits_for_the_database() {
+    let Some(db) = database_of_child() else {
         return;
     };
     block_on(async {
-        let (inlet, store) = crate::ticks::open(&db).await;
-        let _ = store.job(1).await;
+        let (mut inlet, store) = crate::ticks::open(&db).await;
+        let error = inlet.health().0.error.expect("it cannot be read");
+        assert!(error.contains("cowbell.db"), "{error}");
+        let topology = disks(&["sda"]);
+        for second in 0..3 {
+            let tick = Tick::of_minute(second).interval(&topology);
+            inlet.append_tick(&tick).await;
+        }
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let tracer = status
+            .lines()
+            .find_map(|line| line.strip_prefix("TracerPid:"));
+        let tracer = Pid::from_raw(tracer.unwrap().trim().parse().unwrap()).unwrap();
+        kill_process(tracer, Signal::KILL).unwrap();
+        let began = std::time::Instant::now();
+        while inlet.health().0.error.is_some() && began.elapsed() < crate::PATIENCE {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        assert_eq!(inlet.health().0.error, None);
+        assert!(store.job(1).await.unwrap().is_some());
         inlet.close().await;
     });
+}
+
+/// A full disk, or a disk that fails, may end the creation at any write.
+#[test]
+fn a_database_whose_creation_failed_half_way_is_begun_anew() {
+    if !has_strace() {
+        return;
+    }
+    for origin in [TickOrigin::ThisMachine, TickOrigin::Recording] {
+        for first in 1..=24 {
+            let folder = tempfile::tempdir().unwrap();
+            let db = folder.path().join("cowbell.db");
+            let inject = format!("pwrite64:error=ENOSPC:when={first}+");
+            with_failing_calls(&db, "opens_the_database", &inject);
+            let notes = block_on(async {
+                let opened = cowbell::store::open(&db, origin, Default::default()).await;
+                let (inlet, _) = opened.unwrap_or_else(|error| panic!("{first}: {error:#}"));
+                let health = inlet.health().0;
+                inlet.close().await;
+                assert_eq!(health.error, None, "{first}");
+                health.notes
+            });
+            assert!(notes.is_empty(), "{first}: {notes:?}");
+        }
+    }
 }
