@@ -12,6 +12,7 @@ use anyhow::Context;
 use jiff::Timestamp;
 use sqlx::{Connection, SqliteConnection};
 
+use super::address::{Kind, Level, Stream};
 use super::catalog::Catalog;
 use super::damage::with_way_out;
 use super::paths::beside;
@@ -19,7 +20,6 @@ use super::read_view::ReadView;
 use super::record::Decoder;
 use super::records::readable;
 use super::scan::RowQuery;
-use super::stream::{Kind, Level, Stream};
 use super::words::in_words;
 use super::{database, paths};
 use crate::alert::Alert;
@@ -195,7 +195,8 @@ impl Inventory {
             }
         }
         for at_ms in query.left_out_ms {
-            let (what, at) = (level.table(), Timestamp::from_millisecond(at_ms)?);
+            let what = level.table();
+            let at = Timestamp::from_millisecond(at_ms)?;
             self.damage.push(format!(
                 "a page of the table {what} up to {at:.0} cannot be read"
             ));

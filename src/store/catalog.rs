@@ -6,9 +6,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
-use super::position::Position;
+use super::address::{Position, Stream};
 use super::stored::earliest_ms;
-use super::stream::Stream;
 use crate::interval::Interval;
 use crate::source::variant_name;
 use crate::topology::{Device, Topology, Volume};
@@ -119,7 +118,8 @@ impl Catalog {
 
     /// Returns the rows to store, if the topology changed or a day has passed.
     pub fn learn(&mut self, interval: &Interval) -> Option<CatalogRows> {
-        let (topology, at_ms) = (&interval.topology, interval.at.as_millisecond());
+        let topology = &interval.topology;
+        let at_ms = interval.at.as_millisecond();
         let is_known = self
             .topology
             .as_ref()
@@ -127,7 +127,8 @@ impl Catalog {
         if is_known && at_ms.abs_diff(self.learned_ms) < LEARN_AGAIN_MS {
             return None;
         }
-        (self.topology, self.learned_ms) = (Some(Arc::clone(topology)), at_ms);
+        self.topology = Some(Arc::clone(topology));
+        self.learned_ms = at_ms;
         let devices = topology
             .devices
             .iter()

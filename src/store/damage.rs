@@ -15,9 +15,9 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteOwnedBuf};
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
 use super::TickOrigin;
+use super::address::Level;
 use super::paths::{APPLICATION_ID, beside, free_name, has_log, options};
 use super::stored::times_of;
-use super::stream::Level;
 use super::wal::with_log;
 use super::words::{in_words, is_malformed, of_sqlite};
 use crate::units::{bytes_text, count_text};
@@ -58,9 +58,10 @@ pub async fn of(path: &Path, file: &File, is_suspect: bool) -> anyhow::Result<Op
     }
     let is_small = file.metadata()?.len() <= CHECKED_SIZE;
     let has_sound_header = header(file).is_none_or(|header| is_sound(&header, has_log(path)));
-    let first = match has_sound_header {
-        true => check(path, is_small || is_suspect).await,
-        false => Some(WRONG_HEADER.into()),
+    let first = if has_sound_header {
+        check(path, is_small || is_suspect).await
+    } else {
+        Some(WRONG_HEADER.into())
     };
     let Some(mut damage) = first else {
         return Ok(None);
@@ -176,10 +177,8 @@ pub async fn set_foreign_log_aside(path: &Path, file: &File) -> anyhow::Result<O
     {
         return Ok(None);
     }
-    let (log, aside) = (
-        beside(path, "-wal"),
-        free_name(&beside(path, "-wal"), "damaged"),
-    );
+    let log = beside(path, "-wal");
+    let aside = free_name(&beside(path, "-wal"), "damaged");
     std::fs::rename(&log, &aside)?;
     // SQLite makes it again.
     let _ = std::fs::remove_file(beside(path, "-shm"));
@@ -304,7 +303,8 @@ async fn held(path: &Path) -> Option<String> {
         .ok()?;
     let (from_ms, to_ms) = times_of(&mut connection, Level::Ticks).await.ok()??;
     let at = |ms: i64| Timestamp::from_millisecond(ms).ok();
-    let (from, to) = (at(from_ms)?, at(to_ms)?);
+    let from = at(from_ms)?;
+    let to = at(to_ms)?;
     Some(format!(
         "it held {} from {from:.0} to {to:.0}",
         count_text(ticks, "tick", "ticks")

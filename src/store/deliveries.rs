@@ -8,7 +8,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row, SqliteConnection};
 
 use super::StoreReader;
-use super::position::{Position, Progress};
+use super::address::{Position, Progress};
 use super::readers::Reader;
 use super::records::readable_records;
 use crate::alert::Alert;

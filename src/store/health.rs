@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
+use super::address::Level;
 use super::retention::{jobs_bytes, used_bytes};
 use super::stored::{Gap, last_windows, times_of};
-use super::stream::Level;
 use super::{StoreReader, database};
 use crate::config;
 use crate::units::size_text;
@@ -99,10 +99,8 @@ impl StorageUsage {
 impl StoreReader {
     /// Refuses a job with a file of this many bytes if jobs and imported files would exceed their part of `size`.
     pub fn check_room(&self, bytes: u64) -> Result<(), String> {
-        let (stored, most) = (
-            self.health.borrow().stock.jobs_bytes,
-            self.keep.bytes_for_jobs(),
-        );
+        let stored = self.health.borrow().stock.jobs_bytes;
+        let most = self.keep.bytes_for_jobs();
         if stored.saturating_add(bytes) <= most {
             return Ok(());
         }
@@ -145,8 +143,12 @@ async fn bytes_per_day(connection: &mut SqliteConnection) -> anyhow::Result<Opti
             .bind(last)
             .fetch_one(connection)
             .await?;
-    let per_day = |bytes: i64| (bytes as f64 * OVERHEAD / length_ms as f64 * DAY_MS) as u64;
-    Ok(bytes.filter(|_| length_ms > 0).map(per_day))
+    let Some(bytes) = bytes.filter(|_| length_ms > 0) else {
+        return Ok(None);
+    };
+    Ok(Some(
+        (bytes as f64 * OVERHEAD / length_ms as f64 * DAY_MS) as u64,
+    ))
 }
 
 /// An upper limit, since jobs that ran at the same time count separately.
@@ -165,18 +167,8 @@ async fn jobs_share(connection: &mut SqliteConnection) -> anyhow::Result<f64> {
 }
 
 async fn gaps(connection: &mut SqliteConnection) -> anyhow::Result<Vec<Gap>> {
-    let rows: Vec<(i64, i64, i64, String)> =
-        sqlx::query_as("SELECT from_ms, to_ms, ticks, reason FROM gap ORDER BY id DESC LIMIT ?")
-            .bind(GAPS)
-            .fetch_all(connection)
-            .await?;
-    let gap = |(from_ms, to_ms, ticks, reason)| Gap {
-        from_ms,
-        to_ms,
-        ticks,
-        reason,
-    };
-    Ok(rows.into_iter().map(gap).collect())
+    let gaps = sqlx::query_as("SELECT * FROM gap ORDER BY id DESC LIMIT ?").bind(GAPS);
+    Ok(gaps.fetch_all(connection).await?)
 }
 
 /// How much the database at `path` stores; nothing is changed.

@@ -7,12 +7,13 @@
 //! writes a fifth of what a commit at every tick would (`benches/RESULTS.md`).
 //!
 //! Every ten minutes become ten rows of a minute and one of ten minutes, in tables of the same form. Charts of more than
-//! a few hours read those. Each row is found by one integer, which has its time (`position.rs`), so the tables need no
+//! a few hours read those. Each row is found by one integer, which has its time (`address.rs`), so the tables need no
 //! index; in return a clock that goes back begins a new stretch of numbers.
 //!
 //! The last 20 minutes are read from memory, and all that cannot be written. Failed writes are retried. Operations that do
 //! not fit into the queue are counted.
 
+mod address;
 mod backup;
 mod catalog;
 mod damage;
@@ -22,7 +23,6 @@ mod export;
 mod health;
 mod history;
 mod paths;
-mod position;
 mod read;
 mod read_view;
 mod readers;
@@ -33,7 +33,6 @@ mod retention;
 mod rollup;
 mod scan;
 mod stored;
-mod stream;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -50,6 +49,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 
+pub use address::{Level, Position, Progress, Span};
 pub use backup::{Inventory, backup, compact, give_rights, inventory};
 pub use damage::with_way_out;
 pub use database::try_out;
@@ -60,12 +60,10 @@ pub use export::{
 pub use health::{Health, StorageUsage, stock_of, usual_bytes};
 pub use history::{JobPage, JobPlace, JobQuery, StartState, packed};
 pub use paths::{existing_path, passing_folder, path};
-pub use position::{Position, Progress, Span};
 pub use read::TickTable;
 pub use read_view::ReadView;
 pub use readers::{ReadError, on_a_thread};
 pub use stored::Gap;
-pub use stream::Level;
 pub use subject::{SeriesKey, Subject};
 pub use words::in_words;
 pub use write_op::{WriteError, WriteOp};
@@ -74,12 +72,12 @@ use crate::config;
 use crate::interval::Interval;
 use crate::quantity::{copying_row, volume_row};
 use crate::units::count_text;
+use address::{Kind, Stream};
 use catalog::{Catalog, CatalogRows};
 use paths::InUse;
 use readers::Readers;
 use recent::{RecentTicks, TickRecord};
 use record::Encoder;
-use stream::{Kind, Stream};
 use write_op::{QueueEntry, WriteReply};
 use writer::Context;
 
@@ -144,10 +142,8 @@ pub async fn open(
     keep: config::Store,
 ) -> anyhow::Result<(StoreWriter, StoreReader)> {
     let (report, health) = watch::channel(Health::default());
-    let (catalog, recent) = (
-        Arc::new(RwLock::new(Catalog::default())),
-        Arc::new(RecentTicks::default()),
-    );
+    let catalog = Arc::new(RwLock::new(Catalog::default()));
+    let recent = Arc::new(RecentTicks::default());
     let readers = Readers::new(paths::options(path).read_only(true), health.clone());
     let context = Context {
         path: path.to_path_buf(),
@@ -249,7 +245,8 @@ impl StoreWriter {
         let mut catalog = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
         if self.generation != catalog.generation {
             // The catalog belongs to another database than the previous tick.
-            (self.generation, self.last) = (catalog.generation, catalog.last);
+            self.generation = catalog.generation;
+            self.last = catalog.last;
             self.unsaved = CatalogRows::default();
             self.encoder.restart();
         }

@@ -88,13 +88,7 @@ pub struct InUse(String);
 /// Locks the database against a second cowbell while the file is open. Creates the file if it is missing. SQLite's own
 /// locks are of another kind.
 pub fn lock(path: &Path) -> anyhow::Result<File> {
-    let named = || {
-        format!(
-            "cannot use the database {}{}",
-            path.display(),
-            hindrance(path)
-        )
-    };
+    let named = || cannot_use(path);
     has_folder(path).with_context(named)?;
     refuse_what_is_no_file(path).with_context(named)?;
     let opened = match File::open(path) {
@@ -194,6 +188,12 @@ pub fn folder_of(path: &Path) -> &Path {
     path.parent()
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."))
+}
+
+/// The beginning of an error's sentence, with the reason if SQLite's own message is unclear.
+pub fn cannot_use(path: &Path) -> String {
+    let reason = hindrance(path);
+    format!("cannot use the database {}{reason}", path.display())
 }
 
 /// The reason for an unclear message of SQLite: a full disk, or no permission to write.

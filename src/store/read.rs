@@ -7,15 +7,14 @@ use anyhow::Context;
 use sqlx::{Connection, SqliteConnection};
 
 use super::StoreReader;
+use super::address::{Level, Position, Stream};
 use super::catalog::DeviceRow;
-use super::position::Position;
 use super::readers::{Reader, on_a_thread};
 use super::recent::TickRecord;
 use super::record::Decoder;
 use super::rollup::extent;
 use super::scan::{RangeScan, StoredRow};
 use super::stored::{count_rows, has_rows};
-use super::stream::{Level, Stream};
 use super::subject::{SeriesKey, Subject};
 use crate::quantity::{Extent, Quantity, RowKind};
 use crate::series::{Downsampler, Range, Series};
@@ -295,12 +294,8 @@ impl StoreReader {
     /// The device last seen with this identity, kernel name or label.
     pub fn device(&self, name: &str) -> Option<DeviceRow> {
         let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner);
-        let rows = catalog
-            .device_rows
-            .values()
-            .filter(|row| [&*row.identity, &*row.name, &*row.label].contains(&name));
-        rows.max_by_key(|row| (*row.identity == *name, row.last_seen_ms))
-            .cloned()
+        let row = catalog.device_named(name)?;
+        catalog.device_rows.get(&row).cloned()
     }
 
     /// The identity of the last device of a volume, if it was ever seen.

@@ -85,10 +85,8 @@ async fn refuse_unreadable(connection: &mut SqliteConnection) -> anyhow::Result<
     let row = sqlx::query("SELECT max(version) FROM _sqlx_migrations")
         .fetch_one(connection)
         .await?;
-    let (found, known) = (
-        row.try_get::<Option<i64>, _>(0)?,
-        database::newest_version(),
-    );
+    let found = row.try_get::<Option<i64>, _>(0)?;
+    let known = database::newest_version();
     match found.cmp(&known) {
         std::cmp::Ordering::Equal => Ok(()),
         std::cmp::Ordering::Less => {

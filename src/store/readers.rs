@@ -87,7 +87,8 @@ impl Readers {
     {
         let answer = async {
             let place = Arc::clone(&self.places).acquire_owned().await?;
-            let (pool, begun) = (lock(&self.pool).clone(), self.begin());
+            let pool = lock(&self.pool).clone();
+            let begun = self.begin();
             let read = async move {
                 let _held = (place, begun);
                 reading(pool.acquire().await?).await
@@ -97,10 +98,8 @@ impl Readers {
                 .context("a read of the database was broken off")?
         };
         match timeout(self.patience(), answer).await {
-            Ok(answer) => answer.map_err(|error| match is_passing(&error) {
-                true => ReadError::Failed(in_words(&error)).into(),
-                false => error,
-            }),
+            Ok(Err(error)) if is_passing(&error) => Err(ReadError::Failed(in_words(&error)).into()),
+            Ok(answer) => answer,
             Err(_) => Err(ReadError::Late(self.longest().max(PATIENCE)).into()),
         }
     }
@@ -112,7 +111,8 @@ impl Readers {
 
     /// The start of a read that begins now.
     fn begin(&self) -> Arc<Instant> {
-        let (begun, mut all) = (Arc::new(Instant::now()), lock(&self.begun));
+        let begun = Arc::new(Instant::now());
+        let mut all = lock(&self.begun);
         all.retain(|begun| begun.strong_count() > 0);
         all.push(Arc::downgrade(&begun));
         begun
@@ -236,10 +236,8 @@ mod tests {
     #[tokio::test]
     async fn a_connection_that_hangs_is_not_waited_for_and_no_thread_is_added() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, fifo) = (
-            folder.path().join("real.db"),
-            folder.path().join("cowbell.db"),
-        );
+        let path = folder.path().join("real.db");
+        let fifo = folder.path().join("cowbell.db");
         database::for_writing(&path, TickOrigin::ThisMachine, false)
             .await
             .unwrap()

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::position::{Position, TickWindow};
+use super::address::{Position, TickWindow};
 
 /// Windows of ten minutes that stay in memory after they were committed.
 const COMMITTED_WINDOWS: usize = 2;

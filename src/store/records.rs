@@ -29,10 +29,8 @@ fn checksum(fields: &impl Serialize) -> u32 {
 pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::Result<()> {
     let origin = job.origin.as_ref();
     let origin = origin.map(|origin| format!("{}/{origin}", job.vg.as_deref().unwrap_or_default()));
-    let (started_ms, ended_ms) = (
-        job.started_at.as_millisecond(),
-        job.ended_at.map(|at| at.as_millisecond()),
-    );
+    let started_ms = job.started_at.as_millisecond();
+    let ended_ms = job.ended_at.map(|at| at.as_millisecond());
     let read_counter = job.read_counter.and_then(|bytes| i64::try_from(bytes).ok());
     let body = serde_json::to_string(job)?;
     let checksum = checksum(&(
@@ -121,10 +119,8 @@ pub async fn write_imported(
 
 pub async fn write_alert(connection: &mut SqliteConnection, alert: &Alert) -> anyhow::Result<()> {
     let body = serde_json::to_string(&StoredAlert::from(alert.clone()))?;
-    let (raised_ms, cleared_ms) = (
-        alert.raised_at.as_millisecond(),
-        alert.cleared_at.map(|at| at.as_millisecond()),
-    );
+    let raised_ms = alert.raised_at.as_millisecond();
+    let cleared_ms = alert.cleared_at.map(|at| at.as_millisecond());
     sqlx::query(
         "INSERT INTO alert_record (id, raised_ms, cleared_ms, body, checksum) VALUES (?, ?, ?, ?, ?)
          ON CONFLICT (id) DO UPDATE SET raised_ms = excluded.raised_ms, cleared_ms = excluded.cleared_ms,
@@ -157,7 +153,9 @@ impl FromRow<'_, SqliteRow> for Job {
         let fields = JobFields::from_row(row)?;
         let mut job: Self = checked(row, ("job", fields.0), &fields, &fields.6)?;
         let (id, key, .., read_counter, _) = fields;
-        (job.id, job.key, job.read_counter) = (id, key, read_counter.map(i64::unsigned_abs));
+        job.id = id;
+        job.key = key;
+        job.read_counter = read_counter.map(i64::unsigned_abs);
         Ok(job)
     }
 }
@@ -185,7 +183,8 @@ fn checked<T: DeserializeOwned>(
 
 /// Decodes rows one by one. Omits damaged rows, and returns a sentence for each.
 pub fn readable<T: for<'r> FromRow<'r, SqliteRow>>(rows: &[SqliteRow]) -> (Vec<T>, Vec<String>) {
-    let (mut found, mut damage) = (Vec::with_capacity(rows.len()), Vec::new());
+    let mut found = Vec::with_capacity(rows.len());
+    let mut damage = Vec::new();
     for row in rows {
         match T::from_row(row) {
             Ok(record) => found.push(record),

@@ -6,9 +6,8 @@
 
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
-use super::position::Position;
+use super::address::{Level, Position};
 use super::stored::{earliest_ms, watched_ms};
-use super::stream::Level;
 use crate::config::{self, Age};
 
 /// Maximum windows that one step deletes: some milliseconds of work.

@@ -10,10 +10,9 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use sqlx::{Connection, SqliteConnection};
 
-use super::position::{Position, TickWindow};
+use super::address::{Level, Position, ROLLED_COLUMNS, StoredValue, Stream, TickWindow};
 use super::record::{Decoder, Encoder, Rows};
 use super::stored::{Gap, rolled_to, ticks_between, watched_ms, write_gap};
-use super::stream::{Level, ROLLED_COLUMNS, StoredValue, Stream};
 use crate::quantity::{Extent, Observation, Quantity};
 
 /// A window counts as at most one day long, so that one wrong length does not make all earlier data look old.
@@ -229,7 +228,9 @@ async fn roll(
 ) -> anyhow::Result<()> {
     let (first, last) = window.numbers();
     let rows = ticks_between(connection, first, last).await?;
-    let (mut minutes, mut minute, mut damaged) = (Vec::new(), RollUp::default(), Vec::new());
+    let mut minutes = Vec::new();
+    let mut minute = RollUp::default();
+    let mut damaged = Vec::new();
     let mut decoder = Decoder::new(Level::Ticks);
     for (number, record) in &rows {
         let position = Position::numbered(*number);

@@ -2,9 +2,8 @@
 
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
-use super::position::{Position, TickWindow};
+use super::address::{Level, Position, TickWindow};
 use super::stored::{numbers_between, rolled_to};
-use super::stream::Level;
 use super::words::is_malformed;
 
 /// Rows that are read at once, which is about half a megabyte with 30 devices.
@@ -144,7 +143,8 @@ impl RowQuery {
         let mut ranges = Vec::new();
         for (from, to) in numbers_between(connection, level, times).await? {
             let window = Position::numbered(from.max(first)).window();
-            let (begin, last) = (window.numbers().0, to.min(end));
+            let begin = window.numbers().0;
+            let last = to.min(end);
             if begin <= last {
                 ranges.push((begin, last));
             }

@@ -4,10 +4,10 @@
 //! and retention deletes whole windows of ten minutes.
 
 use anyhow::Context;
-use sqlx::{AssertSqlSafe, SqliteConnection};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, FromRow, Row, SqliteConnection};
 
-use super::position::Position;
-use super::stream::Level;
+use super::address::{Level, Position};
 
 /// Ticks that were not stored.
 #[derive(Clone, Debug, PartialEq)]
@@ -233,6 +233,17 @@ pub async fn write_gap(connection: &mut SqliteConnection, gap: &Gap) -> anyhow::
     Ok(())
 }
 
+impl FromRow<'_, SqliteRow> for Gap {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            from_ms: row.try_get("from_ms")?,
+            to_ms: row.try_get("to_ms")?,
+            ticks: row.try_get("ticks")?,
+            reason: row.try_get("reason")?,
+        })
+    }
+}
+
 impl Gap {
     /// A gap of one tick.
     pub fn of(at_ms: i64, reason: &str) -> Self {
@@ -246,10 +257,9 @@ impl Gap {
 
     /// The gap with one more tick.
     pub fn and(self, at_ms: i64) -> Self {
-        let (from_ms, to_ms) = (self.from_ms.min(at_ms), self.to_ms.max(at_ms));
         Self {
-            from_ms,
-            to_ms,
+            from_ms: self.from_ms.min(at_ms),
+            to_ms: self.to_ms.max(at_ms),
             ticks: self.ticks + 1,
             ..self
         }

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, bail};
 
+use super::address::{Kind, Stream};
 use super::catalog::Catalog;
-use super::stream::{Kind, Stream};
 use crate::quantity::Quantity;
 
 /// The subject of a series.
@@ -89,7 +89,8 @@ impl SeriesKey {
 
     /// The stream that it is in; `None` if the subject was never seen or has no such quantity.
     pub(super) fn stream(&self, catalog: &Catalog) -> Option<Stream> {
-        let (own, kind) = (self.subject.stream(catalog)?, self.quantity.kind());
+        let own = self.subject.stream(catalog)?;
+        let kind = self.quantity.kind();
         match (own.kind, kind) {
             (Kind::Volume, Kind::Device) => {
                 Some(Stream::new(kind, catalog.device_of_volume(own.row)?))

@@ -37,13 +37,15 @@ type Frame<'a> = (u32, &'a [u8], u32);
 fn committed(log: &[u8]) -> Option<(Vec<Frame<'_>>, usize)> {
     let header = log.get(..LOG_HEADER)?;
     let magic = number(header, 0);
-    let (page_size, salts) = (number(header, 8) as usize, &header[16..24]);
+    let page_size = number(header, 8) as usize;
+    let salts = &header[16..24];
     let is_big_endian = magic & 1 == 1;
     let mut sums = add_up([0, 0], &header[..24], is_big_endian);
     if magic & !1 != MAGIC || page_size == 0 || sums != [number(header, 24), number(header, 28)] {
         return None;
     }
-    let (mut frames, mut end) = (Vec::new(), 0);
+    let mut frames = Vec::new();
+    let mut end = 0;
     for frame in log[LOG_HEADER..].chunks_exact(FRAME_HEADER + page_size) {
         let (head, page) = frame.split_at(FRAME_HEADER);
         sums = add_up(sums, &head[..8], is_big_endian);

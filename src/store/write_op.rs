@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::address::Progress;
 use super::catalog::CatalogRows;
-use super::position::Progress;
 use super::recent::TickRecord;
 use super::stored::Gap;
 use crate::alert::Alert;

@@ -203,12 +203,15 @@ impl OpenMetrics {
 }
 
 fn write_samples(out: &mut Out, series: &WaitingSeries, samples: &[u8]) -> io::Result<()> {
-    let (family, labels) = (&series.metric.family, &series.labels);
+    let family = &series.metric.family;
+    let labels = &series.labels;
     let (numbers, _) = samples.as_chunks::<8>();
     let (pairs, _) = numbers.as_chunks::<2>();
     for [at_ms, value] in pairs {
-        let (at_ms, value) = (i64::from_le_bytes(*at_ms), f64::from_le_bytes(*value));
-        let (seconds, rest) = (at_ms.div_euclid(1000), at_ms.rem_euclid(1000));
+        let at_ms = i64::from_le_bytes(*at_ms);
+        let value = f64::from_le_bytes(*value);
+        let seconds = at_ms.div_euclid(1000);
+        let rest = at_ms.rem_euclid(1000);
         writeln!(out, "{family}{{{labels}}} {value} {seconds}.{rest:03}")?;
     }
     Ok(())

@@ -11,12 +11,11 @@ use std::str::FromStr;
 use anyhow::Context;
 use jiff::Timestamp;
 
-use super::position::Position;
+use super::address::{Level, Position, StoredValue, Stream};
 use super::read_view::ReadView;
 use super::record::{Decoder, Rows};
 use super::rollup::{RollUp, extent};
 use super::scan::{RangeScan, StoredRow};
-use super::stream::{Level, StoredValue, Stream};
 use crate::quantity::Extent;
 use crate::series::Range;
 use crate::units::count_text;
@@ -168,7 +167,8 @@ impl ReadView {
 
 /// How much of the range ends before a time.
 fn share(range: Range, at_ms: i64) -> f64 {
-    let (from_ms, to_ms) = (range.from.as_millisecond(), range.to.as_millisecond());
+    let from_ms = range.from.as_millisecond();
+    let to_ms = range.to.as_millisecond();
     let passed = at_ms.saturating_sub(from_ms) as f64;
     (passed / to_ms.saturating_sub(from_ms).max(1) as f64).clamp(0.0, 1.0)
 }
@@ -278,7 +278,8 @@ impl StoredValues<'_> {
     fn write(&self, topics: &Topics, target: &mut Target) -> anyhow::Result<u64> {
         let at = Timestamp::from_millisecond(self.position.at_ms)?;
         let time = format!("{at:.3}");
-        let (mut count, mut values) = (0, Vec::new());
+        let mut count = 0;
+        let mut values = Vec::new();
         for (place, topic) in topics.list.iter().enumerate() {
             values.clear();
             let mut has_row = false;
@@ -311,7 +312,8 @@ fn missing(damaged_ms: &[i64]) -> Option<String> {
     let at = |ms: i64| {
         Timestamp::from_millisecond(ms).map_or(format!("{ms} ms"), |at| format!("{at:.0}"))
     };
-    let (from, to) = (at(*damaged_ms.iter().min()?), at(*damaged_ms.iter().max()?));
+    let from = at(*damaged_ms.iter().min()?);
+    let to = at(*damaged_ms.iter().max()?);
     let rows = count_text(damaged_ms.len(), "stored row is", "stored rows are");
     Some(format!(
         "{rows} damaged and missing, between {from} and {to}: `cowbell db verify` says more"

@@ -10,13 +10,12 @@ use sqlx::SqliteConnection;
 use super::topics::{Metric, Topics, labels};
 use crate::quantity::Quantity;
 use crate::store::StoreReader;
+use crate::store::address::{Level, Position, Span, Stream, TickWindow};
 use crate::store::catalog::Catalog;
-use crate::store::position::{Position, Span, TickWindow};
 use crate::store::readers::{Reader, on_a_thread};
 use crate::store::recent::TickRecord;
 use crate::store::record::Decoder;
 use crate::store::stored::first_window_after;
-use crate::store::stream::{Level, Stream};
 
 /// The values of a quantity over some ticks.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,7 +106,8 @@ impl TickSamples {
     /// The catalog has the names of the streams. `None` without ticks.
     fn new(after: Position, ticks: Vec<TickRecord>, catalog: &Catalog) -> Option<Self> {
         let window = ticks.first()?.position.window();
-        let (mut decoder, mut streams) = (Decoder::new(Level::Ticks), BTreeSet::new());
+        let mut decoder = Decoder::new(Level::Ticks);
+        let mut streams = BTreeSet::new();
         let mut damaged = 0;
         for tick in &ticks {
             match decoder.decode(tick.position, &tick.record) {
@@ -135,7 +135,8 @@ impl TickSamples {
     pub fn batch(&self, span: Span, most: usize) -> Option<SampleBatch> {
         let mut samples: Vec<Vec<(i64, Option<f64>)>> = vec![Vec::new(); self.sources.len()];
         let mut before = vec![None; self.sources.len()];
-        let (mut count, mut to) = (0, None);
+        let mut count = 0;
+        let mut to = None;
         let mut decoder = Decoder::new(Level::Ticks);
         for tick in self
             .ticks

@@ -7,8 +7,8 @@ use anyhow::bail;
 
 use super::{ExportLine, ExportQuery, Resolution};
 use crate::quantity::{Extent, Quantity};
+use crate::store::address::{Kind, Stream};
 use crate::store::catalog::{Catalog, DeviceRow, VolumeRow};
-use crate::store::stream::{Kind, Stream};
 use crate::store::subject::{SeriesKey, Subject};
 
 /// Maximum subjects that a sentence names.

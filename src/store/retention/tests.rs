@@ -5,6 +5,7 @@ use crate::alert::{Alert, Rule, Severity};
 use crate::job::{Job, JobKind, Outcome};
 use crate::notify::Delivery;
 use crate::store::TickOrigin;
+use crate::store::address::{Kind, Stream};
 use crate::store::database::for_writing;
 use crate::store::deliveries::write_delivery;
 use crate::store::history::start_state;
@@ -12,7 +13,6 @@ use crate::store::record::{Encoder, Rows};
 use crate::store::records::{write_alert, write_imported, write_job};
 use crate::store::rollup::roll_up;
 use crate::store::stored::write_tick;
-use crate::store::stream::{Kind, Stream};
 
 const HOUR_MS: i64 = 3600 * 1000;
 const DAY_MS: i64 = 24 * HOUR_MS;

@@ -2,10 +2,9 @@
 
 use proptest::prelude::*;
 
-use crate::store::position::Position;
+use crate::store::address::{Kind, Level, Position, StoredValue, Stream};
 use crate::store::recent::TickRecord;
 use crate::store::record::{Encoder, Rows};
-use crate::store::stream::{Kind, Level, StoredValue, Stream};
 
 /// 2026-03-01T02:00:00Z
 pub const BEGIN_MS: i64 = 1_772_330_400_000;

@@ -14,12 +14,11 @@ use tempfile::TempDir;
 
 use crate::config;
 use crate::job::{Job, JobKind};
-use crate::store::database::for_writing;
+use crate::store::address::{Level, Position};
+use crate::store::database::{PAGE, for_writing};
 use crate::store::paths::beside;
-use crate::store::position::Position;
 use crate::store::record::{Encoder, Rows};
 use crate::store::stored::write_tick;
-use crate::store::stream::Level;
 use crate::store::{TickOrigin, WriteOp, inventory, open};
 
 /// Ticks in the database.
@@ -46,12 +45,12 @@ const OF_THE_FILE: &[(&str, Harm, Then)] = &[
     ("nothing", |_| {}, Whole),
     (
         "its first page of zeros",
-        |db| fill(db, 100..2_048, 0),
+        |db| fill(db, 100..PAGE.into(), 0),
         Aside("malformed"),
     ),
     (
         "its first page of garbage",
-        |db| fill(db, 100..2_048, 0xaa),
+        |db| fill(db, 100..PAGE.into(), 0xaa),
         Aside("malformed"),
     ),
     (
@@ -77,7 +76,11 @@ const OF_THE_FILE: &[(&str, Harm, Then)] = &[
         ),
     ),
     ("cut to 100 bytes", |db| cut(db, 100), Aside("malformed")),
-    ("cut to a page", |db| cut(db, 2_048), Aside("malformed")),
+    (
+        "cut to a page",
+        |db| cut(db, PAGE.into()),
+        Aside("malformed"),
+    ),
     (
         "a text",
         |db| fs::write(db, "a text that is no database").unwrap(),
@@ -268,7 +271,7 @@ async fn whatever_byte_of_the_header_is_another_it_starts() {
 /// SQLite takes what a whole log says for the database's own.
 #[tokio::test]
 async fn a_log_of_another_database_is_set_aside_and_no_tick_with_it() {
-    for page_size in [2_048, 4_096] {
+    for page_size in [PAGE, 4_096] {
         let other = tempfile::tempdir().unwrap();
         let diary = other.path().join("diary.db");
         let options = SqliteConnectOptions::new()
@@ -283,7 +286,7 @@ async fn a_log_of_another_database_is_set_aside_and_no_tick_with_it() {
             .await
             .unwrap();
         let log = fs::read(beside(&diary, "-wal")).unwrap();
-        let part = if page_size == 2_048 {
+        let part = if page_size == PAGE {
             "is of another database, and not used"
         } else {
             ""

@@ -8,12 +8,11 @@ use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use super::course::BEGIN_MS;
 use crate::config;
-use crate::store::position::Position;
+use crate::store::address::{Level, Position, Stream};
 use crate::store::record::{Encoder, Rows};
 use crate::store::retention::Retention;
 use crate::store::rollup::roll_up;
 use crate::store::stored::write_tick;
-use crate::store::stream::{Level, Stream};
 use crate::store::{TickOrigin, database, inventory};
 
 const APART_MS: i64 = 50 * 60_000;

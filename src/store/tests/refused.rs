@@ -7,12 +7,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::config;
 use crate::job::{Job, JobKind, Outcome};
+use crate::store::address::{Kind, Level, Position, Stream};
 use crate::store::catalog::{CatalogRows, DeviceRow, VolumeRow, catalog_rows, write_rows};
 use crate::store::database::for_writing;
-use crate::store::position::Position;
 use crate::store::record::{Encoder, Rows as StreamRows};
 use crate::store::stored::write_tick;
-use crate::store::stream::{Kind, Level, Stream};
 use crate::store::{TickOrigin, WriteOp, inventory, open};
 
 fn job(id: i64) -> Job {

@@ -5,10 +5,9 @@ use proptest::prelude::*;
 use super::cases;
 use super::course::{CourseTick, Numbers, STREAMS, course, records};
 use crate::quantity::{Extent, Observation, Quantity};
-use crate::store::position::Position;
+use crate::store::address::{Level, Position, Stream};
 use crate::store::record::{Decoder, Encoder};
 use crate::store::rollup::{RollUp, extent};
-use crate::store::stream::{Level, Stream};
 
 /// Eight binary digits.
 const SLACK: f64 = 1.0 / 256.0;

@@ -14,16 +14,15 @@ use super::course::{BEGIN_MS, CourseTick, Numbers, STREAMS, course, records};
 use super::{block_on, cases};
 use crate::quantity::{Observation, Quantity};
 use crate::series::{Point, Range};
+use crate::store::address::{Kind, Level, Position, Stream, TickWindow};
 use crate::store::catalog::{Catalog, CatalogRows, DeviceRow, VolumeRow};
 use crate::store::database::for_writing;
-use crate::store::position::{Position, TickWindow};
 use crate::store::readers::Readers;
 use crate::store::recent::RecentTicks;
 use crate::store::record::Decoder;
 use crate::store::rollup::roll_up;
 use crate::store::scan::RangeScan;
 use crate::store::stored::{last_tick, rolled_to, write_tick};
-use crate::store::stream::{Kind, Level, Stream};
 use crate::store::{Health, SeriesKey, StoreReader, Subject, TickOrigin, paths};
 
 /// A roll-up's least and largest value have so many binary digits.

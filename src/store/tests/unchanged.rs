@@ -7,9 +7,8 @@ use sqlx::Connection;
 
 use super::cases;
 use super::course::{Numbers, STREAMS, course, records};
-use crate::store::position::Position;
+use crate::store::address::{Level, Position};
 use crate::store::record::Decoder;
-use crate::store::stream::Level;
 use crate::store::{TickOrigin, database};
 
 proptest! {
@@ -90,8 +89,11 @@ async fn a_large_database_that_turns_out_to_be_damaged_is_set_aside_too() {
         .unwrap();
     connection.close().await.unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-    file.write_all_at(&[0xff; 64], (root.unsigned_abs() - 1) * 2_048)
-        .unwrap();
+    file.write_all_at(
+        &[0xff; 64],
+        (root.unsigned_abs() - 1) * u64::from(database::PAGE),
+    )
+    .unwrap();
     let (inlet, _) = crate::store::open(&path, TickOrigin::ThisMachine, Default::default())
         .await
         .unwrap();

@@ -1,11 +1,95 @@
-//! Places in the course of ticks: the key of a tick in the database, and what a receiver has.
+//! Where a value is stored: the table of its level, the position of its row, and the stream within the row. And what a
+//! receiver has of the course of ticks.
+//!
+//! A stream is the values of a device, a volume or the host over time. Its columns and quantities are those of
+//! `crate::quantity`.
 
 use serde::{Deserialize, Serialize};
+
+pub use crate::quantity::RowKind as Kind;
 
 /// Bits of a tick's number for its time: until the year 2527.
 const TIME_BITS: u32 = 44;
 /// Ticks of a window share one complete record, and become one row of ten minutes.
 pub const WINDOW_MS: i64 = 600_000;
+/// Bits of a stream's number for its kind.
+const KIND_BITS: u32 = 3;
+/// Columns of a quantity in roll-ups: sums of `over` and `amount`, the smallest and the largest value.
+pub const ROLLED_COLUMNS: usize = 4;
+
+/// A value that may be unknown.
+pub type StoredValue = Option<u64>;
+
+/// The resolution of stored rows: each has a table of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// Every tick, at its own interval.
+    Ticks,
+    /// Made of ticks.
+    Minutes,
+    /// Made of minutes: for charts of weeks and years.
+    TenMinutes,
+}
+
+impl Level {
+    pub const ALL: [Self; 3] = [Self::Ticks, Self::Minutes, Self::TenMinutes];
+
+    /// The length of a row; 0 if each tick is a row.
+    pub fn row_ms(self) -> i64 {
+        match self {
+            Self::Ticks => 0,
+            Self::Minutes => 60_000,
+            Self::TenMinutes => 600_000,
+        }
+    }
+
+    /// The number of columns of a kind's rows.
+    pub fn columns(self, kind: Kind) -> usize {
+        match self {
+            Self::Ticks => kind.columns(),
+            Self::Minutes | Self::TenMinutes => kind.quantities().len() * ROLLED_COLUMNS,
+        }
+    }
+}
+
+/// A device, a volume or the host over time, by the number of its row in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stream {
+    pub kind: Kind,
+    pub row: u32,
+}
+
+impl Stream {
+    pub const HOST: Self = Self {
+        kind: Kind::Host,
+        row: 0,
+    };
+    /// The host's total, which counts each byte once.
+    pub const TOTAL: Self = Self {
+        kind: Kind::Device,
+        row: 0,
+    };
+    /// Numbers of rows are below this.
+    pub const MOST_ROWS: u32 = 1 << 21;
+
+    pub fn new(kind: Kind, row: u32) -> Self {
+        Self { kind, row }
+    }
+
+    /// Below 2²⁴.
+    pub fn number(self) -> u32 {
+        self.row << KIND_BITS | self.kind as u32
+    }
+
+    /// `None` if there is no such kind.
+    pub fn numbered(number: u32) -> Option<Self> {
+        let kind = Kind::ALL.get((number & ((1 << KIND_BITS) - 1)) as usize)?;
+        Some(Self {
+            kind: *kind,
+            row: number >> KIND_BITS,
+        })
+    }
+}
 
 /// A tick, in the order of writing, whatever the clock does.
 ///
