@@ -95,7 +95,7 @@ pub mod requests;
 /// The HTTP server: pages, JSON, the live stream.
 pub mod web;
 
-/// The commands that talk to a running daemon: `run`, `status`, `job`.
+/// A running daemon, as commands see it: requests over its control socket.
 pub mod client;
 
 /// `cowbell check`: what cowbell can see here, and how to fix the rest.

@@ -59,15 +59,24 @@ pub fn take_sockets() -> Vec<OwnedFd> {
         .collect()
 }
 
+/// Whether standard error is connected to the journal. An inherited `JOURNAL_STREAM` alone says nothing: standard error may
+/// be redirected since.
+pub fn stderr_is_journal() -> bool {
+    let stream = std::env::var("JOURNAL_STREAM");
+    let stderr = std::fs::metadata("/proc/self/fd/2");
+    match (stream, stderr) {
+        (Ok(stream), Ok(stderr)) => stream == format!("{}:{}", stderr.dev(), stderr.ino()),
+        _ => false,
+    }
+}
+
 /// The journal, by its own protocol, see systemd.journal-fields(7).
 pub struct Journal(UnixDatagram);
 
 impl Journal {
     /// `None` unless standard error is connected to the journal.
     pub fn connect() -> Option<Self> {
-        let stream = std::env::var("JOURNAL_STREAM").ok()?;
-        let stderr = std::fs::metadata("/proc/self/fd/2").ok()?;
-        if stream != format!("{}:{}", stderr.dev(), stderr.ino()) {
+        if !stderr_is_journal() {
             return None;
         }
         let socket = nonblocking().ok()?;

@@ -193,10 +193,8 @@ async fn size(config: &Config, plan: &BackupPlan) -> Option<Finding> {
     let bytes = size_bytes(&plan.size).filter(|_| !plan.is_thin)?;
     let daemon = client::Daemon::at(config.listen.0, false);
     let origin = format!("{}/{}", plan.group, plan.origin);
-    let planned = client::size::ask(&daemon, &origin, Some(bytes))
-        .await
-        .ok()?
-        .planned?;
+    let advice = daemon.size_advice(&origin, Some(bytes)).await.ok()?;
+    let planned = advice.planned?;
     Some(match planned.risk {
         SizeRisk::Low => Finding::Good(planned.text),
         SizeRisk::Possible | SizeRisk::Likely => Finding::Missing(planned.text),

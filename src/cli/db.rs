@@ -6,13 +6,12 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::new_file::NewFile;
-use super::printing::print;
-use crate::client::complain;
+use super::output::{complain, print};
 use crate::store::{self, Inventory};
 use crate::units::size_text;
 
 #[derive(Subcommand)]
-pub enum Db {
+pub enum DbArguments {
     /// Read all stored data and report what is there; exit status 1 if something is damaged
     Verify,
     /// Make the database as small as possible; stop the daemon first
@@ -24,10 +23,10 @@ pub enum Db {
     },
 }
 
-pub async fn db(path: &Path, command: Db) -> anyhow::Result<ExitCode> {
-    match command {
-        Db::Verify => report(path, &store::inventory(path).await?),
-        Db::Compact => {
+pub async fn db(path: &Path, arguments: DbArguments) -> anyhow::Result<ExitCode> {
+    match arguments {
+        DbArguments::Verify => report(path, &store::inventory(path).await?),
+        DbArguments::Compact => {
             let (before, now) = store::compact(path).await?;
             let (before, now) = (size_text(before), size_text(now));
             print(&format!(
@@ -36,13 +35,13 @@ pub async fn db(path: &Path, command: Db) -> anyhow::Result<ExitCode> {
             ))?;
             Ok(ExitCode::SUCCESS)
         }
-        Db::Backup { file } => backup(path, &file).await,
+        DbArguments::Backup { file } => backup(path, &file).await,
     }
 }
 
 async fn backup(path: &Path, file: &Path) -> anyhow::Result<ExitCode> {
     let (made, _) = NewFile::make(file)?;
-    let inventory = store::backup(path, made.path()).await?;
+    let inventory = store::backup(path, file).await?;
     // Even a damaged copy is useful.
     made.keep();
     report(file, &inventory)

@@ -9,10 +9,8 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
 use super::new_file::NewFile;
-use super::printing::print;
-use super::progress::Progress;
+use super::output::{ProgressBar, complain, print};
 use super::serve::signalled;
-use crate::client::complain;
 use crate::series::when::{TimeQuery, including_latest};
 use crate::store::{
     self, ExportFormat, ExportQuery, ExportSummary, OpenMetrics, ReadView, Resolution, Target, Text,
@@ -25,7 +23,7 @@ const BUFFER: usize = 256 * 1024;
 const DEFAULT_FROM: &str = "1970-01-01T00:00:00Z";
 
 #[derive(Args)]
-pub struct Export {
+pub struct ExportArguments {
     /// The start, such as 2026-11-20T00:00:00Z, or relative to now, such as -6h [default: all]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<String>,
@@ -43,14 +41,14 @@ pub struct Export {
     resolution: Resolution,
     /// The output format [default: by the extension of --output, else csv]
     #[arg(long)]
-    format: Option<Format>,
+    format: Option<FileFormat>,
     /// A new file [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum FileFormat {
     /// Comma-separated values with a header
     Csv,
     /// One JSON object per line
@@ -62,9 +60,9 @@ enum Format {
 
 /// Exports all that can be read. If something is missing, it is reported, and the exit status is 1. A closed output pipe is
 /// not an error.
-pub async fn export(db: &Path, export: Export) -> anyhow::Result<ExitCode> {
+pub async fn export(db: &Path, export: &ExportArguments) -> anyhow::Result<ExitCode> {
     let mut view = ReadView::of(db).await?;
-    let ask = ask(&export, view.now().await?)?;
+    let ask = ask(export, view.now().await?)?;
     let written = match &export.output {
         Some(file) => to_file(db, file, export.format(), &ask, &mut view).await,
         None => to_standard_output(export.format(), &ask, &mut view).await,
@@ -79,7 +77,7 @@ pub async fn export(db: &Path, export: Export) -> anyhow::Result<ExitCode> {
 /// Writes stored ticks to a new CSV file, from a time relative to the last one. Missing data is a sentence at the end.
 pub async fn ticks(db: &Path, from: &str, file: &Path) -> anyhow::Result<()> {
     let mut view = ReadView::of(db).await?;
-    let export = Export {
+    let export = ExportArguments {
         from: Some(from.into()),
         to: None,
         of: Vec::new(),
@@ -91,7 +89,11 @@ pub async fn ticks(db: &Path, from: &str, file: &Path) -> anyhow::Result<()> {
     let ask = ask(&export, view.last_tick_at().await?)?;
     let (made, output) = NewFile::make(file)?;
     let exported = view
-        .export(&ask, &mut text(Format::Csv, output.try_clone()?), |_| {})
+        .export(
+            &ask,
+            &mut text(FileFormat::Csv, output.try_clone()?),
+            |_| {},
+        )
         .await?;
     if let Some(sentence) = &exported.missing {
         writeln!(&output, "{sentence}")?;
@@ -112,23 +114,23 @@ fn report(exported: &ExportSummary, file: Option<&Path>) -> anyhow::Result<ExitC
     printed.map(|()| ExitCode::from(u8::from(exported.missing.is_some())))
 }
 
-impl Export {
-    fn format(&self) -> Format {
+impl ExportArguments {
+    fn format(&self) -> FileFormat {
         let ending = self
             .output
             .as_deref()
             .and_then(Path::extension)
             .and_then(|ending| ending.to_str());
         self.format.unwrap_or(match ending {
-            Some("json" | "jsonl" | "ndjson") => Format::Json,
-            Some("om" | "openmetrics") => Format::OpenMetrics,
-            _ => Format::Csv,
+            Some("json" | "jsonl" | "ndjson") => FileFormat::Json,
+            Some("om" | "openmetrics") => FileFormat::OpenMetrics,
+            _ => FileFormat::Csv,
         })
     }
 }
 
 /// Relative times refer to `now`, which is `None` without ticks.
-fn ask(export: &Export, now: Option<Timestamp>) -> anyhow::Result<ExportQuery> {
+fn ask(export: &ExportArguments, now: Option<Timestamp>) -> anyhow::Result<ExportQuery> {
     let Some(now) = now else {
         bail!("the database holds no ticks yet")
     };
@@ -158,7 +160,7 @@ fn ask(export: &Export, now: Option<Timestamp>) -> anyhow::Result<ExportQuery> {
 async fn to_file(
     db: &Path,
     path: &Path,
-    format: Format,
+    format: FileFormat,
     ask: &ExportQuery,
     view: &mut ReadView,
 ) -> anyhow::Result<ExportSummary> {
@@ -167,7 +169,7 @@ async fn to_file(
     let mut target = text(format, file);
     // A signal must not leave an incomplete file.
     let shutdown = signalled()?;
-    let mut progress = Progress::new();
+    let mut progress = ProgressBar::new();
     let exported = tokio::select! {
         exported = view.export(ask, &mut target, |share| progress.show(share)) => exported?,
         () = shutdown.cancelled() => bail!("interrupted; {} is removed", path.display()),
@@ -178,21 +180,21 @@ async fn to_file(
 }
 
 async fn to_standard_output(
-    format: Format,
+    format: FileFormat,
     ask: &ExportQuery,
     view: &mut ReadView,
 ) -> anyhow::Result<ExportSummary> {
-    let mut progress = Progress::new();
+    let mut progress = ProgressBar::new();
     let mut target = text(format, std::io::stdout());
     view.export(ask, &mut target, |share| progress.show(share))
         .await
 }
 
-fn text(format: Format, out: impl Write + Send + 'static) -> Target {
+fn text(format: FileFormat, out: impl Write + Send + 'static) -> Target {
     let out = Box::new(BufWriter::with_capacity(BUFFER, out));
     match format {
-        Format::OpenMetrics => Target::OpenMetrics(OpenMetrics::new(out)),
-        Format::Json => Target::Text(Text::new(ExportFormat::Json, out)),
+        FileFormat::OpenMetrics => Target::OpenMetrics(OpenMetrics::new(out)),
+        FileFormat::Json => Target::Text(Text::new(ExportFormat::Json, out)),
         _ => Target::Text(Text::new(ExportFormat::Csv, out)),
     }
 }

@@ -12,9 +12,9 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::client::complain;
+use super::output::complain;
 use crate::store::in_words;
-use crate::systemd::Journal;
+use crate::systemd::{Journal, stderr_is_journal};
 
 /// Fields of the journal. The message names their values too.
 const FIELDS: [&str; 4] = ["vg", "lv", "job", "alert"];
@@ -58,10 +58,12 @@ pub fn start() {
 
 /// Reports the error that ends the program: with a priority for the journal, as a plain sentence for people.
 pub fn fatal(error: &anyhow::Error) {
-    match std::env::var_os("JOURNAL_STREAM") {
-        Some(_) => complain(&format!("<3>{}", in_words(error))),
-        None => complain(&format!("cowbell: {}", in_words(error))),
-    }
+    let prefix = if stderr_is_journal() {
+        "<3>"
+    } else {
+        "cowbell: "
+    };
+    complain(&format!("{prefix}{}", in_words(error)));
 }
 
 /// An entry of the journal, which adds the time.

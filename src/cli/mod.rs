@@ -1,23 +1,23 @@
 //! The command line: one line of help and one call for each command.
 
-mod common;
+mod alert;
 mod db;
-mod demo;
 mod export;
 mod job;
 mod listeners;
 mod log;
+mod mark;
 mod memory;
-mod misuse;
 mod new_file;
-mod printing;
-mod progress;
+mod options;
+mod output;
 mod record;
 mod reload;
+mod run;
 pub mod serve;
 mod size;
+mod status;
 mod support;
-mod tar;
 mod verify_archive;
 
 use std::path::PathBuf;
@@ -26,41 +26,40 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use rustix::process::{Resource, getrlimit, setrlimit};
-use tokio::runtime;
+use tokio::runtime::{self, Handle};
 
 use crate::check;
-use crate::client::terminal::wrapped;
-use crate::client::{self, Daemon, complain};
-use crate::config::{self, Config, ConfigError, Listen, TickInterval};
+use crate::client::Daemon;
+use crate::config::{Config, ConfigError};
 use crate::source::files::Root;
 use crate::source::recording::{Player, Speed};
 use crate::store;
 use crate::verdict::Grade;
-use common::Common;
-use printing::print;
-use reload::Load;
+use options::CommonOptions;
+use output::{complain, print, wrapped};
 
 /// The exit status for an invalid configuration or command line.
 const MISUSE: u8 = 2;
 /// Allocations from this size on are returned to the system when freed.
 #[cfg(target_env = "gnu")]
 const LARGE: i32 = 512 * 1024;
-
 /// Maximum columns of help.
 const WIDTH: usize = 80;
 
 /// Watches LVM snapshots, thin pools and the disks below them, and alerts before a snapshot or pool overflows.
 #[derive(Parser)]
 #[command(name = "cowbell", version, disable_help_subcommand = true, max_term_width = WIDTH)]
-struct Cli {
+struct CommandLine {
     #[command(flatten)]
-    common: Common,
+    options: CommonOptions,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<CommandArguments>,
 }
 
+// A new command has a row in `options::used_by` too, if it uses other common options than most. (A doc comment would become
+// the help of cowbell.)
 #[derive(Subcommand)]
-enum Command {
+enum CommandArguments {
     /// Watch this machine and serve the pages; the default command
     Serve {
         /// Show a recording instead of this machine
@@ -80,32 +79,32 @@ enum Command {
         socket: PathBuf,
     },
     /// Run a command and record it as a job
-    Run(client::run::Plan),
+    Run(run::RunArguments),
     /// Print usage, running jobs and alerts; exit status 0 to 3 like a Nagios plugin
     Status,
     /// List, show, compare, start and stop jobs
     #[command(subcommand, arg_required_else_help = false)]
-    Job(job::Job),
+    Job(job::JobArguments),
     /// List, acknowledge and silence alerts, and test their receivers
     #[command(subcommand, arg_required_else_help = false)]
-    Alert(client::alert::AlertCommand),
+    Alert(alert::AlertArguments),
     /// Report what cowbell can read on this host, what it cannot, and how to fix that
     Check,
     /// Find out how large a snapshot of a volume has to be
-    Size(size::Size),
+    Size(size::SizeArguments),
     /// Create a region of statistics; started by `cowbell size`
     #[command(hide = true)]
-    CreateRegion(size::creator::CreateRegion),
+    CreateRegion(size::creator::RegionArguments),
     /// Create the probes of a map; started by the service
     #[command(hide = true)]
-    CreateProbes(size::probes::CreateProbes),
+    CreateProbes(size::probes::ProbesArguments),
     /// Read the archive of a backup through; exit status 0 sound, 1 damaged, 2 unknown
-    VerifyArchive(verify_archive::VerifyArchive),
+    VerifyArchive(verify_archive::ArchiveArguments),
     /// Write stored data as CSV, JSON lines, OpenMetrics or a plain SQLite file
-    Export(export::Export),
+    Export(export::ExportArguments),
     /// Verify, compact or copy the database
     #[command(subcommand, arg_required_else_help = false)]
-    Db(db::Db),
+    Db(db::DbArguments),
     /// Write raw readings to a file, for `serve --replay`
     Record {
         /// The recording; it must not exist
@@ -115,7 +114,7 @@ enum Command {
         length: Option<jiff::SignedDuration>,
     },
     /// Pack a recording, the log, the configuration without secrets and more into one file for a bug report
-    SupportBundle(support::SupportBundle),
+    SupportBundle(support::BundleArguments),
     /// Show a recording of a snapshot that overflows during a backup
     Demo {
         /// Recorded seconds per second, or `max`
@@ -124,22 +123,41 @@ enum Command {
     },
 }
 
-/// The definition of the command line, from which man pages and completions are made.
-pub fn definition() -> clap::Command {
-    common::distributed(Cli::command())
+/// The command line as man pages and completions show it: without hidden commands, which completions would list too.
+pub fn documented() -> clap::Command {
+    let all = definition();
+    let shown = all
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set());
+    clap::Command::new("cowbell")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(all.get_about().cloned().unwrap_or_default())
+        .disable_help_subcommand(true)
+        .args(all.get_arguments())
+        .subcommands(shown)
+}
+
+fn definition() -> clap::Command {
+    options::distributed(CommandLine::command())
 }
 
 /// Runs the command, and prints its error.
 pub fn main() -> ExitCode {
-    let mut command = definition();
-    let matches = command.try_get_matches_from_mut(std::env::args_os());
-    let matches = matches.and_then(|matches| common::check(&mut command, matches));
-    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
-        Err(error) => return misuse::misused(&error),
+    let mut definition = definition();
+    let matches = definition
+        .try_get_matches_from_mut(std::env::args_os())
+        .and_then(|matches| options::check(&mut definition, matches));
+    let parsed = matches.and_then(|matches| {
+        let line = CommandLine::from_arg_matches(&matches)?;
+        let config = line.options.configuration(matches.subcommand_name());
+        Ok((line, config))
+    });
+    let (line, config) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return options::misused(&error),
     };
     log::start();
-    match run(cli) {
+    match run(line, config) {
         Ok(code) => code,
         Err(error) => {
             log::fatal(&error);
@@ -148,36 +166,11 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(mut cli: Cli) -> anyhow::Result<ExitCode> {
-    let found = configuration(&cli.common, needs_configuration(cli.command.as_ref()));
-    let config = match (found, &mut cli.command) {
-        (Ok(config), _) => config,
-        // These commands run even with an invalid configuration.
-        (Err(error), Some(Command::Run(_))) => {
-            complain(&format!(
-                "cowbell run: {error}; using the default address of the daemon"
-            ));
-            Config::default()
-        }
-        (Err(_), Some(Command::Size(_) | Command::CreateRegion(_) | Command::CreateProbes(_))) => {
-            Config::default()
-        }
-        (Err(error), Some(Command::SupportBundle(bundle))) => {
-            bundle.problem = Some(error.to_string());
-            Config::default()
-        }
-        (Err(error), Some(Command::Status)) => {
-            return Ok(judged(
-                &format!("COWBELL UNKNOWN - {error}\n"),
-                Grade::Unknown,
-            ));
-        }
-        (Err(error), _) => return Err(error.into()),
-    };
+fn run(line: CommandLine, config: Result<Config, ConfigError>) -> anyhow::Result<ExitCode> {
     // Fails only if a provider was installed before.
     let _ = rustls::crypto::ring::default_provider().install_default();
     // A command under `cowbell run` keeps the limits that it inherited.
-    if !matches!(cli.command, Some(Command::Run(_))) {
+    if !matches!(line.command, Some(CommandArguments::Run(_))) {
         raise_file_limit();
         give_memory_back();
     }
@@ -189,14 +182,9 @@ fn run(mut cli: Cli) -> anyhow::Result<ExitCode> {
     let web = runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
-        .build();
-    let web = web.context("cannot start threads")?;
-    let is_loop = matches!(
-        cli.command,
-        None | Some(Command::Serve { .. } | Command::Demo { .. } | Command::Reader { .. })
-    );
-    let runtime = if is_loop { &main } else { &web };
-    let code = runtime.block_on(dispatch(cli, config, web.handle()));
+        .build()
+        .context("cannot start threads")?;
+    let code = main.block_on(dispatch(line, config, web.handle()));
     // Does not wait for blocked threads.
     main.shutdown_background();
     web.shutdown_background();
@@ -220,70 +208,86 @@ fn give_memory_back() {
     }
 }
 
-async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Result<ExitCode> {
-    let common = cli.common.clone();
-    let load: Load = Box::new(move || Ok(configuration(&common, true)?));
-    let Common {
-        db, root, listen, ..
-    } = cli.common;
-    let daemon = Daemon::at(config.listen.0, listen.is_some());
-    match cli.command.unwrap_or(Command::Serve {
+/// Each command decides itself what an invalid configuration means to it; to most it is an error.
+async fn dispatch(
+    line: CommandLine,
+    config: Result<Config, ConfigError>,
+    web: &Handle,
+) -> anyhow::Result<ExitCode> {
+    let CommandLine { options, command } = line;
+    let is_named = options.listen.is_some();
+    let daemon = |config: &Config| Daemon::at(config.listen.0, is_named);
+    let db = options.db.clone();
+    let root = Root(options.root.clone());
+    let load = move || Ok(options.configuration(Some("serve"))?);
+    let command = command.unwrap_or(CommandArguments::Serve {
         replay: None,
         speed: Speed::Times(1.0),
         reader: None,
-    }) {
-        Command::Serve {
-            replay: None,
-            reader,
-            ..
-        } => {
-            serve::this_machine(config, load, db, Root(root), reader, web).await?;
-        }
-        Command::Reader { socket } => serve::reader(config, &socket, Root(root)).await?,
-        Command::Serve {
+    });
+    match command {
+        CommandArguments::Serve {
             replay: Some(file),
             speed,
             ..
         } => {
-            serve::recording(config, load, db, Player::open(&file, speed)?, web).await?;
+            let player = Player::open(&file, speed)?;
+            serve::recording(config?, Box::new(load), db, player, web).await?;
         }
-        Command::Demo { speed } => {
-            complain("a recording of a backup that fails");
-            demo::demo(config, db, speed, web).await?;
+        CommandArguments::Serve { reader, .. } => {
+            serve::this_machine(config?, Box::new(load), db, root, reader, web).await?;
         }
-        Command::Record { file, length } => {
-            record::record(&config, daemon, Root(root), &file, length).await?
+        CommandArguments::Demo { speed } => serve::demo(config?, db, speed, web).await?,
+        CommandArguments::Reader { socket } => serve::reader(config?, &socket, root).await?,
+        CommandArguments::Record { file, length } => {
+            let config = config?;
+            record::record(&config, daemon(&config), root, &file, length).await?;
         }
-        Command::SupportBundle(bundle) => {
-            support::support_bundle(bundle, config, daemon, root, db).await?
+        CommandArguments::SupportBundle(arguments) => {
+            support::support_bundle(arguments, config, &daemon, root, db).await?;
         }
-        Command::Export(export) => {
-            return export::export(&store::existing_path(db.as_deref())?, export).await;
+        CommandArguments::Export(arguments) => {
+            let db = store::existing_path(db.as_deref())?;
+            return export::export(&db, &arguments).await;
         }
-        Command::Db(command) => {
-            return db::db(&store::existing_path(db.as_deref())?, command).await;
+        CommandArguments::Db(arguments) => {
+            let db = store::existing_path(db.as_deref())?;
+            return db::db(&db, arguments).await;
         }
-        Command::Run(run) => {
-            return Ok(ExitCode::from(
-                client::run::run(&daemon, &run, &Root(root)).await?,
-            ));
+        CommandArguments::Run(arguments) => {
+            let config = config.unwrap_or_else(|error| {
+                complain(&format!(
+                    "cowbell run: {error}; using the default address of the daemon"
+                ));
+                Config::default()
+            });
+            let status = run::run(&daemon(&config), &arguments, &root).await?;
+            return Ok(ExitCode::from(status));
         }
-        Command::Status => {
-            let (text, grade) = client::status::status(&daemon).await;
+        CommandArguments::Status => {
+            let (text, grade) = match config {
+                Ok(config) => status::status(&daemon(&config)).await,
+                Err(error) => (format!("COWBELL UNKNOWN - {error}\n"), Grade::Unknown),
+            };
             return Ok(judged(&text, grade));
         }
-        Command::Job(command) => print(&job::job(&daemon, command).await?)?,
-        Command::Alert(command) => print(&client::alert::run(&daemon, command).await?)?,
-        Command::Size(command) => {
-            size::size(command, &daemon, config.lvm.source, &Root(root)).await?
+        CommandArguments::Job(arguments) => {
+            print(&job::run(&daemon(&config?), arguments).await?)?;
         }
-        Command::CreateRegion(command) => size::creator::run(&command)?,
-        Command::CreateProbes(command) => size::probes::run(&command, &Root(root)).await?,
-        Command::VerifyArchive(command) => {
-            return Ok(verify_archive::verify_archive(&daemon, command).await);
+        CommandArguments::Alert(arguments) => {
+            print(&alert::run(&daemon(&config?), arguments).await?)?;
         }
-        Command::Check => {
-            let (text, would_serve) = check::check(&config, &Root(root), db.as_deref()).await;
+        CommandArguments::Size(arguments) => {
+            let config = config.unwrap_or_default();
+            size::size(arguments, &daemon(&config), config.lvm.source, &root).await?;
+        }
+        CommandArguments::CreateRegion(arguments) => size::creator::run(&arguments)?,
+        CommandArguments::CreateProbes(arguments) => size::probes::run(&arguments, &root).await?,
+        CommandArguments::VerifyArchive(arguments) => {
+            return Ok(verify_archive::verify_archive(&daemon(&config?), &arguments).await);
+        }
+        CommandArguments::Check => {
+            let (text, would_serve) = check::check(&config?, &root, db.as_deref()).await;
             print(&wrapped(&text))?;
             return Ok(ExitCode::from(u8::from(!would_serve)));
         }
@@ -291,52 +295,30 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether the command needs more of the configuration than the daemon's address.
-fn needs_configuration(command: Option<&Command>) -> bool {
-    matches!(
-        command,
-        None | Some(
-            Command::Serve { .. }
-                | Command::Reader { .. }
-                | Command::Record { .. }
-                | Command::SupportBundle(_)
-                | Command::Check
-        )
-    )
-}
-
-/// The configuration file, overridden by the command line and the environment.
-fn configuration(common: &Common, needs_file: bool) -> Result<Config, ConfigError> {
-    let is_hidden = !needs_file && common.config.is_none() && config::default_is_hidden();
-    let mut config = if is_hidden {
-        Config::default()
-    } else {
-        config::load(common.config.as_deref())?
-    };
-    if let Some(listen) = &common.listen {
-        config.listen = Listen::try_from(listen.clone())
-            .map_err(|error| ConfigError::option("--listen", &error))?;
-    }
-    if let Some(interval) = &common.interval {
-        let length = TickInterval::try_from(interval.clone());
-        config.interval = length.map_err(|error| ConfigError::option("--interval", &error))?;
-    }
-    Ok(config)
-}
-
-/// Prints the text of a plugin. If that fails, the status is never OK.
+/// Prints the text of a Nagios plugin, whose exit status is its grade. If that fails, the status is never OK.
 fn judged(text: &str, grade: Grade) -> ExitCode {
-    let printed = print(text).inspect_err(log::fatal);
-    let is_lost = printed.is_err() && grade == Grade::Ok;
-    ExitCode::from(exit_status(if is_lost { Grade::Unknown } else { grade }))
-}
-
-/// Of a Nagios plugin.
-fn exit_status(grade: Grade) -> u8 {
-    match grade {
+    let is_lost = print(text).inspect_err(log::fatal).is_err();
+    ExitCode::from(match grade {
+        Grade::Ok if is_lost => 3,
         Grade::Ok => 0,
         Grade::Warning => 1,
         Grade::Critical => 2,
         Grade::Unknown => 3,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_commands_are_not_documented() {
+        let documented = documented();
+        let names: Vec<&str> = documented
+            .get_subcommands()
+            .map(clap::Command::get_name)
+            .collect();
+        assert!(names.contains(&"serve") && names.contains(&"demo"));
+        assert!(!names.iter().any(|name| name.starts_with("create-")));
     }
 }

@@ -1,11 +1,11 @@
 //! New files: existing ones are never overwritten, and incomplete ones are removed.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow};
 
 /// A file that is removed when dropped, unless it is kept.
 pub struct NewFile {
@@ -25,33 +25,23 @@ impl NewFile {
     }
 
     fn make_with(path: &Path, mode: u32) -> anyhow::Result<(Self, File)> {
-        match OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(path)
-        {
-            Ok(file) => Ok((
-                Self {
-                    path: path.to_path_buf(),
-                    is_kept: false,
-                },
-                file,
-            )),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                bail!(
-                    "{} exists and is not overwritten; name another file",
-                    path.display()
-                )
-            }
-            Err(error) => {
-                Err(error).with_context(|| format!("cannot create the file {}", path.display()))
-            }
-        }
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(mode);
+        let file = options.open(path).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => anyhow!(
+                "{} exists and is not overwritten; name another file",
+                path.display()
+            ),
+            _ => anyhow!("cannot create the file {}: {error}", path.display()),
+        })?;
+        let path = path.to_path_buf();
+        Ok((
+            Self {
+                path,
+                is_kept: false,
+            },
+            file,
+        ))
     }
 
     pub fn keep(mut self) {

@@ -4,15 +4,16 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use futures_util::StreamExt;
 use jiff::SignedDuration;
 use tokio::sync::mpsc;
 
 use super::new_file::NewFile;
+use super::output::complain;
 use super::serve::{hook_listener, signalled};
 use crate::check;
-use crate::client::follow::follow;
-use crate::client::{Daemon, complain};
+use crate::client::Daemon;
 use crate::config::Config;
 use crate::source::files::Root;
 use crate::source::hooks::HookListener;
@@ -22,6 +23,10 @@ use crate::source::{Reading, Source};
 
 /// Maximum number of queued commands for the next tick of a recording.
 const COMMANDS: usize = 1_000;
+/// The pause before connecting to the daemon again.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Longer lines of its live stream are invalid.
+const LONGEST_LINE: usize = 64 * 1024;
 
 /// What is recorded.
 pub struct Recorded<'a> {
@@ -51,23 +56,18 @@ pub async fn record(
         file.display()
     ));
     let over = async {
-        tokio::select! {
-            () = shutdown.cancelled() => {}
-            () = tokio::time::sleep(length) => {}
-        }
+        // The time is up, or a signal arrived.
+        let _ = tokio::time::timeout(length, shutdown.cancelled()).await;
     };
-    let written = write(
-        Recorded {
-            config,
-            daemon,
-            root,
-            hooks,
-        },
-        output,
-        over,
-    )
-    .await;
-    written.with_context(|| format!("cannot write the recording {}", file.display()))
+    let recorded = Recorded {
+        config,
+        daemon,
+        root,
+        hooks,
+    };
+    write(recorded, output, over)
+        .await
+        .with_context(|| format!("cannot write the recording {}", file.display()))
 }
 
 /// The value of `--for`.
@@ -96,31 +96,50 @@ pub async fn write(
     let (sender, mut commands) = mpsc::channel(COMMANDS);
     tokio::spawn(follow(daemon, sender));
     tokio::pin!(over);
-    while let Some(reading) = next(&mut source, &mut over).await {
-        write_commands(&mut recorder, &mut commands)?;
+    loop {
+        let reading = tokio::select! {
+            () = &mut over => None,
+            reading = source.next() => reading,
+        };
+        while let Ok(command) = commands.try_recv() {
+            recorder.write(&command)?;
+        }
+        let Some(reading) = reading else {
+            recorder.finish()?;
+            return Ok(());
+        };
         recorder.write(&reading)?;
     }
-    write_commands(&mut recorder, &mut commands)?;
-    recorder.finish()?;
-    Ok(())
 }
 
-async fn next(
-    source: &mut Source,
-    over: &mut (impl Future<Output = ()> + Unpin),
-) -> Option<Reading> {
-    tokio::select! {
-        () = over => None,
-        reading = source.next() => reading,
+/// Passes on the commands on jobs that a daemon carries out, as readings, until the receiver is closed.
+async fn follow(daemon: Daemon, readings: mpsc::Sender<Reading>) {
+    while !readings.is_closed() {
+        // Without a daemon there are no commands.
+        let _ = follow_once(&daemon, &readings).await;
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
-fn write_commands(
-    recorder: &mut Recorder<File>,
-    commands: &mut mpsc::Receiver<Reading>,
-) -> std::io::Result<()> {
-    while let Ok(command) = commands.try_recv() {
-        recorder.write(&command)?;
+async fn follow_once(daemon: &Daemon, readings: &mpsc::Sender<Reading>) -> anyhow::Result<()> {
+    let mut stream = daemon.stream("/api/v1/live").await?;
+    let mut text = Vec::new();
+    while let Some(part) = stream.next().await {
+        text.extend_from_slice(&part?);
+        while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = text.drain(..=end).collect();
+            if let Some(reading) = command(&line) {
+                readings.send(reading).await?;
+            }
+        }
+        if text.len() > LONGEST_LINE {
+            bail!("a line of the live stream is too long");
+        }
     }
     Ok(())
+}
+
+/// The reading of a `command` event; `None` for other events.
+fn command(line: &[u8]) -> Option<Reading> {
+    serde_json::from_slice(line.strip_prefix(b"data: ")?).ok()
 }

@@ -1,4 +1,4 @@
-//! `cowbell serve`: starts all parts in order, and stops them in reverse order.
+//! `cowbell serve`, `reader` and `demo`: start all parts in order, and stop them in reverse order.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::listeners::Listeners;
 use super::memory;
-use super::printing::print;
+use super::output::{complain, print};
 use super::reload::{self, Load};
 use crate::check;
 use crate::config::Config;
@@ -22,8 +22,8 @@ use crate::remote_write::{self, ExternalLabels, RemoteWrite};
 use crate::source::files::Root;
 use crate::source::hooks::{self, HookListener};
 use crate::source::live::Live;
-use crate::source::reader::{Inherited, ReaderServer, Remote};
-use crate::source::recording::{Player, RecordingHeader};
+use crate::source::reader::{Inherited, Reader, Remote};
+use crate::source::recording::{Header, Player, Speed};
 use crate::source::{Source, machine_id};
 use crate::store::{self, StoreReader, TickOrigin};
 use crate::systemd::{self, feed_every, is_supervisor};
@@ -33,6 +33,10 @@ use crate::web::{self, Access, Demo, Listener, Site};
 const COMMANDS: usize = 64;
 /// Maximum number of queued commands for recorders.
 const ACCEPTED: usize = 256;
+/// A recording of a real LVM host on which a snapshot overflows during a backup, by `tests/lab/run experiment-demo`.
+static RECORDING: &[u8] = include_bytes!("../../web/demo.cowbell");
+/// What it shows.
+const STORY: &str = "half an hour on a database server whose backup fails";
 /// The time limit for pending requests when the program stops.
 const STOP_TIMEOUT: Duration = Duration::from_millis(300);
 
@@ -51,21 +55,15 @@ pub async fn this_machine(
     let terms = Terms::of(header).with_note(check::waits_with_a_volume(&root, &path));
     if let Some(socket) = reader {
         let source = Source::Remote(Box::new(Remote::new(socket, root, interval)?));
-        return serve(config, load, source, terms, path, web).await;
+        return serve(config, load, source, terms, &path, web).await;
     }
     let (hook_listener, problem) = hook_listener(check::hook_socket(&config));
     let live = Live::new(root, interval, config.lvm.source)?
         .with_hooks(hook_listener)
         .with_probes();
-    serve(
-        config,
-        load,
-        Source::Live(Box::new(live)),
-        terms.with_note(problem),
-        path,
-        web,
-    )
-    .await
+    let source = Source::Live(Box::new(live));
+    let terms = terms.with_note(problem);
+    serve(config, load, source, terms, &path, web).await
 }
 
 /// Reads this machine for a daemon, until a signal. Its hooks are received beside its socket, unless configured.
@@ -110,19 +108,58 @@ pub async fn recording(
     web: &Handle,
 ) -> anyhow::Result<()> {
     let header = player.header().clone();
-    // Removed when dropped.
-    let folder = if db.is_none() {
-        Some(store::passing_folder()?)
-    } else {
-        None
+    let place = DatabasePlace::of(db)?;
+    let terms = Terms::of(header);
+    serve(config, load, player.into(), terms, &place.path, web).await
+}
+
+/// The database of a recording: the named one, or one that is removed when this is dropped.
+struct DatabasePlace {
+    path: PathBuf,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl DatabasePlace {
+    fn of(named: Option<PathBuf>) -> anyhow::Result<Self> {
+        if let Some(path) = named {
+            return Ok(Self {
+                path,
+                _folder: None,
+            });
+        }
+        let folder = store::passing_folder()?;
+        Ok(Self {
+            path: folder.path().join("cowbell.db"),
+            _folder: Some(folder),
+        })
+    }
+}
+
+/// Plays the recording until a signal, again whenever the button of its banner is pressed, each time with a new database
+/// unless one is named.
+pub async fn demo(
+    config: Config,
+    db: Option<PathBuf>,
+    speed: Speed,
+    web: &Handle,
+) -> anyhow::Result<()> {
+    complain("a recording of a backup that fails");
+    let header = Player::of_bytes(RECORDING, speed)?.header().clone();
+    let mut server = Server::open(config, &header.host, web)?;
+    let demo = Demo {
+        story: STORY,
+        speed: speed.to_string(),
+        is_repeatable: db.is_none(),
     };
-    let temporary = folder
-        .as_ref()
-        .map(|folder| folder.path().join("cowbell.db"));
-    let path = db
-        .or(temporary)
-        .context("there is no place for a database")?;
-    serve(config, load, player.into(), Terms::of(header), path, web).await
+    while !server.shutdown.is_cancelled() {
+        let source = Player::of_bytes(RECORDING, speed)?.into();
+        let terms = Terms::of(header.clone());
+        let place = DatabasePlace::of(db.clone())?;
+        server
+            .run(source, terms, &place.path, None, Some(demo.clone()))
+            .await?;
+    }
+    Ok(())
 }
 
 /// The listener for hooks at a path. If it fails, cowbell only warns.
@@ -142,25 +179,25 @@ async fn serve(
     load: Load,
     source: Source,
     terms: Terms,
-    path: PathBuf,
+    path: &Path,
     web: &Handle,
 ) -> anyhow::Result<()> {
     let mut server = Server::open(config, &terms.host, web)?;
-    server.run(source, terms, &path, Some(load), None).await
+    server.run(source, terms, path, Some(load), None).await
 }
 
 /// What remains open while a demo is played again. Pages and notifications run on `web`, the loop on the current runtime.
-pub struct Server<'a> {
+struct Server<'a> {
     config: Config,
     access: Arc<Access>,
     listeners: Listeners,
     /// Cancelled by a signal.
-    pub shutdown: CancellationToken,
+    shutdown: CancellationToken,
     web: &'a Handle,
 }
 
 impl<'a> Server<'a> {
-    pub fn open(config: Config, host: &str, web: &'a Handle) -> anyhow::Result<Self> {
+    fn open(config: Config, host: &str, web: &'a Handle) -> anyhow::Result<Self> {
         survive_file_size_limit()?;
         let access = Arc::new(Access::of(&config)?);
         let config = notify::ready(config, host)?;
@@ -180,7 +217,7 @@ impl<'a> Server<'a> {
     }
 
     /// Until a signal, or until a demo is to be played again.
-    pub async fn run(
+    async fn run(
         &mut self,
         source: Source,
         terms: Terms,

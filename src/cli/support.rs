@@ -16,13 +16,13 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::process::Command;
 
 use super::new_file::NewFile;
-use super::printing::print;
+use super::output::{complain, print};
 use super::record::{self, Recorded};
 use super::serve::signalled;
-use super::{export, tar};
+use super::{export, status};
 use crate::check;
-use crate::client::{Daemon, complain, status};
-use crate::config::Config;
+use crate::client::{Daemon, QUICK_LIMIT};
+use crate::config::{Config, ConfigError};
 use crate::source::files::Root;
 use crate::source::recording::RecordingHeader;
 use crate::store::{self, in_words};
@@ -34,73 +34,68 @@ const FEWEST_TICKS: u32 = 3;
 const TICKS_FROM: &str = "-10m";
 /// The time limit for reading the log.
 const LOG_LIMIT: Duration = Duration::from_secs(20);
-const LOG_COMMAND: [&str; 9] = [
-    "-u",
-    "cowbell",
-    "-u",
-    "cowbell-reader",
-    "-n",
-    "2000",
-    "-o",
-    "short-iso",
-    "--no-pager",
-];
+const LOG_COMMAND: &str = "journalctl -u cowbell -u cowbell-reader -n 2000 -o short-iso --no-pager";
 /// Characters of a host's name in the name of the file.
 const LONGEST_HOST: usize = 40;
+const TAR_BLOCK: usize = 512;
+/// Two empty blocks end an archive.
+const TAR_END: [u8; 2 * TAR_BLOCK] = [0; 2 * TAR_BLOCK];
 
 #[derive(Args)]
-pub struct SupportBundle {
+pub struct BundleArguments {
     /// A new file [default: cowbell-HOST-DATE.tar.gz in this directory]
     file: Option<PathBuf>,
     /// The length of the recording [default: 15s]
     #[arg(long = "for", value_name = "LENGTH")]
     length: Option<SignedDuration>,
-    /// Why the configuration cannot be used.
-    #[arg(skip)]
-    pub problem: Option<String>,
 }
 
 /// What the parts are about.
-struct Scene {
+struct BundledHost {
     config: Config,
+    /// Why the configuration cannot be used.
+    problem: Option<ConfigError>,
     daemon: Daemon,
-    root: PathBuf,
+    root: Root,
     db: Option<PathBuf>,
     length: Duration,
     /// For files until they are in the bundle.
     folder: tempfile::TempDir,
 }
 
-/// Writes the bundle; a signal removes it.
+/// Writes the bundle, with the defaults if the configuration is invalid; a signal removes it.
 pub async fn support_bundle(
-    bundle: SupportBundle,
-    config: Config,
-    daemon: Daemon,
-    root: PathBuf,
+    arguments: BundleArguments,
+    config: Result<Config, ConfigError>,
+    daemon: impl Fn(&Config) -> Daemon,
+    root: Root,
     db: Option<PathBuf>,
 ) -> anyhow::Result<()> {
+    let (config, problem) = match config {
+        Ok(config) => (config, None),
+        Err(error) => (Config::default(), Some(error)),
+    };
     let usual = RECORD_FOR.max(config.interval.0 * FEWEST_TICKS);
-    let length = bundle.length.map_or(Ok(usual), record::limit)?;
-    let header = RecordingHeader::of_this_machine(config.interval.0);
+    let length = arguments.length.map_or(Ok(usual), record::limit)?;
+    let header = Header::of_this_machine(config.interval.0);
     let name = name(&header);
-    let path = bundle
+    let path = arguments
         .file
         .unwrap_or_else(|| format!("{name}.tar.gz").into());
-    let db = db.or_else(|| store::existing_path(None).ok().filter(|db| db.exists()));
-    let folder = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let host = BundledHost {
+        daemon: daemon(&config),
+        config,
+        problem,
+        root,
+        db: db.or_else(|| store::existing_path(None).ok().filter(|db| db.exists())),
+        length,
+        folder: tempfile::tempdir().context("cannot make a temporary directory")?,
+    };
     let (made, file) = NewFile::make_private(&path)?;
     complain(&format!("recording for {} s", length.as_secs_f64()));
     let shutdown = signalled()?;
-    let scene = Scene {
-        config,
-        daemon,
-        root,
-        db,
-        length,
-        folder,
-    };
     let parts = tokio::select! {
-        parts = parts(&scene, &header, bundle.problem) => parts,
+        parts = parts(&host, &header) => parts,
         () = shutdown.cancelled() => bail!("interrupted; {} is removed", path.display()),
     };
     pack(&file, &name, header.started_at, &parts)
@@ -113,49 +108,29 @@ pub async fn support_bundle(
 }
 
 /// Such as `cowbell-db1-20261122T020000`.
-fn name(header: &RecordingHeader) -> String {
-    let host = header
-        .host
-        .chars()
-        .filter(|sign| sign.is_ascii_alphanumeric() || *sign == '-');
+fn name(header: &Header) -> String {
+    let signs = header.host.chars();
+    let host = signs.filter(|sign| sign.is_ascii_alphanumeric() || *sign == '-');
     let host: String = host.take(LONGEST_HOST).collect();
-    format!(
-        "cowbell-{host}-{}",
-        header.started_at.strftime("%Y%m%dT%H%M%S")
-    )
+    let started_at = header.started_at.strftime("%Y%m%dT%H%M%S");
+    format!("cowbell-{host}-{started_at}")
 }
 
 /// Names and contents. The recording is first: what is wrong now may be over soon.
-async fn parts(
-    scene: &Scene,
-    header: &RecordingHeader,
-    problem: Option<String>,
-) -> Vec<(&'static str, Vec<u8>)> {
-    let recording = recording(scene).await;
-    let (status_text, _) = status::status(&scene.daemon).await;
-    let (check_text, _) = check::check(
-        &scene.config,
-        &Root(scene.root.clone()),
-        scene.db.as_deref(),
-    )
-    .await;
+async fn parts(host: &BundledHost, header: &Header) -> Vec<(&'static str, Vec<u8>)> {
+    let recording = recording(host).await;
+    let version = format!("cowbell {}\nLinux {}\n", header.cowbell, header.kernel);
+    let (check_text, _) = check::check(&host.config, &host.root, host.db.as_deref()).await;
+    let (status_text, _) = status::status(&host.daemon).await;
+    let status_json = host.daemon.text("/api/v1/status", QUICK_LIMIT).await;
     vec![
         ("recording.cowbell", or_sentence(recording)),
-        (
-            "version.txt",
-            format!("cowbell {}\nLinux {}\n", header.cowbell, header.kernel).into(),
-        ),
-        (
-            "configuration.txt",
-            configuration(&scene.config, problem).into(),
-        ),
+        ("version.txt", version.into()),
+        ("configuration.txt", configuration(host).into()),
         ("check.txt", check_text.into()),
         ("status.txt", status_text.into()),
-        (
-            "status.json",
-            or_sentence(scene.daemon.status_json().await.map(String::into_bytes)),
-        ),
-        ("ticks.csv", or_sentence(ticks(scene).await)),
+        ("status.json", or_sentence(status_json.map(Vec::from))),
+        ("ticks.csv", or_sentence(ticks(host).await)),
         ("log.txt", or_sentence(log().await)),
     ]
 }
@@ -164,52 +139,48 @@ fn or_sentence(part: anyhow::Result<Vec<u8>>) -> Vec<u8> {
     part.unwrap_or_else(|error| format!("{}\n", in_words(&error)).into())
 }
 
-fn configuration(config: &Config, problem: Option<String>) -> String {
-    let problem = problem.map_or_else(String::new, |why| {
-        format!("{why}; these are the defaults:\n\n")
-    });
-    format!("{problem}{config:#?}\n")
+fn configuration(host: &BundledHost) -> String {
+    let problem = match &host.problem {
+        Some(why) => format!("{why}; these are the defaults:\n\n"),
+        None => String::new(),
+    };
+    format!("{problem}{:#?}\n", host.config)
 }
 
 /// Without hooks, whose socket belongs to the daemon.
-async fn recording(scene: &Scene) -> anyhow::Result<Vec<u8>> {
-    let path = scene.folder.path().join("recording");
-    let (config, daemon, root) = (
-        &scene.config,
-        scene.daemon.clone(),
-        Root(scene.root.clone()),
-    );
+async fn recording(host: &BundledHost) -> anyhow::Result<Vec<u8>> {
+    let path = host.folder.path().join("recording");
     let recorded = Recorded {
-        config,
-        daemon,
-        root,
+        config: &host.config,
+        daemon: host.daemon.clone(),
+        root: host.root.clone(),
         hooks: None,
     };
-    let over = tokio::time::sleep(scene.length);
+    let over = tokio::time::sleep(host.length);
     record::write(recorded, File::create_new(&path)?, over)
         .await
         .context("cannot record")?;
     Ok(std::fs::read(path)?)
 }
 
-async fn ticks(scene: &Scene) -> anyhow::Result<Vec<u8>> {
-    let path = scene.folder.path().join("ticks.csv");
-    export::ticks(&store::path(scene.db.as_deref())?, TICKS_FROM, &path).await?;
+async fn ticks(host: &BundledHost) -> anyhow::Result<Vec<u8>> {
+    let path = host.folder.path().join("ticks.csv");
+    export::ticks(&store::path(host.db.as_deref())?, TICKS_FROM, &path).await?;
     Ok(std::fs::read(path)?)
 }
 
 /// The log of both services.
 async fn log() -> anyhow::Result<Vec<u8>> {
-    let mut command = Command::new("journalctl");
-    let output = command
-        .args(LOG_COMMAND)
+    let mut words = LOG_COMMAND.split(' ');
+    let output = Command::new(words.next().unwrap_or_default())
+        .args(words)
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
     let output = tokio::time::timeout(LOG_LIMIT, output)
         .await
-        .context("journalctl does not end")?;
-    let output = output.context("cannot run journalctl, which reads the log")?;
+        .context("journalctl does not end")?
+        .context("cannot run journalctl, which reads the log")?;
     Ok([output.stdout, output.stderr].concat())
 }
 
@@ -221,10 +192,39 @@ fn pack(
 ) -> std::io::Result<()> {
     let mut archive = GzEncoder::new(file, Compression::default());
     for (name, content) in parts {
-        tar::write_member(&mut archive, &format!("{folder}/{name}"), at, content)?;
+        write_member(&mut archive, &format!("{folder}/{name}"), at, content)?;
     }
-    archive.write_all(&tar::END)?;
+    archive.write_all(&TAR_END)?;
     archive.finish()?.sync_all()
+}
+
+/// Writes a file that only its owner can read. The name has at most 100 bytes.
+fn write_member(
+    archive: &mut impl Write,
+    name: &str,
+    at: Timestamp,
+    content: &[u8],
+) -> std::io::Result<()> {
+    let mut header = [0; TAR_BLOCK];
+    let mut put = |start: usize, text: &str| {
+        header[start..start + text.len()].copy_from_slice(text.as_bytes())
+    };
+    put(0, name);
+    put(100, "0000600\0");
+    put(108, "0000000\0");
+    put(116, "0000000\0");
+    put(124, &format!("{:011o}\0", content.len()));
+    put(136, &format!("{:011o}\0", at.as_second().max(0)));
+    // The checksum is of a header with spaces in its place.
+    put(148, "        ");
+    put(156, "0");
+    put(257, "ustar\x0000");
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    archive.write_all(&header)?;
+    archive.write_all(content)?;
+    let padding = content.len().next_multiple_of(TAR_BLOCK) - content.len();
+    archive.write_all(&TAR_END[..padding])
 }
 
 #[cfg(test)]

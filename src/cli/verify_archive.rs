@@ -9,10 +9,9 @@ use cowbell_archive::certificate::Certificate;
 use cowbell_archive::{ArchiveVerdict, compression};
 
 use super::log;
-use super::printing::print;
-use super::progress::Progress;
-use crate::client::commands::{certify, id_of};
-use crate::client::{Daemon, complain};
+use super::mark::{certify, id_of};
+use super::output::{ProgressBar, complain, print};
+use crate::client::Daemon;
 use crate::commands::ArchiveSummary;
 use crate::source::{clock, recording};
 use crate::store::in_words;
@@ -24,7 +23,7 @@ const UNKNOWN: u8 = 2;
 const LONGEST_FINDING: usize = 1_000;
 
 #[derive(Args)]
-pub struct VerifyArchive {
+pub struct ArchiveArguments {
     /// A tar archive, plain or compressed
     archive: PathBuf,
     /// The job that made it: ID or name; of several, the running one or the last
@@ -35,13 +34,13 @@ pub struct VerifyArchive {
     json: bool,
 }
 
-pub async fn verify_archive(daemon: &Daemon, command: VerifyArchive) -> ExitCode {
+pub async fn verify_archive(daemon: &Daemon, arguments: &ArchiveArguments) -> ExitCode {
     // Another job of this name may begin meanwhile.
-    let id = match &command.job {
+    let id = match &arguments.job {
         Some(job) => told(id_of(daemon, job).await),
         None => None,
     };
-    let certificate = match read_through(&command) {
+    let certificate = match read_through(arguments) {
         Ok(certificate) => Certificate {
             job: id,
             ..certificate
@@ -51,16 +50,16 @@ pub async fn verify_archive(daemon: &Daemon, command: VerifyArchive) -> ExitCode
             return ExitCode::from(UNKNOWN);
         }
     };
-    let printed = certified(daemon, &command, certificate).await;
+    let printed = certified(daemon, arguments, certificate).await;
     printed
         .inspect_err(log::fatal)
         .unwrap_or(ExitCode::from(UNKNOWN))
 }
 
-fn read_through(command: &VerifyArchive) -> anyhow::Result<Certificate> {
+fn read_through(arguments: &ArchiveArguments) -> anyhow::Result<Certificate> {
     let began = Instant::now();
-    let path = std::path::absolute(&command.archive)?;
-    let mut progress = Progress::new();
+    let path = std::path::absolute(&arguments.archive)?;
+    let mut progress = ProgressBar::new();
     let verified = compression::verify(&path, |share| progress.show(share))?;
     Ok(Certificate::new(
         &path,
@@ -73,23 +72,23 @@ fn read_through(command: &VerifyArchive) -> anyhow::Result<Certificate> {
 /// Writes, reports and prints a certificate. Only a failure to print it is an error.
 async fn certified(
     daemon: &Daemon,
-    command: &VerifyArchive,
+    arguments: &ArchiveArguments,
     mut certificate: Certificate,
 ) -> anyhow::Result<ExitCode> {
     certificate.host = Some(recording::RecordingHeader::of_this_machine(Duration::ZERO).host);
     let written = told(certificate.write());
-    let mut is_told = command.job.is_none();
+    let mut is_told = arguments.job.is_none();
     if let Some(id) = certificate.job {
         let path = written.as_ref().map(|path| path.display().to_string());
         is_told = told(certify(daemon, id, &summary(&certificate, path)).await).is_some();
     }
-    let text = if command.json {
+    let text = if arguments.json {
         certificate.json()?
     } else {
         text(&certificate)
     };
     let place = written
-        .filter(|_| !command.json)
+        .filter(|_| !arguments.json)
         .map(|path| format!("\nCertificate: {}\n", path.display()));
     print(&(text + &place.unwrap_or_default()))?;
     Ok(ExitCode::from(match certificate.verdict {

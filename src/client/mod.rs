@@ -1,49 +1,55 @@
-//! Commands that talk to a running daemon over its control socket: `cowbell run`, `status`, `job` and `alert`.
+//! A running daemon, as commands see it: requests over its control socket, in HTTP.
+//!
+//! Each request has a connection of its own, which costs less than a client with a pool: `cowbell run` must not slow down
+//! short commands.
 
-pub mod alert;
-mod arguments;
-pub mod commands;
-pub mod compare;
 pub mod control;
-pub mod file;
-pub mod follow;
-pub mod job;
-mod plain;
-pub mod run;
-pub mod size;
-pub mod status;
-pub mod terminal;
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use axum::body::{Body, BodyDataStream, to_bytes};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::handshake;
+use hyper::header::{CONTENT_TYPE, HOST, LINK};
+use hyper::{Method, StatusCode};
+use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-pub use terminal::complain;
-
+use crate::sizing::SizeAdvice;
 use crate::web::{JobReply, PutJob, StatusBody, escaped};
 
 /// The time limit for quick answers.
-const TIME_LIMIT: Duration = Duration::from_secs(2);
+pub const QUICK_LIMIT: Duration = Duration::from_secs(2);
+/// The time limit for figures of a long job, from a busy disk.
+pub const LONG_LIMIT: Duration = Duration::from_secs(30);
+/// The time limit for figures of up to 64 jobs.
+pub const LONGEST_LIMIT: Duration = Duration::from_secs(120);
 /// The time limit for commands, which the daemon answers within two seconds.
 const COMMAND_LIMIT: Duration = Duration::from_secs(3);
-/// The time limit for figures of a long job, from a busy disk.
-const LONG_LIMIT: Duration = Duration::from_secs(30);
-/// The time limit for figures of up to 64 jobs.
-const LONGEST_LIMIT: Duration = Duration::from_secs(120);
+/// Bytes of an answer at most. A job's file or a report of 64 jobs has some megabytes.
+const LONGEST_ANSWER: usize = 256 * 1024 * 1024;
 
-/// A daemon on this machine, reached over its control socket.
+/// A daemon on this machine.
 #[derive(Clone)]
 pub struct Daemon {
-    /// Where its socket may be.
+    /// Where its socket may be, the likelier first.
     paths: Vec<PathBuf>,
-    http: OnceLock<reqwest::Client>,
+}
+
+/// The answer to a request that was not refused.
+pub struct DaemonAnswer {
+    pub status: StatusCode,
+    pub text: String,
+    /// The address of the next page.
+    next: Option<String>,
 }
 
 impl Daemon {
@@ -51,49 +57,103 @@ impl Daemon {
     pub fn at(listen: SocketAddr, is_named: bool) -> Self {
         Self {
             paths: control::paths(listen.port(), is_named),
-            http: OnceLock::new(),
         }
+    }
+
+    /// The text of an answer.
+    pub async fn text(&self, path: &str, limit: Duration) -> anyhow::Result<String> {
+        Ok(self.send(Method::GET, path, "", limit).await?.text)
+    }
+
+    /// The value of an answer.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str, limit: Duration) -> anyhow::Result<T> {
+        parsed(&self.text(path, limit).await?)
+    }
+
+    /// Sends a command with a JSON body, or an empty one.
+    pub async fn command<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: impl Into<Body>,
+    ) -> anyhow::Result<T> {
+        parsed(&self.send(method, path, body, COMMAND_LIMIT).await?.text)
+    }
+
+    /// Sends any request. A refusal is an error with the daemon's sentence.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: impl Into<Body>,
+        limit: Duration,
+    ) -> anyhow::Result<DaemonAnswer> {
+        let answer = async {
+            let stream = self.connect().await?;
+            DaemonAnswer::read(exchange(stream, method, path, body.into()).await?).await
+        };
+        tokio::time::timeout(limit, answer).await.with_context(|| {
+            format!("the daemon did not answer within {limit:?}: try again, or look into its log")
+        })?
+    }
+
+    /// An answer that goes on until one side ends it.
+    pub async fn stream(&self, path: &str) -> anyhow::Result<BodyDataStream> {
+        let stream = self.connect().await?;
+        let answer = exchange(stream, Method::GET, path, Body::empty()).await?;
+        if !answer.status().is_success() {
+            bail!("the daemon refuses {path}");
+        }
+        Ok(Body::new(answer.into_body()).into_data_stream())
     }
 
     /// Starts or ends a job.
     pub async fn put_job(&self, key: &str, put: &PutJob) -> anyhow::Result<JobReply> {
-        self.command(
-            "PUT",
-            &format!("/api/v1/marks/{}", escaped(key)),
-            &serde_json::to_string(put)?,
-        )
-        .await
+        let path = format!("/api/v1/marks/{}", escaped(key));
+        self.command(Method::PUT, &path, serde_json::to_string(put)?)
+            .await
     }
 
-    /// The answer of `GET /api/v1/status`.
-    pub async fn status_json(&self) -> anyhow::Result<String> {
-        self.ask("/api/v1/status", &[], TIME_LIMIT).await
-    }
-
-    /// The HTTP client; made when first used, since that takes milliseconds.
-    async fn http(&self) -> anyhow::Result<&reqwest::Client> {
-        if let Some(http) = self.http.get() {
-            return Ok(http);
+    /// The jobs since `from` as JSON, the latest first. The daemon answers page by page.
+    pub async fn jobs(&self, from: &str) -> anyhow::Result<String> {
+        let mut next = Some(format!("/api/v1/jobs?from={}", escaped(from)));
+        let mut jobs: Vec<Box<RawValue>> = Vec::new();
+        while let Some(path) = next {
+            let page = self.send(Method::GET, &path, "", LONG_LIMIT).await?;
+            jobs.extend(parsed::<Vec<_>>(&page.text)?);
+            next = page.next;
         }
-        let (path, _) = self.connect().await?;
-        // The daemon speaks plain HTTP, so the host needs no certificates.
-        let http = reqwest::Client::builder()
-            .timeout(TIME_LIMIT)
-            .no_proxy()
-            .tls_certs_only([]);
-        let http = http
-            .unix_socket(path)
-            .build()
-            .context("cannot create an HTTP client")?;
-        Ok(self.http.get_or_init(|| http))
+        Ok(serde_json::to_string(&jobs)?)
     }
 
-    /// The first socket at which a daemon listens.
-    async fn connect(&self) -> anyhow::Result<(&Path, UnixStream)> {
+    /// How large a snapshot of a volume, `VG/LV` or its path, has to be; `planned` is the size of the next one in bytes.
+    pub async fn size_advice(
+        &self,
+        volume: &str,
+        planned: Option<u64>,
+    ) -> anyhow::Result<SizeAdvice> {
+        let name = volume.strip_prefix("/dev/").unwrap_or(volume);
+        let Some((vg, lv)) = name
+            .split_once('/')
+            .filter(|(vg, lv)| !vg.is_empty() && !lv.is_empty())
+        else {
+            bail!(
+                "cannot tell the size of a snapshot of `{volume}`: expected a volume such as vg0/mysql"
+            );
+        };
+        let mut path = format!("/api/v1/volumes/{}/{}/size", escaped(vg), escaped(lv));
+        if let Some(bytes) = planned {
+            path += &format!("?planned={bytes}");
+        }
+        self.get(&path, QUICK_LIMIT).await
+    }
+
+    /// Connects to the first socket at which a daemon listens.
+    async fn connect(&self) -> anyhow::Result<UnixStream> {
         let mut problem = None;
         for path in &self.paths {
             match UnixStream::connect(path).await {
-                Ok(stream) => return Ok((path, stream)),
+                Ok(stream) => return Ok(stream),
                 // The reason of a socket that exists is worth more.
                 Err(error) if error.kind() != ErrorKind::NotFound || problem.is_none() => {
                     problem = Some((path, error));
@@ -104,72 +164,20 @@ impl Daemon {
         let (path, error) = problem.context("there is no place for a control socket")?;
         Err(unreachable(&format!("{}: {error}", path.display())))
     }
+}
 
-    /// Sends a command. A refusal is an error with the daemon's sentence.
-    async fn command<T: DeserializeOwned>(
-        &self,
-        method: &str,
-        path: &str,
-        body: &str,
-    ) -> anyhow::Result<T> {
-        self.command_within(COMMAND_LIMIT, method, path, body).await
-    }
-
-    async fn command_within<T: DeserializeOwned>(
-        &self,
-        limit: Duration,
-        method: &str,
-        path: &str,
-        body: &str,
-    ) -> anyhow::Result<T> {
-        let (_, stream) = self.connect().await?;
-        let answer = tokio::time::timeout(limit, plain::exchange(stream, method, path, body)).await;
-        let late = "try again, or look into its log";
-        let answer = answer
-            .with_context(|| format!("the daemon did not answer within {limit:?}: {late}"))?;
-        let (status, text) = answer.map_err(|error| unreachable(&error.to_string()))?;
-        parsed(&accepted((200..300).contains(&status), text)?)
-    }
-
-    async fn ask(
-        &self,
-        path: &str,
-        query: &[(&str, String)],
-        limit: Duration,
-    ) -> anyhow::Result<String> {
-        Ok(self
-            .get(reqwest::Url::parse_with_params(&url(path), query)?, limit)
-            .await?
-            .0)
-    }
-
-    /// An answer, and the path of the next page.
-    async fn get(
-        &self,
-        url: reqwest::Url,
-        limit: Duration,
-    ) -> anyhow::Result<(String, Option<String>)> {
-        let path = url.path().to_string();
-        let answer = self.http().await?.get(url).timeout(limit).send().await;
-        let answer = answer.map_err(|error| failed(error.into()))?;
-        let is_success = answer.status().is_success();
-        let link = answer
-            .headers()
-            .get("link")
-            .and_then(|link| link.to_str().ok());
-        let next = link.and_then(|link| {
-            Some(
-                link.strip_prefix('<')?
-                    .split_once(">; rel=\"next\"")?
-                    .0
-                    .to_string(),
-            )
-        });
-        let text = answer
-            .text()
-            .await
-            .with_context(|| format!("the answer to {path} is incomplete"))?;
-        Ok((accepted(is_success, text)?, next))
+impl DaemonAnswer {
+    async fn read(response: hyper::Response<Incoming>) -> anyhow::Result<Self> {
+        let status = response.status();
+        let link = response.headers().get(LINK);
+        let next = link.and_then(|link| next_page(link.to_str().ok()?));
+        let body = to_bytes(Body::new(response.into_body()), LONGEST_ANSWER).await;
+        let body = body.context("the daemon's answer is incomplete")?;
+        let text = String::from_utf8_lossy(&body).into_owned();
+        if !status.is_success() {
+            bail!("the daemon answers: {}", refusal(text));
+        }
+        Ok(Self { status, text, next })
     }
 }
 
@@ -180,42 +188,59 @@ pub async fn answers(listen: SocketAddr) -> bool {
         IpAddr::V6(ip) if !ip.is_loopback() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
-    let exchange = async {
+    let answer = async {
         let stream = TcpStream::connect(SocketAddr::new(ip, listen.port())).await?;
-        plain::exchange(stream, "GET", "/api/v1/status", "").await
+        let response = exchange(stream, Method::GET, "/api/v1/status", Body::empty()).await?;
+        parsed::<StatusBody>(&DaemonAnswer::read(response).await?.text)
     };
-    let answer = tokio::time::timeout(TIME_LIMIT, exchange).await;
-    matches!(answer, Ok(Ok((200, status))) if parsed::<StatusBody>(&status).is_ok())
+    matches!(tokio::time::timeout(QUICK_LIMIT, answer).await, Ok(Ok(_)))
 }
 
-/// The text of an answer, or the sentence of a refusal as an error.
-fn accepted(is_success: bool, text: String) -> anyhow::Result<String> {
+/// Sends one request; the answer's body may still be on its way.
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    method: Method,
+    path: &str,
+    body: Body,
+) -> anyhow::Result<hyper::Response<Incoming>> {
+    let request = hyper::Request::builder()
+        .method(method)
+        .uri(path)
+        // The host is of no meaning to the control socket.
+        .header(HOST, "localhost")
+        .header(CONTENT_TYPE, "application/json")
+        .body(body)?;
+    let answer = async {
+        let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        sender.send_request(request).await
+    };
+    answer
+        .await
+        .map_err(|error| unreachable(&anyhow::Error::from(error).root_cause().to_string()))
+}
+
+/// The address in `</api/v1/jobs?before=7>; rel="next"`.
+fn next_page(link: &str) -> Option<String> {
+    let (path, _) = link.strip_prefix('<')?.split_once(">; rel=\"next\"")?;
+    Some(path.into())
+}
+
+/// The sentence of a refusal.
+fn refusal(text: String) -> String {
     #[derive(Deserialize)]
     struct Refusal {
         error: String,
     }
-    if !is_success {
-        let sentence = serde_json::from_str(&text).map_or(text, |refusal: Refusal| refusal.error);
-        bail!("the daemon answers: {sentence}");
-    }
-    Ok(text)
-}
-
-/// Names the root cause only.
-fn failed(error: anyhow::Error) -> anyhow::Error {
-    unreachable(&error.root_cause().to_string())
+    serde_json::from_str(&text).map_or(text, |refusal: Refusal| refusal.error)
 }
 
 fn unreachable(why: &str) -> anyhow::Error {
     anyhow!("no daemon answers ({why}): is `cowbell serve` running, and with this `listen`?")
 }
 
-/// The host is of no meaning to the control socket.
-fn url(path: &str) -> String {
-    format!("http://localhost{path}")
-}
-
-fn parsed<'a, T: Deserialize<'a>>(answer: &'a str) -> anyhow::Result<T> {
+/// The value of an answer in JSON.
+pub fn parsed<T: DeserializeOwned>(answer: &str) -> anyhow::Result<T> {
     serde_json::from_str(answer)
         .context("the daemon's answer cannot be parsed: has it the same version?")
 }

@@ -112,11 +112,20 @@ pub fn load(named: Option<&Path>) -> Result<Config, ConfigError> {
         Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => {
             Ok(Config::default())
         }
-        Err(error) => Err(ConfigError(format!(
-            "cannot read the configuration {}: {error}; name an existing file or omit --config",
-            path.display()
-        ))),
+        Err(error) => Err(unreadable(&path, &error, named.is_some())),
     }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error, is_named: bool) -> ConfigError {
+    let remedy = if is_named {
+        "name an existing file or omit --config"
+    } else {
+        "make it readable for this user, or name another file with --config"
+    };
+    let path = path.display();
+    ConfigError(format!(
+        "cannot read the configuration {path}: {error}; {remedy}"
+    ))
 }
 
 /// Whether this user may not read the file at [`DEFAULT_PATH`]: packages install it for root and the group cowbell only.
@@ -178,6 +187,15 @@ mod tests {
             found.contains(expected),
             "expected {expected:?} in {found:?}"
         );
+    }
+
+    #[test]
+    fn an_option_is_to_be_omitted_only_if_it_was_given() {
+        let error = std::io::Error::from(ErrorKind::PermissionDenied);
+        for (is_named, expected) in [(true, true), (false, false)] {
+            let sentence = unreadable(Path::new("c.toml"), &error, is_named).to_string();
+            assert_eq!(sentence.contains("omit --config"), expected, "{sentence}");
+        }
     }
 
     #[test]

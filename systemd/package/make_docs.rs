@@ -21,7 +21,7 @@ fn main() -> io::Result<()> {
     let (man, completions) = (folder.join("man"), folder.join("completions"));
     fs::create_dir_all(&man)?;
     fs::create_dir_all(&completions)?;
-    let mut command = cowbell::cli::definition();
+    let mut command = cowbell::cli::documented();
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
         clap_complete::generate_to(shell, &mut command, "cowbell", &completions)?;
     }
@@ -75,8 +75,7 @@ fn write_pages(command: &Command, date: &str, folder: &Path) -> io::Result<()> {
         .date(date);
     man.source(concat!("cowbell ", env!("CARGO_PKG_VERSION")))
         .render(&mut file)?;
-    let mut shown = command
+    command
         .get_subcommands()
-        .filter(|subcommand| !subcommand.is_hide_set());
-    shown.try_for_each(|subcommand| write_pages(subcommand, date, folder))
+        .try_for_each(|subcommand| write_pages(subcommand, date, folder))
 }

@@ -1,5 +1,7 @@
 //! An invalid command line is refused in one line, with status 2.
 
+use std::os::unix::fs::MetadataExt;
+
 use crate::daemon::{cowbell, said};
 
 #[test]
@@ -166,6 +168,33 @@ fn a_place_that_cannot_be_used_is_said_with_what_to_do() {
         (found.code, found.err),
         (Some(1), format!("cowbell: {expected}\n"))
     );
+}
+
+/// A shell in a service inherits `JOURNAL_STREAM` and may send standard error elsewhere.
+#[test]
+fn errors_have_a_priority_only_if_they_go_to_the_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stderr");
+    let written = |stream: &str, out: &std::fs::File| {
+        let mut command = cowbell();
+        command.args(["record", folder.path().to_str().unwrap()]);
+        command.env("JOURNAL_STREAM", stream);
+        command.stderr(out.try_clone().unwrap()).status().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        out.set_len(0).unwrap();
+        text
+    };
+    let out = std::fs::File::options()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .unwrap();
+    let file = out.metadata().unwrap();
+    let own = format!("{}:{}", file.dev(), file.ino());
+    let found = written(&own, &out);
+    assert!(found.starts_with("<3>"), "{found:?}");
+    let found = written("1:1", &out);
+    assert!(found.starts_with("cowbell: "), "{found:?}");
 }
 
 #[test]

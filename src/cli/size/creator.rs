@@ -20,7 +20,7 @@ use rustix::fs::{FlockOperation, flock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use super::subject::Subject;
+use super::volume::TargetVolume;
 use super::{refusal, require_room};
 use crate::source::clock;
 
@@ -33,7 +33,7 @@ const LOCKS: &str = "/proc/locks";
 
 /// The process's own command line.
 #[derive(Args)]
-pub struct CreateRegion {
+pub struct RegionArguments {
     name: String,
     device: u64,
     /// Of the volume, without dashes: the number may be reused.
@@ -80,7 +80,7 @@ fn holder(locks: &str, inode: u64) -> Option<&str> {
 }
 
 /// Creates the region; returns how long that took.
-pub async fn create(subject: &Subject, region: &NewRegion) -> anyhow::Result<Duration> {
+pub async fn create(subject: &TargetVolume, region: &NewRegion) -> anyhow::Result<Duration> {
     let name = &subject.volume.name;
     let mut child = Command::new("/proc/self/exe")
         .args([
@@ -138,15 +138,15 @@ pub async fn create(subject: &Subject, region: &NewRegion) -> anyhow::Result<Dur
 }
 
 /// In the process: creates the region, tells the microseconds that it took, and deletes it again unless the parent wants it.
-pub fn run(command: &CreateRegion) -> anyhow::Result<()> {
-    let CreateRegion {
+pub fn run(arguments: &RegionArguments) -> anyhow::Result<()> {
+    let RegionArguments {
         name,
         device,
         uuid,
         place,
         step,
         label,
-    } = command;
+    } = arguments;
     let control = lock()?;
     let failed = |errno| anyhow::Error::msg(refusal(name, errno));
     let mut reader = StatsReader::default();

@@ -5,8 +5,7 @@
 
 pub mod creator;
 pub mod probes;
-mod queue;
-mod subject;
+mod volume;
 
 use std::io::{BufRead, IsTerminal};
 
@@ -18,26 +17,31 @@ use cowbell_touched::plan::{ByteSize, Grid, Plan, Processors};
 use cowbell_touched::statistics::{MAX_REGIONS, StatsReader, delete_all};
 use rustix::io::Errno;
 
-use super::printing::print;
-use crate::client::job::Form;
-use crate::client::{self, Daemon};
+use super::output::{JsonFlag, print, wrapped};
+use crate::client::Daemon;
 use crate::config::LvmSource;
+use crate::sizing::SizeAdvice;
 use crate::source::clock;
 use crate::source::files::Root;
+use crate::table::Style;
 use crate::units::{count_text, grouped, size_text};
-use subject::{Found, Subject};
+use volume::TargetVolume;
 
 #[derive(Args)]
-pub struct Size {
+pub struct SizeArguments {
     /// The volume, such as vg0/mysql
     #[arg(value_name = "VG/LV", required_unless_present = "clean")]
     volume: Option<String>,
-    /// Print JSON, as in the API
-    #[arg(long, conflicts_with_all = ["watch", "clean"])]
-    json: bool,
+    #[command(flatten)]
+    format: JsonFlag,
     /// Start or end counting which parts of the volume are written to
-    #[arg(long, value_name = "on|off", hide_possible_values = true)]
-    watch: Option<Switch>,
+    #[arg(
+        long,
+        value_name = "on|off",
+        hide_possible_values = true,
+        conflicts_with = "json"
+    )]
+    watch: Option<WatchSwitch>,
     /// Start without asking
     #[arg(long, requires = "watch")]
     yes: bool,
@@ -48,56 +52,76 @@ pub struct Size {
     #[arg(long, value_name = "SIZE", requires = "watch")]
     chunk: Option<ByteSize>,
     /// End counting on all volumes
-    #[arg(long, conflicts_with_all = ["volume", "watch"])]
+    #[arg(long, conflicts_with_all = ["volume", "watch", "json"])]
     clean: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Switch {
+enum WatchSwitch {
     On,
     Off,
 }
 
 pub async fn size(
-    command: Size,
+    arguments: SizeArguments,
     daemon: &Daemon,
     lvm: LvmSource,
     root: &Root,
 ) -> anyhow::Result<()> {
-    match (command.volume.as_deref(), command.watch) {
+    match (arguments.volume.as_deref(), arguments.watch) {
         (None, _) => clean(),
         (Some(volume), None) => {
-            let form = if command.json { Form::Json } else { Form::Text };
-            print(&client::size::size(daemon, volume, form).await?)
+            let advice = daemon.size_advice(volume, None).await?;
+            print(&if arguments.format.json {
+                serde_json::to_string(&advice)? + "\n"
+            } else {
+                wrapped(&text(&advice))
+            })
         }
-        (Some(volume), Some(Switch::On)) => {
+        (Some(volume), Some(WatchSwitch::On)) => {
             require_reader(volume, lvm)?;
-            watch_on(volume, &command, root).await
+            watch_on(volume, &arguments, root).await
         }
-        (Some(volume), Some(Switch::Off)) => watch_off(volume, root).await,
+        (Some(volume), Some(WatchSwitch::Off)) => watch_off(volume, root).await,
     }
 }
 
-async fn watch_on(volume: &str, command: &Size, root: &Root) -> anyhow::Result<()> {
+/// The sentences, the table, and how it is known.
+fn text(advice: &SizeAdvice) -> String {
+    let sentences = [
+        advice.planned.as_ref().map(|planned| &planned.text),
+        advice.remedy.as_ref(),
+        advice.room.as_ref(),
+        advice.hours.as_ref().map(|hours| &hours.text),
+    ];
+    let mut text = String::new();
+    for sentence in sentences.into_iter().flatten() {
+        text += &format!("{sentence}\n");
+    }
+    let table = advice.table().write(Style::Plain);
+    text + &format!("\n{table}\n{}\n{}\n", advice.basis, advice.limits)
+}
+
+async fn watch_on(volume: &str, arguments: &SizeArguments, root: &Root) -> anyhow::Result<()> {
     require_root("watch a volume")?;
-    let subject = match subject::find(volume, root).await? {
-        Found::Active(subject) => subject,
-        Found::Inactive => {
-            bail!(
-                "cannot watch {volume}: it is not active; activate it with `lvchange -ay {volume}`"
-            )
-        }
+    let Some(subject) = volume::find(volume, root).await? else {
+        bail!("cannot watch {volume}: it is not active; activate it with `lvchange -ay {volume}`");
     };
     subject.refuse_unless_eligible()?;
     let processors = processors(root)?;
-    let plan = Plan::of(&subject.volume, command.memory, command.chunk, processors)?;
+    let plan = Plan::of(
+        &subject.volume,
+        arguments.memory,
+        arguments.chunk,
+        processors,
+    )?;
     require_unwatched(&subject, plan.regions())?;
     creator::require_none()?;
     print(&cost(&subject, plan, processors))?;
-    if !command.yes {
+    if !arguments.yes {
         ask()?;
     }
-    queue::require_short(&subject, root).await?;
+    subject.require_short_queues(root).await?;
     let took = creator::create(&subject, &plan.first_region(clock::now().as_millisecond())).await?;
     print(&format!(
         "{volume} is watched; starting took {:.1} ms. cowbell reads the counters every minute while it runs. After the first \
@@ -133,7 +157,7 @@ fn require_root(what: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn require_unwatched(subject: &Subject, regions: usize) -> anyhow::Result<()> {
+fn require_unwatched(subject: &TargetVolume, regions: usize) -> anyhow::Result<()> {
     let (name, device) = (&subject.volume.name, &subject.device);
     let control = ioctl::open().map_err(anyhow::Error::msg)?;
     let mut reader = StatsReader::default();
@@ -182,7 +206,7 @@ fn refusal(name: &str, errno: Errno) -> String {
     }
 }
 
-fn cost(subject: &Subject, plan: Plan, processors: Processors) -> String {
+fn cost(subject: &TargetVolume, plan: Plan, processors: Processors) -> String {
     let name = &subject.volume.name;
     let memory = size_text(plan.memory(processors));
     let of = |grid: Grid| {
@@ -233,9 +257,9 @@ fn ask() -> anyhow::Result<()> {
 /// Succeeds for a volume that is not watched: that is what was asked for.
 async fn watch_off(volume: &str, root: &Root) -> anyhow::Result<()> {
     require_root("end watching a volume")?;
-    let deleted = match subject::find(volume, root).await? {
-        Found::Inactive => 0,
-        Found::Active(subject) => {
+    let deleted = match volume::find(volume, root).await? {
+        None => 0,
+        Some(subject) => {
             let control = ioctl::open().map_err(anyhow::Error::msg)?;
             delete_all(&control, subject.device, |_| true)
                 .with_context(|| format!("cannot delete the statistics of {volume}"))?

@@ -12,8 +12,8 @@ use cowbell_touched::label::Role;
 use cowbell_touched::plan::place_probes;
 use cowbell_touched::statistics::{NewRegion, RegionEntry, StatsReader, delete_all};
 
-use super::subject::{Found, Subject};
-use super::{creator, queue, refusal, subject};
+use super::volume::{self, TargetVolume};
+use super::{creator, refusal};
 use crate::source::clock;
 use crate::source::files::Root;
 
@@ -23,17 +23,15 @@ const PAUSE: Duration = Duration::from_secs(20);
 
 /// The process's own command line.
 #[derive(Args)]
-pub struct CreateProbes {
+pub struct ProbesArguments {
     /// The device-mapper's UUID of the volume.
     uuid: String,
 }
 
-pub async fn run(command: &CreateProbes, root: &Root) -> anyhow::Result<()> {
-    let Found::Active(subject) = subject::find_uuid(&command.uuid, root).await? else {
-        bail!(
-            "cannot create probes: the volume {} is not active",
-            command.uuid
-        );
+pub async fn run(arguments: &ProbesArguments, root: &Root) -> anyhow::Result<()> {
+    let uuid = &arguments.uuid;
+    let Some(subject) = volume::find_uuid(uuid, root).await? else {
+        bail!("cannot create probes: the volume {uuid} is not active");
     };
     subject.refuse_unless_eligible()?;
     let regions = regions(&subject)?;
@@ -54,10 +52,14 @@ pub async fn run(command: &CreateProbes, root: &Root) -> anyhow::Result<()> {
     })
 }
 
-async fn create_all(subject: &Subject, regions: &[NewRegion], root: &Root) -> anyhow::Result<()> {
+async fn create_all(
+    subject: &TargetVolume,
+    regions: &[NewRegion],
+    root: &Root,
+) -> anyhow::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     for region in regions {
-        while let Err(why) = queue::require_short(subject, root).await {
+        while let Err(why) = subject.require_short_queues(root).await {
             if Instant::now() > deadline {
                 return Err(why);
             }
@@ -73,7 +75,7 @@ fn is_probe(region: &RegionEntry) -> bool {
 }
 
 /// Those of an earlier process, which did not finish, or of this one.
-fn delete_probes(subject: &Subject) -> anyhow::Result<()> {
+fn delete_probes(subject: &TargetVolume) -> anyhow::Result<()> {
     let control = ioctl::open().map_err(anyhow::Error::msg)?;
     delete_all(&control, subject.device, is_probe)
         .map(drop)
@@ -81,7 +83,7 @@ fn delete_probes(subject: &Subject) -> anyhow::Result<()> {
 }
 
 /// The regions to create, from what the map has counted.
-fn regions(subject: &Subject) -> anyhow::Result<Vec<NewRegion>> {
+fn regions(subject: &TargetVolume) -> anyhow::Result<Vec<NewRegion>> {
     let control = ioctl::open().map_err(anyhow::Error::msg)?;
     let mut reader = StatsReader::default();
     let found = reader.regions(&control, subject.device);

@@ -1,16 +1,18 @@
-//! `cowbell alert`: lists alerts and silences, acknowledges an alert, silences volumes.
+//! `cowbell alert`: lists alerts and silences, acknowledges an alert, silences volumes, tests receivers.
 
 use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Subcommand;
+use hyper::Method;
 use jiff::{SignedDuration, Timestamp};
 
-use super::terminal::{self, wrapped};
-use super::{Daemon, LONG_LIMIT, complain, parsed};
+use super::output::{JsonFlag, complain, fitted_table, wrapped};
 use crate::alert::alike;
+use crate::client::{Daemon, LONG_LIMIT, parsed};
 use crate::notify::Silence;
 use crate::series::Range;
+use crate::source::clock;
 use crate::table::{Cell, Column, Style, Table};
 use crate::units::duration_text;
 use crate::web::{
@@ -21,12 +23,11 @@ use crate::web::{
 const TEST_LIMIT: Duration = Duration::from_secs(20);
 
 #[derive(Subcommand)]
-pub enum AlertCommand {
+pub enum AlertArguments {
     /// List the last alerts, the latest first
     List {
-        /// Print JSON, as in the API
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        format: JsonFlag,
     },
     /// Send a test message to receivers, and print their answers
     Test {
@@ -49,9 +50,8 @@ pub enum AlertCommand {
     },
     /// List silences that have not ended
     Silences {
-        /// Print JSON, as in the API
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        format: JsonFlag,
     },
     /// Deliver no alerts of some volumes for a time
     Silence {
@@ -70,78 +70,59 @@ pub enum AlertCommand {
 }
 
 /// Runs a command; returns the text to print.
-pub async fn run(daemon: &Daemon, command: AlertCommand) -> anyhow::Result<String> {
-    match command {
-        AlertCommand::List { json } => list(daemon, json).await,
-        AlertCommand::Silences { json } => silences(daemon, json).await,
-        AlertCommand::Test { receiver } => test(daemon, receiver.as_deref()).await,
-        AlertCommand::Acknowledge {
-            id, withdraw: true, ..
-        } => {
-            send(
-                daemon,
-                "DELETE",
-                &format!("/api/v1/alerts/{id}/acknowledgement"),
-                "",
-            )
-            .await
-        }
-        AlertCommand::Acknowledge {
-            id, note, length, ..
-        } => {
-            let body = AcknowledgeAlert {
-                note,
-                until: length.map(from_now),
-            };
-            let path = format!("/api/v1/alerts/{id}/acknowledgement");
-            send(daemon, "PUT", &path, &serde_json::to_string(&body)?).await
-        }
-        AlertCommand::Silence {
-            volumes, end: true, ..
-        } => {
-            send(
-                daemon,
-                "DELETE",
-                &format!("/api/v1/silences?volumes={}", escaped(&volumes)),
-                "",
-            )
-            .await
-        }
-        AlertCommand::Silence {
-            volumes,
+pub async fn run(daemon: &Daemon, arguments: AlertArguments) -> anyhow::Result<String> {
+    match arguments {
+        AlertArguments::List { format } => list(daemon, &format).await,
+        AlertArguments::Silences { format } => silences(daemon, &format).await,
+        AlertArguments::Test { receiver } => test(daemon, receiver.as_deref()).await,
+        AlertArguments::Acknowledge {
+            id,
+            note,
             length,
+            withdraw,
+        } => {
+            let path = format!("/api/v1/alerts/{id}/acknowledgement");
+            if withdraw {
+                return change(daemon, Method::DELETE, &path, String::new()).await;
+            }
+            let until = length.map(from_now);
+            let body = serde_json::to_string(&AcknowledgeAlert { note, until })?;
+            change(daemon, Method::PUT, &path, body).await
+        }
+        AlertArguments::Silence {
+            volumes,
+            length: Some(length),
             note,
             ..
         } => {
             let silence = PutSilence {
                 volumes,
-                until: from_now(length.unwrap_or_default()),
+                until: from_now(length),
                 note,
             };
-            send(
-                daemon,
-                "PUT",
-                "/api/v1/silences",
-                &serde_json::to_string(&silence)?,
-            )
-            .await
+            let body = serde_json::to_string(&silence)?;
+            change(daemon, Method::PUT, "/api/v1/silences", body).await
+        }
+        // clap requires a length unless the silence is to end.
+        AlertArguments::Silence { volumes, .. } => {
+            let path = format!("/api/v1/silences?volumes={}", escaped(&volumes));
+            change(daemon, Method::DELETE, &path, String::new()).await
         }
     }
 }
 
 async fn test(daemon: &Daemon, receiver: Option<&str>) -> anyhow::Result<String> {
-    let query = receiver.map_or_else(String::new, |name| format!("?receiver={}", escaped(name)));
-    let path = format!("/api/v1/alerts/test{query}");
-    let results: Vec<TestResult> = daemon.command_within(TEST_LIMIT, "POST", &path, "").await?;
-    let line = |result: &TestResult| {
-        let word = if result.is_delivered {
-            "ok      "
-        } else {
-            "FAILED  "
-        };
-        format!("{word} {}: {}\n", result.receiver, result.answer)
-    };
-    let text: String = results.iter().map(line).collect();
+    let mut path = "/api/v1/alerts/test".to_string();
+    if let Some(name) = receiver {
+        path += &format!("?receiver={}", escaped(name));
+    }
+    let answer = daemon.send(Method::POST, &path, "", TEST_LIMIT).await?;
+    let results: Vec<TestResult> = parsed(&answer.text)?;
+    let mut text = String::new();
+    for result in &results {
+        let word = if result.is_delivered { "ok" } else { "FAILED" };
+        text += &format!("{word:<8} {}: {}\n", result.receiver, result.answer);
+    }
     if results.iter().all(|result| result.is_delivered) {
         return Ok(wrapped(&text));
     }
@@ -160,20 +141,26 @@ fn length(text: &str) -> Result<SignedDuration, String> {
 }
 
 fn from_now(length: SignedDuration) -> Timestamp {
-    let now = crate::source::clock::now();
-    now.checked_add(length).unwrap_or(Timestamp::MAX)
+    clock::now().checked_add(length).unwrap_or(Timestamp::MAX)
 }
 
 /// Returns the daemon's line on what was done.
-async fn send(daemon: &Daemon, method: &str, path: &str, body: &str) -> anyhow::Result<String> {
+async fn change(
+    daemon: &Daemon,
+    method: Method,
+    path: &str,
+    body: String,
+) -> anyhow::Result<String> {
     let reply: AlertReply = daemon.command(method, path, body).await?;
-    reply.message.iter().for_each(|message| complain(message));
+    if let Some(message) = reply.message {
+        complain(&message);
+    }
     Ok(reply.done + "\n")
 }
 
-async fn silences(daemon: &Daemon, json: bool) -> anyhow::Result<String> {
-    let answer = daemon.ask("/api/v1/silences", &[], LONG_LIMIT).await?;
-    if json {
+async fn silences(daemon: &Daemon, format: &JsonFlag) -> anyhow::Result<String> {
+    let answer = daemon.text("/api/v1/silences", LONG_LIMIT).await?;
+    if format.json {
         return Ok(answer + "\n");
     }
     let silences: Vec<Silence> = parsed(&answer)?;
@@ -185,23 +172,20 @@ async fn silences(daemon: &Daemon, json: bool) -> anyhow::Result<String> {
         Column::text("Until (UTC)"),
         Column::text("Note"),
     ];
-    let row = |silence: &Silence| {
+    let rows = silences.into_iter().map(|silence| {
+        let until = silence.until.strftime("%Y-%m-%d %H:%M:%S").to_string();
         vec![
             silence.volumes.as_str().into(),
-            silence
-                .until
-                .strftime("%Y-%m-%d %H:%M:%S")
-                .to_string()
-                .into(),
-            silence.note.clone().into(),
+            until.into(),
+            silence.note.into(),
         ]
-    };
-    Ok(Table::new("", columns, silences.iter().map(row)).write(Style::Plain))
+    });
+    Ok(Table::new("", columns, rows).write(Style::Plain))
 }
 
-async fn list(daemon: &Daemon, json: bool) -> anyhow::Result<String> {
-    let answer = daemon.ask("/api/v1/alerts", &[], LONG_LIMIT).await?;
-    if json {
+async fn list(daemon: &Daemon, format: &JsonFlag) -> anyhow::Result<String> {
+    let answer = daemon.text("/api/v1/alerts", LONG_LIMIT).await?;
+    if format.json {
         return Ok(answer + "\n");
     }
     let alerts: Vec<AlertBody> = parsed(&answer)?;
@@ -216,21 +200,19 @@ async fn list(daemon: &Daemon, json: bool) -> anyhow::Result<String> {
         Column::text("Raised (UTC)"),
         Column::number("Lasted").class("least"),
     ];
-    let now = crate::source::clock::now();
-    let text = terminal::table(&Table::new(
-        "",
-        columns,
-        alerts.iter().map(|body| row(body, now)),
-    ));
+    let now = clock::now();
+    let rows = alerts.iter().map(|body| row(body, now));
+    let table = fitted_table(&Table::new("", columns, rows));
     let open = alerts
         .iter()
         .map(|body| &body.alert)
         .filter(|alert| alert.cleared_at.is_none());
-    let sentences = alike(open).into_iter().map(|alerts| {
+    let mut sentences = String::new();
+    for alerts in alike(open) {
         let ids: Vec<String> = alerts.iter().map(|alert| alert.id.to_string()).collect();
-        format!("\n{}: {}\n", ids.join(", "), alerts[0].sentence())
-    });
-    Ok(text + &wrapped(&sentences.collect::<String>()))
+        sentences += &format!("\n{}: {}\n", ids.join(", "), alerts[0].sentence());
+    }
+    Ok(table + &wrapped(&sentences))
 }
 
 fn row(body: &AlertBody, now: Timestamp) -> Vec<Cell> {
@@ -244,16 +226,13 @@ fn row(body: &AlertBody, now: Timestamp) -> Vec<Cell> {
         from: alert.raised_at,
         to: alert.cleared_at.unwrap_or(now),
     };
+    let raised = alert.raised_at.strftime("%Y-%m-%d %H:%M");
     vec![
         alert.id.to_string().into(),
         state.into(),
         alert.rule.text().into(),
         alert.volume().unwrap_or_else(|| "cowbell".into()).into(),
-        alert
-            .raised_at
-            .strftime("%Y-%m-%d %H:%M")
-            .to_string()
-            .into(),
+        raised.to_string().into(),
         duration_text(lasted.seconds().max(0.0)).into(),
     ]
 }

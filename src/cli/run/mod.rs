@@ -2,28 +2,32 @@
 //!
 //! The command inherits terminal, input and output, and its exit status is returned. It also runs without a daemon.
 
-mod caches;
 mod child;
 mod inherited;
 mod reporter;
 
 use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use jiff::SignedDuration;
 use rustix::process::Signal;
 
-use super::Daemon;
-use super::arguments::{SetArguments, name};
+use super::mark::{SetArguments, name};
+use super::output;
+use crate::client::Daemon;
 use crate::commands::{LONGEST_NAME, MarkKind};
+use crate::source::clock;
 use crate::source::files::Root;
+use crate::store::in_words;
 use crate::web::PutJob;
 use child::Signals;
-use reporter::Reporter;
+use reporter::RunReporter;
 
 /// Exit statuses as in a shell: the command was not found, or cannot be started.
 const NOT_FOUND: u8 = 127;
@@ -36,9 +40,34 @@ const MOST_RUNS: i64 = 10_000;
 /// The longest pause before a run.
 const LONGEST_SETTLE: Duration = Duration::from_secs(24 * 3600);
 
-// A command, its repeats, and the preparation of each run.
+/// Servers that rely on the page cache, or whose disk would be busy while other programs fill the cache again.
+const DATABASES: [&str; 19] = [
+    "mysqld",
+    "mariadbd",
+    "postgres",
+    "postmaster",
+    "mongod",
+    "redis-server",
+    "valkey-server",
+    "keydb-server",
+    "clickhouse-serv",
+    "db2sysc",
+    "sqlservr",
+    "firebird",
+    "influxd",
+    "cockroach",
+    "etcd",
+    "arangod",
+    "ndbmtd",
+    "ndbd",
+    "memcached",
+];
+/// The prefix of Oracle's processes, such as `ora_pmon_NAME`.
+const ORACLE: &str = "ora_";
+
+// A command, its repeats, and the preparation of each run. (A doc comment would become the help of the command.)
 #[derive(Args)]
-pub struct Plan {
+pub struct RunArguments {
     /// The name of the job [default: the command's name]
     #[arg(long, value_parser = name)]
     name: Option<String>,
@@ -68,9 +97,9 @@ enum RunEnd {
 }
 
 /// Runs the command as planned and reports each run to the daemon; returns the exit status.
-pub async fn run(daemon: &Daemon, plan: &Plan, root: &Root) -> anyhow::Result<u8> {
+pub async fn run(daemon: &Daemon, plan: &RunArguments, root: &Root) -> anyhow::Result<u8> {
     let mut signals = Signals::caught()?;
-    let mut reporter = Reporter::to(daemon);
+    let mut reporter = RunReporter::to(daemon);
     let mut number = 1;
     loop {
         if let Some(status) = prepare(plan, number, root, &mut signals).await {
@@ -95,7 +124,12 @@ pub async fn run(daemon: &Daemon, plan: &Plan, root: &Root) -> anyhow::Result<u8
 }
 
 /// Prepares a run; returns an exit status if it must not start.
-async fn prepare(plan: &Plan, number: u32, root: &Root, signals: &mut Signals) -> Option<u8> {
+async fn prepare(
+    plan: &RunArguments,
+    number: u32,
+    root: &Root,
+    signals: &mut Signals,
+) -> Option<u8> {
     let ended_by = |signal: Signal| {
         complain(&format!(
             "a signal arrived before run {number} of {}, which is not started",
@@ -111,21 +145,47 @@ async fn prepare(plan: &Plan, number: u32, root: &Root, signals: &mut Signals) -
     if plan.drop_caches || plan.force_drop_caches {
         let (root, is_forced) = (root.clone(), plan.force_drop_caches);
         // Writing dirty pages may take long.
-        let dropping = tokio::task::spawn_blocking(move || caches::drop_caches(&root, is_forced));
+        let dropping = tokio::task::spawn_blocking(move || drop_caches(&root, is_forced));
         let dropped = tokio::select! {
-            dropped = dropping => dropped.unwrap_or_else(|error| Err(error.to_string())),
+            dropped = dropping => dropped.unwrap_or_else(|error| Err(error.into())),
             signal = signals.ending() => return ended_by(signal),
         };
-        if let Err(sentence) = dropped {
-            complain(&format!("{sentence}; the command is not run"));
+        if let Err(error) = dropped {
+            complain(&format!("{}; the command is not run", in_words(&error)));
             return Some(REFUSED);
         }
     }
     None
 }
 
+/// Writes dirty pages and drops all caches, so that all runs start with empty ones.
+fn drop_caches(root: &Root, is_forced: bool) -> anyhow::Result<()> {
+    let servers = root.process_names();
+    let server = servers.iter().find(|name| is_database(name));
+    if let Some(server) = server.filter(|_| !is_forced) {
+        bail!(
+            "caches are not dropped, since the database server `{server}` runs here and would have to read \
+             everything from disk again: omit --drop-caches, or use --force-drop-caches"
+        );
+    }
+    let path = root.0.join("proc/sys/vm/drop_caches");
+    let cannot = |error: std::io::Error| {
+        anyhow!(
+            "cannot drop caches by writing to {}: {error}; run as root on the host itself, or omit --drop-caches",
+            path.display()
+        )
+    };
+    let mut file = OpenOptions::new().write(true).open(&path).map_err(cannot)?;
+    rustix::fs::sync();
+    file.write_all(b"3\n").map_err(cannot)
+}
+
+fn is_database(name: &str) -> bool {
+    DATABASES.contains(&name) || name.starts_with(ORACLE)
+}
+
 fn complain(sentence: &str) {
-    super::complain(&format!("cowbell run: {sentence}"));
+    output::complain(&format!("cowbell run: {sentence}"));
 }
 
 fn stop_reason(ended: &RunEnd, received: Option<Signal>) -> Option<&'static str> {
@@ -138,8 +198,8 @@ fn stop_reason(ended: &RunEnd, received: Option<Signal>) -> Option<&'static str>
 
 /// One run, which is one job.
 async fn once(
-    reporter: &mut Reporter,
-    plan: &Plan,
+    reporter: &mut RunReporter,
+    plan: &RunArguments,
     number: u32,
     signals: &mut Signals,
 ) -> anyhow::Result<RunEnd> {
@@ -161,11 +221,9 @@ async fn once(
                 ..start
             };
             reporter.end(&key, &failed, None, signals).await;
-            let is_missing = error.kind() == std::io::ErrorKind::NotFound;
-            return Ok(RunEnd::NotStarted(if is_missing {
-                NOT_FOUND
-            } else {
-                NOT_STARTED
+            return Ok(RunEnd::NotStarted(match error.kind() {
+                std::io::ErrorKind::NotFound => NOT_FOUND,
+                _ => NOT_STARTED,
             }));
         }
     };
@@ -174,55 +232,40 @@ async fn once(
         .wait(&mut child)
         .await
         .with_context(|| format!("cannot wait for `{program}`"))?;
-    let ended_at = crate::source::clock::now().max(started_at);
-    let (succeeded, code) = (
-        status.success(),
-        status.code().and_then(|code| u8::try_from(code).ok()),
-    );
     let ended = PutJob {
-        ended_at: Some(ended_at),
-        succeeded: Some(succeeded),
-        status: code,
+        ended_at: Some(clock::now().max(started_at)),
+        succeeded: Some(status.success()),
+        status: status.code().and_then(|code| u8::try_from(code).ok()),
         ..start
     };
     reporter.end(&key, &ended, Some(running), signals).await;
     Ok(RunEnd::Exited(status))
 }
 
-impl Plan {
+impl RunArguments {
     /// The mark of a run that starts now.
     fn start(&self, number: u32) -> PutJob {
         let name = self.name.clone().unwrap_or_else(|| self.program());
-        let is_repeated = self.repeat > 1;
+        let repeat = (self.repeat > 1).then_some(number);
         PutJob {
-            set: self.set.set(&name, is_repeated),
-            variant: self.set.variant.clone(),
-            repeat: is_repeated.then_some(number),
-            name,
-            kind: MarkKind::Command,
-            started_at: crate::source::clock::now(),
             process: Some(std::process::id()),
-            ..PutJob::default()
+            ..self
+                .set
+                .start(name, MarkKind::Command, repeat, clock::now())
         }
     }
 
-    /// The name of the command, without characters that are not allowed.
+    /// The name of the command, with `_` for characters that are not allowed.
     fn program(&self) -> String {
-        let program = Path::new(&self.command[0])
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy();
-        let fit = |letter: char| {
-            if letter == ' ' || is_name(letter.encode_utf8(&mut [0; 4])) {
-                letter
-            } else {
-                '_'
-            }
-        };
-        let name: String = program.chars().map(fit).take(LONGEST_NAME).collect();
-        let says_something = name.chars().any(|letter| letter != '_');
-        if says_something && is_name(&name) {
-            name
+        let program = Path::new(&self.command[0]).file_name().unwrap_or_default();
+        let mut fit = String::new();
+        for letter in program.to_string_lossy().chars().take(LONGEST_NAME) {
+            let is_fit = letter == ' ' || is_name(letter.encode_utf8(&mut [0; 4]));
+            fit.push(if is_fit { letter } else { '_' });
+        }
+        let says_something = fit.chars().any(|letter| letter != '_');
+        if says_something && is_name(&fit) {
+            fit
         } else {
             "command".into()
         }

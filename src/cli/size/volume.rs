@@ -1,13 +1,16 @@
-//! The volume that a command is about, from the device-mapper, sysfs and LVM's report, and whether it can be watched.
+//! The volume that a command is about, from the device-mapper, sysfs and LVM's report, whether it can be watched, and
+//! whether it can be suspended for a moment.
 //!
 //! The device-mapper is asked from a thread with a time limit: it answers late if the storage does.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use cowbell_device_mapper::Scope;
 use cowbell_touched::plan::MeasuredVolume;
 
+use crate::sample::diskstats::{self, Queue};
 use crate::sample::{Sample, Sampler};
 use crate::source::clock;
 use crate::source::files::Root;
@@ -18,10 +21,17 @@ use crate::topology::{State, Topology, Volume, VolumeKind};
 
 /// The device-mapper answers in milliseconds. If it has not answered after this, the storage does not.
 const DM_DEADLINE: Duration = Duration::from_secs(3);
+/// How often and how long queues are observed: for three seconds.
+const SAMPLES: u32 = 30;
+const PAUSE: Duration = Duration::from_millis(100);
+/// The longest queue that counts as short, on average: what a database leaves on one disk without load.
+const LONGEST_QUEUE: f64 = 4.0;
+/// The program that makes snapshots.
+const MAKER: &str = "lvcreate";
 
 /// An active volume.
 #[derive(Clone, Debug, Default)]
-pub struct Subject {
+pub struct TargetVolume {
     pub volume: MeasuredVolume,
     /// As printed by `lvs -o lv_uuid`.
     pub uuid: String,
@@ -33,13 +43,8 @@ pub struct Subject {
     pub is_suspended: bool,
 }
 
-pub enum Found {
-    Active(Subject),
-    Inactive,
-}
-
-/// Finds a volume by the name that `lvs` shows, also with `/dev/` in front.
-pub async fn find(name: &str, root: &Root) -> anyhow::Result<Found> {
+/// Finds a volume by the name that `lvs` shows, also with `/dev/` in front; `None` if it is not active.
+pub async fn find(name: &str, root: &Root) -> anyhow::Result<Option<TargetVolume>> {
     let Some((vg, lv)) = name
         .trim_start_matches("/dev/")
         .split_once('/')
@@ -57,8 +62,8 @@ pub async fn find(name: &str, root: &Root) -> anyhow::Result<Found> {
     describe(&topology, &sample, index)
 }
 
-/// Finds a volume by its UUID in the device-mapper.
-pub async fn find_uuid(uuid: &str, root: &Root) -> anyhow::Result<Found> {
+/// Finds a volume by its UUID in the device-mapper; `None` if it is not active.
+pub async fn find_uuid(uuid: &str, root: &Root) -> anyhow::Result<Option<TargetVolume>> {
     let sample = Sampler::default().sample(&reading(root).await?);
     let topology = Topology::of(&sample);
     let is_it = |volume: &Volume| {
@@ -67,18 +72,19 @@ pub async fn find_uuid(uuid: &str, root: &Root) -> anyhow::Result<Found> {
             .is_some_and(|index| *topology.devices[index].identity == *uuid)
     };
     let index = topology.volumes.iter().position(is_it);
-    describe(
-        &topology,
-        &sample,
-        index.with_context(|| format!("no volume has the UUID {uuid}"))?,
-    )
+    let index = index.with_context(|| format!("no volume has the UUID {uuid}"))?;
+    describe(&topology, &sample, index)
 }
 
-fn describe(topology: &Topology, sample: &Sample, index: usize) -> anyhow::Result<Found> {
+fn describe(
+    topology: &Topology,
+    sample: &Sample,
+    index: usize,
+) -> anyhow::Result<Option<TargetVolume>> {
     let volume = &topology.volumes[index];
     let states = topology.volume_states(sample);
     let Some(device) = volume.device.map(|index| &topology.devices[index]) else {
-        return Ok(Found::Inactive);
+        return Ok(None);
     };
     let mut pool_chunk = None;
     if volume.kind == VolumeKind::Thin
@@ -90,7 +96,9 @@ fn describe(topology: &Topology, sample: &Sample, index: usize) -> anyhow::Resul
     let size = device
         .size
         .with_context(|| format!("the size of {} is unknown", volume.full_name()))?;
-    Ok(Found::Active(Subject {
+    let mut queues = vec![device.name.to_string()];
+    queues.extend(volume.pvs.iter().cloned());
+    Ok(Some(TargetVolume {
         volume: MeasuredVolume {
             name: volume.full_name(),
             size: size.bytes(),
@@ -98,9 +106,7 @@ fn describe(topology: &Topology, sample: &Sample, index: usize) -> anyhow::Resul
         },
         uuid: volume.uuid.to_string(),
         device: device.number.dev(),
-        queues: std::iter::once(device.name.to_string())
-            .chain(volume.pvs.iter().cloned())
-            .collect(),
+        queues,
         kind: volume.kind,
         is_suspended: states[index].state == State::Suspended,
     }))
@@ -160,7 +166,7 @@ async fn reading(root: &Root) -> anyhow::Result<Reading> {
     })
 }
 
-impl Subject {
+impl TargetVolume {
     /// Refuses volumes that have no snapshots of their own, and suspended ones.
     pub fn refuse_unless_eligible(&self) -> anyhow::Result<()> {
         let name = &self.volume.name;
@@ -181,6 +187,88 @@ impl Subject {
                  info` shows it as ACTIVE"
             ),
             _ => Ok(()),
+        }
+    }
+
+    /// Whether it can be suspended for a moment, which waits for every request in flight: observes its queue and those of its
+    /// disks for some seconds. Refuses if they are long or do not move, or if a snapshot is being made.
+    pub async fn require_short_queues(&self, root: &Root) -> anyhow::Result<()> {
+        let name = &self.volume.name;
+        let mut file = root.keep("proc/diskstats");
+        let mut seen: HashMap<String, Vec<Queue>> = HashMap::new();
+        for _ in 0..SAMPLES {
+            let queues = diskstats::queues(&file.read().map_err(anyhow::Error::msg)?);
+            for queue in queues {
+                if self.queues.contains(&queue.name) {
+                    seen.entry(queue.name.clone()).or_default().push(queue);
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        for (device, queues) in &seen {
+            judge(name, device, queues)?;
+        }
+        ensure!(
+            !root.process_names().iter().any(|name| name == MAKER),
+            "cannot watch {name} now: `{MAKER}` runs and may be making a snapshot; try again when it has ended"
+        );
+        Ok(())
+    }
+}
+
+fn judge(name: &str, device: &str, queues: &[Queue]) -> anyhow::Result<()> {
+    let (Some(first), Some(last)) = (queues.first(), queues.last()) else {
+        return Ok(());
+    };
+    if queues.iter().all(|queue| queue.in_flight > 0) && first.completed == last.completed {
+        bail!(
+            "cannot watch {name} now: {device} has not completed a request for {} s; try again when the storage answers",
+            (SAMPLES * PAUSE).as_secs()
+        );
+    }
+    let mean = queues
+        .iter()
+        .map(|queue| queue.in_flight as f64)
+        .sum::<f64>()
+        / queues.len() as f64;
+    ensure!(
+        mean <= LONGEST_QUEUE,
+        "cannot watch {name} now: {device} is busy, with {mean:.1} requests in flight on average, expected at most \
+         {LONGEST_QUEUE}; try again when less is written"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(seen: &[(u64, u64)]) -> Option<String> {
+        let queue = |(in_flight, completed): &(u64, u64)| Queue {
+            name: "dm-3".into(),
+            in_flight: *in_flight,
+            completed: *completed,
+        };
+        let queues: Vec<Queue> = seen.iter().map(queue).collect();
+        judge("vg0/data", "dm-3", &queues)
+            .err()
+            .map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_queue_must_be_short_and_move() {
+        let busy = "cannot watch vg0/data now: dm-3 is busy, with 6.0 requests in flight on average, expected at most 4; \
+                    try again when less is written";
+        let hangs = "cannot watch vg0/data now: dm-3 has not completed a request for 3 s; try again when the storage answers";
+        for (seen, expected) in [
+            (&[(0, 7), (0, 7)][..], None),
+            (&[(1, 7), (2, 8)], None),
+            (&[(0, 7), (8, 7)], None),
+            (&[(4, 7), (8, 9)], Some(busy)),
+            (&[(1, 7), (1, 7)], Some(hangs)),
+            (&[], None),
+        ] {
+            assert_eq!(judged(seen).as_deref(), expected, "{seen:?}");
         }
     }
 }

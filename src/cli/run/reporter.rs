@@ -9,6 +9,7 @@ use tokio::time::error::Elapsed;
 
 use super::child::Signals;
 use crate::client::Daemon;
+use crate::store::in_words;
 use crate::web::{JobReply, PutJob};
 
 /// Pauses before reporting the end again, in case the daemon is restarting.
@@ -20,7 +21,7 @@ const PAUSES: [Duration; 3] = [
 /// A running job is marked this often, since it is abandoned after two minutes, and the daemon may start later.
 const MARK_EVERY: Duration = Duration::from_secs(30);
 
-pub struct Reporter {
+pub struct RunReporter {
     daemon: Daemon,
     /// Set after a timeout: later runs do not wait.
     is_silent: bool,
@@ -33,7 +34,7 @@ pub struct RunningJob {
     is_known: Arc<AtomicBool>,
 }
 
-impl Reporter {
+impl RunReporter {
     pub fn to(daemon: &Daemon) -> Self {
         Self {
             daemon: daemon.clone(),
@@ -73,15 +74,20 @@ impl Reporter {
             }
         };
         match answer {
-            Ok(JobReply { message: None, .. }) => {}
-            Ok(JobReply {
-                message: Some(message),
-                ..
-            }) => super::complain(&format!("the job is {message}")),
-            Err(error) if error.is::<Elapsed>() => {
-                super::complain(&format!("the job may not be recorded: {error:#}"));
+            Ok(JobReply { message, .. }) => {
+                if let Some(message) = message {
+                    super::complain(&format!("the job is {message}"));
+                }
             }
-            Err(error) => super::complain(&format!("the job was not recorded: {error:#}")),
+            Err(error) => {
+                // The daemon may have taken it before the time was up.
+                let what = if error.is::<Elapsed>() {
+                    "may not be"
+                } else {
+                    "was not"
+                };
+                super::complain(&format!("the job {what} recorded: {}", in_words(&error)));
+            }
         }
     }
 
@@ -97,14 +103,11 @@ impl Reporter {
         }
         let mut answer = self.daemon.put_job(key, put).await;
         for pause in PAUSES.into_iter().filter(|_| is_known) {
-            // A daemon that accepts connections but does not answer is not restarting.
-            if answer
-                .as_ref()
-                .map_or_else(|error| error.is::<Elapsed>(), |_| true)
-            {
-                break;
+            match &answer {
+                // A daemon that accepts connections but does not answer is not restarting.
+                Err(error) if !error.is::<Elapsed>() => tokio::time::sleep(pause).await,
+                _ => break,
             }
-            tokio::time::sleep(pause).await;
             answer = self.daemon.put_job(key, put).await;
         }
         self.is_silent |= answer.as_ref().is_err_and(|error| error.is::<Elapsed>());
