@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Finding;
+use super::CheckLine;
 use crate::config::Config;
 use crate::mylvmbackup::BackupPlan;
 use crate::source::backup::{self, HookScript};
@@ -36,22 +36,18 @@ pub async fn check(
     root: &Root,
     plan: &BackupPlan,
     daemon_runs: bool,
-) -> Vec<Finding> {
-    let mut findings = linked(root, plan).await;
+) -> Vec<CheckLine> {
+    let mut lines = linked(root, plan).await;
     let path = hook_socket(config).unwrap_or_else(|| USUAL.into());
-    findings.push(listener_finding(
-        &path,
-        &hooks::socket_state(&path),
-        daemon_runs,
-    ));
+    lines.push(listener(&path, &hooks::socket_state(&path), daemon_runs));
     if path != Path::new(USUAL) {
-        findings.push(Finding::Missing(format!(
+        lines.push(CheckLine::Missing(format!(
             "hooks send to {USUAL}, but cowbell listens at {}: set COWBELL_HOOKS to that path in mylvmbackup's environment, or \
              remove `socket` from [hooks]",
             path.display()
         )));
     }
-    findings
+    lines
 }
 
 /// The configured socket, or else the one in systemd's runtime directory.
@@ -61,12 +57,12 @@ pub fn hook_socket(config: &Config) -> Option<PathBuf> {
         .or_else(|| Some(Path::new(&std::env::var_os("RUNTIME_DIRECTORY")?).join(hooks::FILE_NAME)))
 }
 
-fn listener_finding(path: &Path, socket_state: &SocketState, daemon_runs: bool) -> Finding {
+fn listener(path: &Path, socket_state: &SocketState, daemon_runs: bool) -> CheckLine {
     let place = path.display();
     let without = "phases and outcomes of backups are not recorded";
     let sentence = match (socket_state, daemon_runs) {
         (SocketState::Listening, _) => {
-            return Finding::Good(format!("cowbell receives backup hooks at {place}"));
+            return CheckLine::Good(format!("cowbell receives backup hooks at {place}"));
         }
         (SocketState::Unknown(why), _) => {
             format!(
@@ -83,12 +79,12 @@ fn listener_finding(path: &Path, socket_state: &SocketState, daemon_runs: bool) 
             )
         }
     };
-    Finding::Missing(sentence)
+    CheckLine::Missing(sentence)
 }
 
-async fn linked(root: &Root, plan: &BackupPlan) -> Vec<Finding> {
+async fn linked(root: &Root, plan: &BackupPlan) -> Vec<CheckLine> {
     if plan.skips_hooks {
-        return vec![Finding::Missing(
+        return vec![CheckLine::Missing(
             "`skip_hooks` is on, so mylvmbackup calls no hooks: phases and outcomes of backups are not recorded; set it to 0"
                 .into(),
         )];
@@ -98,7 +94,7 @@ async fn linked(root: &Root, plan: &BackupPlan) -> Vec<Finding> {
         match backup::hook(root, &plan.hooksdir, name).await {
             Ok((hook, has_perl_form)) => found.push((name, hook, has_perl_form)),
             Err(why) => {
-                return vec![Finding::Missing(format!(
+                return vec![CheckLine::Missing(format!(
                     "{why}: cannot tell whether its hooks are linked"
                 ))];
             }
@@ -111,21 +107,21 @@ async fn linked(root: &Root, plan: &BackupPlan) -> Vec<Finding> {
 }
 
 /// Evaluates the hooks: their names, what each is, and whether a Perl hook takes precedence.
-fn judge(folder: &str, found: &[(&str, HookScript, bool)], scripts: Option<&str>) -> Vec<Finding> {
-    let named = |is_it: &dyn Fn(&str, HookScript, bool) -> bool, end: &str| {
-        let found = found
-            .iter()
-            .filter(|(name, hook, has_perl_form)| is_it(name, *hook, *has_perl_form));
-        found
-            .map(|(name, ..)| format!("{name}{end}"))
-            .collect::<Vec<_>>()
-            .join(", ")
+fn judge(
+    folder: &str,
+    found: &[(&str, HookScript, bool)],
+    scripts: Option<&str>,
+) -> Vec<CheckLine> {
+    let in_state = |wanted: HookScript| {
+        let found = found.iter().filter(|(_, state, _)| *state == wanted);
+        found.map(|(name, ..)| name.to_string()).collect()
     };
-    let is = |state: HookScript| named(&|_, hook, _| hook == state, "");
-    let in_perl = named(
-        &|name, _, has_perl_form| has_perl_form && !PACKAGED_IN_PERL.contains(&name),
-        ".pm",
-    );
+    let mut in_perl = Vec::new();
+    for (name, _, has_perl_form) in found {
+        if *has_perl_form && !PACKAGED_IN_PERL.contains(name) {
+            in_perl.push(format!("{name}.pm"));
+        }
+    }
     let first = match scripts {
         Some(_) => "",
         None => {
@@ -134,19 +130,19 @@ fn judge(folder: &str, found: &[(&str, HookScript, bool)], scripts: Option<&str>
         }
     };
     let scripts = scripts.unwrap_or(FROM_SOURCE);
-    let problems = [
+    let problems: [(Vec<String>, String, String); 4] = [
         (
-            is(HookScript::Missing),
+            in_state(HookScript::Missing),
             "mylvmbackup's hooks are not linked for these steps".to_string(),
             format!("run {first}`sudo ln -s {scripts}/[pb]* {folder}/`, which replaces nothing"),
         ),
         (
-            is(HookScript::Another),
+            in_state(HookScript::Another),
             format!("{folder} has other hooks, which do not call cowbell's"),
             format!("let each call the script of its name in {scripts}"),
         ),
         (
-            is(HookScript::NotExecutable),
+            in_state(HookScript::NotExecutable),
             format!("{folder} has hooks that are not executable, so mylvmbackup skips them"),
             "run `chmod +x` on them".into(),
         ),
@@ -156,16 +152,19 @@ fn judge(folder: &str, found: &[(&str, HookScript, bool)], scripts: Option<&str>
             format!("let each call the script in {scripts}"),
         ),
     ];
-    let found = problems.into_iter().filter(|(names, ..)| !names.is_empty());
-    let finding =
-        |(names, problem, remedy)| Finding::Missing(format!("{problem}: {names}; {remedy}"));
-    let mut findings: Vec<Finding> = found.map(finding).collect();
-    if findings.is_empty() {
-        findings.push(Finding::Good(format!(
+    let mut lines = Vec::new();
+    for (names, problem, remedy) in problems {
+        if !names.is_empty() {
+            let names = names.join(", ");
+            lines.push(CheckLine::Missing(format!("{problem}: {names}; {remedy}")));
+        }
+    }
+    if lines.is_empty() {
+        lines.push(CheckLine::Good(format!(
             "all ten hooks of mylvmbackup in {folder} call cowbell"
         )));
     }
-    findings
+    lines
 }
 
 #[cfg(test)]
@@ -179,7 +178,7 @@ mod tests {
             .collect();
         judge("/hooks", &found, Some(PACKAGED))
             .iter()
-            .map(Finding::line)
+            .map(CheckLine::text)
             .collect()
     }
 
@@ -202,7 +201,7 @@ mod tests {
             )
         });
         let without_scripts =
-            judge("/hooks", &[("premount", HookScript::Missing, false)], None)[0].line();
+            judge("/hooks", &[("premount", HookScript::Missing, false)], None)[0].text();
         assert!(
             without_scripts
                 .contains("premount; run `sudo mkdir -p /usr/local/lib/cowbell; sudo cp"),
@@ -260,7 +259,7 @@ mod tests {
     #[test]
     fn a_socket_is_reported_with_its_listener() {
         let check = |socket_state, daemon_runs| {
-            listener_finding(Path::new(USUAL), &socket_state, daemon_runs).line()
+            listener(Path::new(USUAL), &socket_state, daemon_runs).text()
         };
         assert!(
             check(SocketState::Listening, true)

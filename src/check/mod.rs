@@ -4,23 +4,24 @@ mod backup;
 mod hooks;
 mod tonight;
 
-use cowbell_device_mapper::{DeviceMapper, Scope};
 use std::path::Path;
 
-use crate::client;
+use cowbell_device_mapper::{DeviceMapper, Scope, status};
+
+use crate::client::{self, Daemon};
 use crate::config::{Config, check_address};
-use crate::mylvmbackup::{BackupPlan, size_bytes};
+use crate::mylvmbackup::BackupPlan;
 use crate::notify;
 use crate::sample::{diskstats, host, lvm, sysfs};
 use crate::sizing::SizeRisk;
 use crate::source::files::Root;
-use crate::source::lvm as report;
+use crate::source::lvm::Reporter;
 use crate::store;
 use crate::units::{count_text, size_text};
 pub use hooks::hook_socket;
 
-/// The result of one check.
-enum Finding {
+/// A line of the report.
+enum CheckLine {
     /// Works.
     Good(String),
     /// Something is unavailable; the rest works.
@@ -29,275 +30,262 @@ enum Finding {
     Fatal(String),
 }
 
-impl Finding {
-    /// One line; control characters in quoted text become spaces.
-    fn line(&self) -> String {
+impl CheckLine {
+    /// What can be read; or why not, and what is missing without it.
+    fn of_reading(seen: Result<String, String>, without: &str) -> Self {
+        match seen {
+            Ok(sentence) => Self::Good(sentence),
+            Err(why) => Self::Missing(format!("{why}: {without}")),
+        }
+    }
+
+    fn missing(sentence: impl Into<String>) -> Self {
+        Self::Missing(sentence.into())
+    }
+
+    /// Control characters in quoted text become spaces.
+    fn text(&self) -> String {
         let (word, sentence) = match self {
-            Self::Good(sentence) => ("ok       ", sentence),
-            Self::Missing(sentence) => ("missing  ", sentence),
-            Self::Fatal(sentence) => ("FAILS    ", sentence),
+            Self::Good(sentence) => ("ok", sentence),
+            Self::Missing(sentence) => ("missing", sentence),
+            Self::Fatal(sentence) => ("FAILS", sentence),
         };
-        format!("{word}{}\n", sentence.replace(char::is_control, " "))
+        format!("{word:<9}{}\n", sentence.replace(char::is_control, " "))
     }
 }
+
+/// A file with counters of the host: its path, its parser, what it shows, and what is missing without it.
+type HostFile = (
+    &'static str,
+    fn(&str) -> Result<(), String>,
+    &'static str,
+    &'static str,
+);
+
+const HOST_FILES: [HostFile; 3] = [
+    (
+        "proc/vmstat",
+        |text| host::parse_vmstat(text).map(drop),
+        "bi and bo",
+        "bi and bo are unavailable",
+    ),
+    (
+        "proc/stat",
+        |text| host::parse_stat(text).map(drop),
+        "CPU time and blocked processes",
+        "CPU time is unavailable",
+    ),
+    (
+        "proc/pressure/io",
+        |text| host::parse_pressure(text).map(drop),
+        "I/O pressure",
+        "I/O pressure is unavailable; it needs Linux 4.20, and on Red Hat the boot option psi=1",
+    ),
+];
 
 /// Checks everything that `serve` needs; returns the text, and whether `serve` would work.
 ///
 /// `named` is the database from the command line, if any.
 pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (String, bool) {
-    let database = store::existing_path(named);
-    let mut findings = vec![devices(root)];
-    findings.extend(host(root));
-    findings.extend([names(root), device_mapper()]);
-    let (of_lvm, report) = lvm_report().await;
-    findings.push(of_lvm);
-    findings.push(match &database {
-        Ok(path) => database_at(path, named.is_some()).await,
-        Err(error) => Finding::Fatal(store::in_words(error)),
-    });
-    if let Ok(path) = database {
-        findings.push(device_finding(root, &path));
-        findings.push(size_forecast(config, root, &path).await);
+    let mut lines = vec![devices(root)];
+    for (path, parse, shown, without) in HOST_FILES {
+        let parsed = root.keep(path).read().and_then(|text| parse(&text));
+        let seen = parsed.map(|()| format!("/{path} shows {shown}"));
+        lines.push(CheckLine::of_reading(seen, without));
     }
-    findings.push(address(config).await);
-    findings.extend(token(config));
-    findings.extend(
-        notify::ready(config.clone(), "localhost")
-            .err()
-            .map(|error| Finding::Fatal(error.to_string())),
-    );
-    findings.extend(tonights_backup(config, root, report).await);
-    let would_serve = !findings
-        .iter()
-        .any(|finding| matches!(finding, Finding::Fatal(_)));
-    (findings.iter().map(Finding::line).collect(), would_serve)
+    lines.extend([names(root), device_mapper()]);
+    let (of_lvm, report) = lvm_report().await;
+    lines.push(of_lvm);
+    match store::existing_path(named) {
+        Ok(path) => lines.extend([
+            database(&path, named.is_some()).await,
+            database_device(root, &path),
+            database_size(config, root, &path).await,
+        ]),
+        Err(error) => lines.push(CheckLine::Fatal(store::in_words(&error))),
+    }
+    let is_running = client::answers(config.listen.0).await;
+    lines.push(address(config, is_running).await);
+    lines.extend(token(config));
+    if let Err(error) = notify::ready(config.clone(), "localhost") {
+        lines.push(CheckLine::Fatal(error.to_string()));
+    }
+    let (plan, of_configuration) = backup::plan(root);
+    lines.extend(of_configuration);
+    if let Some(plan) = plan {
+        lines.extend(backup::check(root, &plan, report).await);
+        lines.extend(planned_size(config, &plan).await);
+        lines.extend(hooks::check(config, root, &plan, is_running).await);
+    }
+    let would_serve = !lines.iter().any(|line| matches!(line, CheckLine::Fatal(_)));
+    (lines.iter().map(CheckLine::text).collect(), would_serve)
 }
 
-fn devices(root: &Root) -> Finding {
-    match root
-        .keep("proc/diskstats")
-        .read()
-        .map(|text| diskstats::parse(&text))
-    {
-        Ok((devices, unparsed)) if unparsed.is_empty() => Finding::Good(format!(
+fn devices(root: &Root) -> CheckLine {
+    let (devices, unparsed) = match root.keep("proc/diskstats").read() {
+        Ok(text) => diskstats::parse(&text),
+        Err(why) => {
+            return CheckLine::Fatal(format!("{why}: cowbell needs it to measure throughput"));
+        }
+    };
+    match unparsed.first() {
+        None => CheckLine::Good(format!(
             "/proc/diskstats shows {}",
             count_text(devices.len(), "device", "devices")
         )),
-        Ok((_, unparsed)) => Finding::Missing(format!(
-            "/proc/diskstats has {}, such as {:?}: please report it",
+        Some(first) => CheckLine::Missing(format!(
+            "/proc/diskstats has {}, such as {first:?}: please report it",
             count_text(
                 unparsed.len(),
                 "line that cannot be parsed",
                 "lines that cannot be parsed"
-            ),
-            unparsed[0]
-        )),
-        Err(error) => Finding::Fatal(format!("{error}: cowbell needs it to measure throughput")),
-    }
-}
-
-/// Counters of the host: what each file shows, and the problem without it.
-fn host(root: &Root) -> [Finding; 3] {
-    let read = |path: &str| root.keep(path).read();
-    let paging = read("proc/vmstat").and_then(|text| host::parse_vmstat(&text).map(drop));
-    let cpu = read("proc/stat").and_then(|text| host::parse_stat(&text).map(drop));
-    let pressure = read("proc/pressure/io").and_then(|text| host::parse_pressure(&text).map(drop));
-    let no_pressure =
-        "I/O pressure is unavailable; it needs Linux 4.20, and on Red Hat the boot option psi=1";
-    [
-        (
-            paging,
-            "/proc/vmstat shows bi and bo",
-            "bi and bo are unavailable",
-        ),
-        (
-            cpu,
-            "/proc/stat shows CPU time and blocked processes",
-            "CPU time is unavailable",
-        ),
-        (
-            pressure,
-            "/proc/pressure/io shows I/O pressure",
-            no_pressure,
-        ),
-    ]
-    .map(|(found, good, without)| finding(found.map(|()| good.into()), without))
-}
-
-fn names(root: &Root) -> Finding {
-    let found = root.read_block_devices().map(|text| sysfs::parse(&text));
-    let sentence = found.map(|devices| {
-        let mapped = devices
-            .iter()
-            .filter(|device| device.dm_uuid.is_some())
-            .count();
-        let named = count_text(devices.len(), "block device", "block devices");
-        format!("/sys names {named}, {mapped} of them from the device-mapper")
-    });
-    finding(sentence, "devices have only kernel names")
-}
-
-fn device_mapper() -> Finding {
-    let found = DeviceMapper::default().read(Scope::All);
-    match found {
-        Ok(text) => Finding::Good(format!(
-            "the device-mapper lists {}; snapshot and pool usage can be read",
-            count_text(
-                cowbell_device_mapper::status::parse(&text).devices.len(),
-                "device",
-                "devices"
             )
         )),
-        Err(error) => Finding::Missing(error.usage_unknown()),
     }
 }
 
-async fn lvm_report() -> (Finding, Option<lvm::Report>) {
-    let mut reporter = report::LvmQuery::default();
+fn names(root: &Root) -> CheckLine {
+    let seen = root.read_block_devices().map(|text| {
+        let devices = sysfs::parse(&text);
+        let mapped = devices.iter().filter(|device| device.dm_uuid.is_some());
+        format!(
+            "/sys names {}, {} of them from the device-mapper",
+            count_text(devices.len(), "block device", "block devices"),
+            mapped.count()
+        )
+    });
+    CheckLine::of_reading(seen, "devices have only kernel names")
+}
+
+fn device_mapper() -> CheckLine {
+    match DeviceMapper::default().read(Scope::All) {
+        Ok(text) => {
+            let devices = status::parse(&text).devices.len();
+            CheckLine::Good(format!(
+                "the device-mapper lists {}; snapshot and pool usage can be read",
+                count_text(devices, "device", "devices")
+            ))
+        }
+        Err(error) => CheckLine::Missing(error.usage_unknown()),
+    }
+}
+
+async fn lvm_report() -> (CheckLine, Option<lvm::Report>) {
+    let mut reporter = Reporter::default();
     reporter.start();
-    let found = reporter
-        .answer()
-        .await
-        .report
+    let answer = reporter.answer().await.report;
+    let report = answer
         .map_err(|error| error.sentence)
         .and_then(|text| lvm::parse(&text));
-    let sentence = found.as_ref().map_err(String::clone).map(|report| {
+    let seen = report.as_ref().map_err(String::clone).map(|report| {
         let volumes: usize = report.groups.iter().map(|group| group.volumes.len()).sum();
-        let groups = count_text(report.groups.len(), "volume group", "volume groups");
         format!(
-            "LVM reports {groups} with {}",
+            "LVM reports {} with {}",
+            count_text(report.groups.len(), "volume group", "volume groups"),
             count_text(volumes, "volume", "volumes")
         )
     });
     let without = "free space, layouts, tags, inactive volumes and thin origins are unavailable";
-    (finding(sentence, without), found.ok())
+    (CheckLine::of_reading(seen, without), report.ok())
 }
 
-/// Empty without mylvmbackup.
-async fn tonights_backup(
-    config: &Config,
-    root: &Root,
-    report: Option<lvm::Report>,
-) -> Vec<Finding> {
-    let (plan, mut findings) = backup::plan(root);
-    if let Some(plan) = plan {
-        findings.extend(backup::check(root, &plan, report).await);
-        findings.extend(size(config, &plan).await);
-        findings.extend(hooks::check(config, root, &plan, daemon_runs(config).await).await);
-    }
-    findings
-}
-
-/// Whether the planned snapshot is large enough; `None` if no daemon runs, or if it does not know.
-async fn size(config: &Config, plan: &BackupPlan) -> Option<Finding> {
-    let bytes = size_bytes(&plan.size).filter(|_| !plan.is_thin)?;
-    let daemon = client::Daemon::at(config.listen.0, false);
-    let origin = format!("{}/{}", plan.group, plan.origin);
-    let advice = daemon.size_advice(&origin, Some(bytes)).await.ok()?;
-    let planned = advice.planned?;
-    Some(match planned.risk {
-        SizeRisk::Low => Finding::Good(planned.text),
-        SizeRisk::Possible | SizeRisk::Likely => Finding::Missing(planned.text),
-    })
-}
-
-async fn daemon_runs(config: &Config) -> bool {
-    client::answers(config.listen.0).await
-}
-
-fn finding(found: Result<String, String>, without: &str) -> Finding {
-    match found {
-        Ok(sentence) => Finding::Good(sentence),
-        Err(error) => Finding::Missing(format!("{error}: {without}")),
-    }
-}
-
-async fn database_at(path: &Path, is_named: bool) -> Finding {
+async fn database(path: &Path, is_named: bool) -> CheckLine {
     match store::try_out(path, is_named).await {
-        Ok(()) => Finding::Good(format!("the database {} can be written", path.display())),
-        Err(error) => Finding::Fatal(store::in_words(&error)),
+        Ok(()) => CheckLine::Good(format!("the database {} can be written", path.display())),
+        Err(error) => CheckLine::Fatal(store::in_words(&error)),
     }
 }
 
 /// Warns if the database is on a volume, whose writes can be suspended.
 pub fn waits_with_a_volume(root: &Root, path: &Path) -> Option<String> {
-    let device = root
-        .device_below(path)
-        .ok()
-        .flatten()
-        .filter(|device| device.starts_with("dm-"))?;
-    Some(format!(
-        "the database is on {device}, a volume of this host: writes wait while a snapshot of it is created, or its pool is \
-         full; prefer a disk without LVM, see --db"
-    ))
+    let device = root.device_below(path).ok().flatten()?;
+    device.starts_with("dm-").then(|| {
+        format!(
+            "the database is on {device}, a volume of this host: writes wait while a snapshot of it is created, or its pool is \
+             full; prefer a disk without LVM, see --db"
+        )
+    })
 }
 
-fn device_finding(root: &Root, path: &Path) -> Finding {
+fn database_device(root: &Root, path: &Path) -> CheckLine {
     if let Some(sentence) = waits_with_a_volume(root, path) {
-        return Finding::Missing(sentence);
+        return CheckLine::Missing(sentence);
     }
     match root.device_below(path) {
-        Ok(Some(device)) => Finding::Good(format!(
+        Ok(Some(device)) => CheckLine::Good(format!(
             "the database is on {device}, which is no LVM volume"
         )),
-        Ok(None) => Finding::Good("the database is on no block device of this host".into()),
-        Err(error) => Finding::Missing(format!(
+        Ok(None) => CheckLine::Good("the database is on no block device of this host".into()),
+        Err(error) => CheckLine::Missing(format!(
             "cannot determine the device of the database: {error}"
         )),
     }
 }
 
 /// Forecasts the size of the database, from its content or else from the number of devices.
-async fn size_forecast(config: &Config, root: &Root, path: &Path) -> Finding {
-    let (keep, stock) = (&config.store, store::stock_of(path).await.ok());
-    let devices = root
-        .keep("proc/diskstats")
-        .read()
-        .map_or(0, |text| diskstats::parse(&text).0.len());
-    let (basis, need) = match stock.as_ref().and_then(|stock| stock.forecast_bytes(keep)) {
-        Some(need) => ("at the current rate".to_string(), need),
-        None => (
-            format!("if its {devices} devices are typical"),
-            store::usual_bytes(keep, devices),
-        ),
+async fn database_size(config: &Config, root: &Root, path: &Path) -> CheckLine {
+    let settings = &config.store;
+    let usage = store::stock_of(path).await.ok();
+    let forecast = usage
+        .as_ref()
+        .and_then(|usage| usage.forecast_bytes(settings));
+    let (need, basis) = match forecast {
+        Some(need) => (need, "at the current rate".to_string()),
+        None => {
+            let text = root.keep("proc/diskstats").read().unwrap_or_default();
+            let devices = diskstats::parse(&text).0.len();
+            let need = store::usual_bytes(settings, devices);
+            (need, format!("if its {devices} devices are typical"))
+        }
     };
-    let held = stock.map_or_else(String::new, |stock| {
-        format!(" has {} and", size_text(stock.size_bytes))
-    });
-    let growth = format!(
-        "the database{held} will grow to {} {basis}",
-        size_text(need)
-    );
-    let limit = size_text(keep.size.0);
-    match need > keep.size.0 {
-        false => Finding::Good(format!("{growth}, within its limit of {limit}")),
-        true => Finding::Missing(format!(
+    let mut growth = "the database".to_string();
+    if let Some(usage) = usage {
+        growth += &format!(" has {} and", size_text(usage.size_bytes));
+    }
+    growth += &format!(" will grow to {} {basis}", size_text(need));
+    let limit = size_text(settings.size.0);
+    if need > settings.size.0 {
+        return CheckLine::Missing(format!(
             "{growth}, beyond its limit of {limit}: the oldest ticks will be deleted early; raise `size` in [store], or \
              shorten retention"
+        ));
+    }
+    CheckLine::Good(format!("{growth}, within its limit of {limit}"))
+}
+
+async fn address(config: &Config, is_running: bool) -> CheckLine {
+    let address = config.listen.0;
+    match tokio::net::TcpListener::bind(address).await {
+        Ok(_) => CheckLine::Good(format!("{address} is free")),
+        Err(_) if is_running => {
+            CheckLine::Good(format!("cowbell already runs at http://{address}/"))
+        }
+        Err(error) => CheckLine::Fatal(format!(
+            "cannot listen on {address}: {error}; choose another address with --listen"
         )),
     }
 }
 
 /// `None` without a configured token, if none is needed.
-fn token(config: &Config) -> Option<Finding> {
+fn token(config: &Config) -> Option<CheckLine> {
     match config.changes.token() {
+        Ok(Some(_)) => Some(CheckLine::Good("the token can be read".into())),
         Ok(None) => check_address(config.listen.0, false)
             .err()
-            .map(|error| Finding::Fatal(error.to_string())),
-        Ok(Some(_)) => Some(Finding::Good("the token can be read".into())),
-        Err(error) => Some(Finding::Fatal(error.to_string())),
+            .map(|error| CheckLine::Fatal(error.to_string())),
+        Err(error) => Some(CheckLine::Fatal(error.to_string())),
     }
 }
 
-async fn address(config: &Config) -> Finding {
-    let address = config.listen.0;
-    let Err(error) = tokio::net::TcpListener::bind(address).await else {
-        return Finding::Good(format!("{address} is free"));
-    };
-    match daemon_runs(config).await {
-        true => Finding::Good(format!("cowbell already runs at http://{address}/")),
-        false => Finding::Fatal(format!(
-            "cannot listen on {address}: {error}; choose another address with --listen"
-        )),
-    }
+/// Whether the planned snapshot is large enough; `None` if no daemon runs, or if it does not know.
+async fn planned_size(config: &Config, plan: &BackupPlan) -> Option<CheckLine> {
+    let bytes = plan.size_bytes().filter(|_| !plan.is_thin)?;
+    let daemon = Daemon::at(config.listen.0, false);
+    let origin = format!("{}/{}", plan.group, plan.origin);
+    let advice = daemon.size_advice(&origin, Some(bytes)).await.ok()?;
+    let planned = advice.planned?;
+    Some(match planned.risk {
+        SizeRisk::Low => CheckLine::Good(planned.text),
+        SizeRisk::Possible | SizeRisk::Likely => CheckLine::Missing(planned.text),
+    })
 }

@@ -2,24 +2,54 @@
 //! that appears twice has both values, separated by a line break. A line that is not a comment, section or `key=value`
 //! makes mylvmbackup exit. Invalid lines are not stored, since they may hold a password.
 
-mod keys;
 mod next;
 mod plan;
-mod size;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 
-use keys::is_known;
 pub use next::NextSnapshot;
 pub use plan::{BackupPlan, BackupType, Tool};
-pub use size::size_bytes;
 
 /// The section with the password; its content is never shown.
 const SECRET: &str = "mysql";
 /// Longer keys are shown by line number only.
 const LONGEST_KEY: usize = 30;
+
+/// Sections of version 0.15 with their keys and defaults, which contain no blanks.
+const SECTIONS: [(&str, &str); 8] = [
+    (
+        "mysql",
+        "user=root password= host= port= socket= mysqld_safe=mysqld_safe mycnf=/etc/mysql/my.cnf",
+    ),
+    ("lvm", "vgname=mysql lvname=data lvsize=5G backuplv="),
+    (
+        "fs",
+        "xfs=0 mountdir=/var/cache/mylvmbackup/mnt/ backupdir=/var/cache/mylvmbackup/backup/ relpath=",
+    ),
+    (
+        "tools",
+        "lvcreate=lvcreate lvremove=lvremove lvs=lvs mount=mount umount=umount tar=tar compress=gzip \
+         rsync=rsync rsnap=rsnap",
+    ),
+    ("zbackup", "zbackup=zbackup zbackuparg=--non-encrypted"),
+    (
+        "misc",
+        "backuptype=tar backupretention=0 prefix=backup suffix=_mysql tararg=cf tarsuffixarg= \
+         tarfilesuffix=.tar.gz compressarg= rsyncarg= rsnaparg= rsnaprsyncarg= datefmt= innodb_recover=0 \
+         recoveryopts= pidfile= skip_flush_tables=0 extra_flush_tables=0 skip_mycnf=0 \
+         hooksdir=/usr/share/mylvmbackup skip_hooks=0 keep_snapshot=0 keep_mount=0 thin=0 quiet=0",
+    ),
+    (
+        "logging",
+        "log_method= syslog_socktype= syslog_facility= syslog_remotehost=",
+    ),
+    (
+        "reporting",
+        "mail_report_on= mail_from= mail_to= mail_subject=",
+    ),
+];
 
 /// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,9 +66,15 @@ pub struct Configuration {
 }
 
 impl Configuration {
+    /// What mylvmbackup will do; `None` if it exits at once.
+    pub fn plan(&self) -> Option<BackupPlan> {
+        let is_read = self.invalid_lines.is_empty() && !self.is_empty;
+        is_read.then(|| BackupPlan::of(self))
+    }
+
     /// The value of a key that mylvmbackup knows.
     fn value(&self, key: &str) -> &str {
-        let Some((section, default)) = keys::known(key) else {
+        let Some((section, _, default)) = known(key) else {
             return "";
         };
         self.values
@@ -46,15 +82,16 @@ impl Configuration {
             .map_or(default, String::as_str)
     }
 
-    fn take(&mut self, section: &str, key: &str, value: &str, line: usize) {
-        if !is_known(section, key) && section != SECRET {
+    fn insert(&mut self, section: &str, key: &str, value: &str, line: usize) {
+        let is_known = keys().any(|(of, name, _)| of == section && name == key);
+        if !is_known && section != SECRET {
             self.ignored_keys.push(place_of(key, line));
         }
         let place = (section.to_string(), key.to_string());
         match self.values.get_mut(&place) {
             Some(before) => {
                 before.extend(["\n", value]);
-                if is_known(section, key) && !self.duplicate_keys.iter().any(|other| other == key) {
+                if is_known && !self.duplicate_keys.iter().any(|other| other == key) {
                     self.duplicate_keys.push(key.to_string());
                 }
             }
@@ -65,71 +102,81 @@ impl Configuration {
     }
 }
 
+/// Section, key and default of each key that mylvmbackup knows.
+fn keys() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    SECTIONS.into_iter().flat_map(|(section, keys)| {
+        let keys = keys.split(' ').filter_map(|key| key.split_once('='));
+        keys.map(move |(key, default)| (section, key, default))
+    })
+}
+
+fn known(key: &str) -> Option<(&'static str, &'static str, &'static str)> {
+    keys().find(|(_, name, _)| *name == key)
+}
+
 /// Parses the file. Never fails: errors are part of the result.
 ///
 /// Source: `Config::IniFiles` 3.000003.
 pub fn parse(text: &str) -> Configuration {
-    let mut found = Configuration::default();
-    let (mut section, mut any_section) = (None, false);
-    let lines = lines(text);
-    let mut lines = (1..).zip(lines);
+    let mut found = Configuration {
+        is_empty: true,
+        ..Configuration::default()
+    };
+    let mut section = None;
+    let mut lines = (1..).zip(lines(text));
     while let Some((number, line)) = lines.next() {
         let trimmed = line.trim();
         if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
             continue;
         }
         if let Some(name) = section_name(line) {
-            (section, any_section) = (Some(name.to_string()), true);
+            section = Some(name);
+            found.is_empty = false;
             continue;
         }
         let Some((key, value)) = assignment(line) else {
             found.invalid_lines.push(number);
             continue;
         };
-        let Some(section) = &section else {
+        let Some(section) = section else {
             // `Config::IniFiles` stops here.
             found.invalid_lines.push(number);
             break;
         };
-        let value = match value.strip_prefix("<<") {
-            Some(mark) => {
-                let (mut inside, mut is_closed) = (Vec::new(), false);
-                for (_, line) in lines.by_ref() {
-                    is_closed = line == mark;
-                    if is_closed {
-                        break;
-                    }
-                    inside.push(line);
-                }
-                if !is_closed {
-                    found.invalid_lines.push(number);
-                }
-                inside.join("\n")
-            }
-            None => value.to_string(),
+        let Some(mark) = value.strip_prefix("<<") else {
+            found.insert(section, key, value, number);
+            continue;
         };
-        found.take(section, key, &value, number);
+        let mut inside = Vec::new();
+        let mut is_closed = false;
+        for (_, line) in lines.by_ref() {
+            is_closed = line == mark;
+            if is_closed {
+                break;
+            }
+            inside.push(line);
+        }
+        if !is_closed {
+            found.invalid_lines.push(number);
+        }
+        found.insert(section, key, &inside.join("\n"), number);
     }
-    found.is_empty = !any_section;
     found
 }
 
 /// Splits at the line ending that occurs first: `\r\n`, `\n` or `\r`.
 fn lines(text: &str) -> Vec<&str> {
-    let end = match text.find(['\r', '\n']) {
-        Some(at) if text[at..].starts_with("\r\n") => "\r\n",
-        Some(at) if text[at..].starts_with('\r') => "\r",
-        _ => "\n",
-    };
-    text.split(end)
-        .map(|line| {
-            if end == "\n" {
-                line.strip_suffix('\r').unwrap_or(line)
-            } else {
-                line
-            }
-        })
-        .collect()
+    let first = text.find(['\r', '\n']).map_or("", |at| &text[at..]);
+    if first.starts_with("\r\n") {
+        text.split("\r\n").collect()
+    } else if first.starts_with('\r') {
+        text.split('\r').collect()
+    } else {
+        let lines = text.split('\n');
+        lines
+            .map(|line| line.strip_suffix('\r').unwrap_or(line))
+            .collect()
+    }
 }
 
 /// Whether LVM takes this as a name of a volume or group.
@@ -153,8 +200,8 @@ fn assignment(line: &str) -> Option<(&str, &str)> {
 fn place_of(key: &str, line: usize) -> String {
     let is_plain =
         key.len() <= LONGEST_KEY && key.chars().all(|c| c.is_ascii_lowercase() || c == '_');
-    match keys::known(key) {
-        Some((section, _)) => format!("`{key}` in line {line}, which belongs under [{section}]"),
+    match known(key) {
+        Some((section, ..)) => format!("`{key}` in line {line}, which belongs under [{section}]"),
         None if is_plain => format!("`{key}` in line {line}"),
         None => format!("line {line}"),
     }

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use super::plan::BackupPlan;
-use super::size::size_bytes;
+use super::plan::{BackupPlan, size_bytes};
 use super::{is_lvm_name, parse};
 
 /// LVM's limit is 127 letters, and no size is as long.
@@ -21,20 +20,17 @@ pub struct NextSnapshot {
 impl NextSnapshot {
     /// From a configuration file; `None` if mylvmbackup would not run with it, or if the snapshot has no size of its own.
     pub fn parse(text: &str) -> Option<Self> {
-        let written = parse(text);
-        if !written.invalid_lines.is_empty() || written.is_empty {
-            return None;
-        }
+        let plan = parse(text).plan()?;
+        let bytes = plan.size_bytes().filter(|_| !plan.is_thin);
         let BackupPlan {
             group,
             origin,
             size,
-            is_thin,
             ..
-        } = BackupPlan::of(&written);
+        } = plan;
         let is_plain = |word: &String| is_lvm_name(word) && word.len() <= LONGEST;
         let are_plain = [&group, &origin, &size].into_iter().all(is_plain);
-        (!is_thin && are_plain && size_bytes(&size).is_some()).then_some(Self {
+        bytes.filter(|_| are_plain).map(|_| Self {
             group,
             origin,
             size,

@@ -2,8 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::plan::BackupPlan;
-use super::size::size_bytes;
+use super::plan::{BackupPlan, size_bytes};
 use super::{Configuration, parse};
 
 const PACKAGED: &str = include_str!("../../tests/fixtures/mylvmbackup-0.15.conf");

@@ -2,23 +2,24 @@
 //!
 //! Reads nothing itself. Unknown facts are reported as unknown, never as good.
 
-pub mod place;
 mod room;
 mod snapshot;
 
-use super::Finding;
+use super::CheckLine;
 use crate::mylvmbackup::{BackupPlan, BackupType, Configuration, Tool};
 use crate::sample::lvm::Report;
 use crate::source::backup::{CONFIGURATION, Directory, ProgramState};
 
 /// Quoted words are truncated to this length.
 const MAX_QUOTED: usize = 60;
+/// Ignored keys that are listed.
+const MAX_IGNORED_KEYS: usize = 5;
 
 /// A directory; `None` if it does not exist, or an error.
 pub type DirectoryLookup = Result<Option<Directory>, String>;
 
-/// Facts about the machine.
-pub struct Facts {
+/// BackupFacts about the machine.
+pub struct BackupFacts {
     pub is_installed: bool,
     pub report: Option<Report>,
     /// Whether LVM creates thin snapshots inactive; `None` if unknown.
@@ -37,111 +38,114 @@ pub struct Facts {
 }
 
 /// Evaluates the configuration file.
-pub fn of_configuration(written: &Configuration) -> Vec<Finding> {
-    let mut findings = Vec::new();
+pub fn of_configuration(written: &Configuration) -> Vec<CheckLine> {
+    let mut lines = Vec::new();
     if let Some(first) = written.invalid_lines.first() {
         let more = match written.invalid_lines.len() {
             1 => String::new(),
             count => format!(" (and {} more)", count - 1),
         };
-        findings.push(missing(format!(
+        lines.push(CheckLine::missing(format!(
             "line {first} of {CONFIGURATION}{more} is neither a comment nor [section] nor key=value: mylvmbackup exits at \
              once; fix or remove it"
         )));
     } else if written.is_empty {
-        findings.push(missing(format!(
+        lines.push(CheckLine::missing(format!(
             "{CONFIGURATION} has no section: mylvmbackup exits at once; rewrite or remove it"
         )));
     }
     for key in &written.duplicate_keys {
-        findings.push(missing(format!(
+        lines.push(CheckLine::missing(format!(
             "`{key}` appears more than once in {CONFIGURATION}: mylvmbackup joins the values with line breaks, which no command \
              accepts; keep one"
         )));
     }
     if !written.ignored_keys.is_empty() {
-        let places: Vec<&str> = written
-            .ignored_keys
-            .iter()
-            .take(5)
-            .map(String::as_str)
-            .collect();
-        findings.push(missing(format!(
+        let first = written.ignored_keys.len().min(MAX_IGNORED_KEYS);
+        lines.push(CheckLine::missing(format!(
             "{CONFIGURATION} has keys that mylvmbackup ignores: {}; correct or remove them",
-            places.join(", ")
+            written.ignored_keys[..first].join(", ")
         )));
     }
-    findings
+    lines
 }
 
-/// Returns all findings on the planned backup.
-pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
-    let mut findings = Vec::new();
+/// Evaluates the planned backup.
+pub fn judge(plan: &BackupPlan, facts: &BackupFacts) -> Vec<CheckLine> {
+    let mut lines = Vec::new();
     if !facts.is_installed {
-        findings.push(missing(format!(
+        lines.push(CheckLine::missing(format!(
             "{CONFIGURATION} exists, but mylvmbackup is not in root's PATH: nothing would be backed up; install it, or remove the \
              file"
         )));
     }
-    findings.extend(kind(plan));
-    findings.extend(snapshot::judge(plan, facts));
-    findings.extend(tools(plan, facts));
-    findings.extend(mountdir(plan, facts));
-    findings.extend(room::judge(plan, facts));
+    if let BackupType::Unknown(word) = &plan.backup_type {
+        lines.push(CheckLine::missing(format!(
+            "`backuptype` is {}, which mylvmbackup does not know: it takes no backup but reports success; set it to tar, rsync, \
+             rsnap, zbackup or none",
+            quoted(word)
+        )));
+    }
+    lines.extend(snapshot::judge(plan, facts));
+    lines.extend(tools(plan, facts));
+    lines.extend(mountdir(plan, facts));
+    lines.extend(room::judge(plan, facts));
     if plan.mycnf.is_some() && !facts.has_mycnf {
-        findings.push(missing(
+        lines.push(CheckLine::missing(
             "the file that `mycnf` names does not exist: mylvmbackup exits at once; name the database's configuration, or set \
              `skip_mycnf=1`",
         ));
     }
-    findings
+    lines
 }
 
-fn kind(plan: &BackupPlan) -> Option<Finding> {
-    let BackupType::Unknown(word) = &plan.backup_type else {
-        return None;
-    };
-    Some(missing(format!(
-        "`backuptype` is {}, which mylvmbackup does not know: it takes no backup but reports success; set it to tar, rsync, \
-         rsnap, zbackup or none",
-        quoted(word)
-    )))
-}
-
-fn tools(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
-    let of_tool = |(tool, state): &(Tool, ProgramState)| {
-        let (key, is_there) = (tool.key, *state == ProgramState::NotExecutable);
-        let wrong = if is_there {
-            "is not executable"
-        } else {
-            "does not exist"
+/// The programs that cannot run, or all if each can.
+fn tools(plan: &BackupPlan, facts: &BackupFacts) -> Vec<CheckLine> {
+    if facts.tools.is_empty() {
+        let programs: Vec<&str> = plan.tools.iter().map(program).collect();
+        return vec![CheckLine::Good(format!(
+            "mylvmbackup's programs are installed: {}",
+            programs.join(", ")
+        ))];
+    }
+    let mut lines = Vec::new();
+    for (tool, state) in &facts.tools {
+        let (wrong, remedy) = match (state, tool.key) {
+            (ProgramState::NotExecutable, _) => {
+                ("is not executable", "make it executable, or name another")
+            }
+            (_, "compress") => (
+                "does not exist",
+                "install it, name another, or leave it empty for no compression",
+            ),
+            _ => (
+                "does not exist",
+                "install it, or name it with its absolute path",
+            ),
         };
         let program = if tool.is_secret {
-            "its program".into()
+            "its program".to_string()
         } else {
             quoted(&tool.program)
         };
-        let remedy = match key {
-            _ if is_there => "make it executable, or name another",
-            "compress" => "install it, name another, or leave it empty for no compression",
-            _ => "install it, or name it with its absolute path",
-        };
-        missing(format!(
-            "`{key}`: {program} {wrong}, but mylvmbackup needs it; {remedy}"
-        ))
-    };
-    let mut findings: Vec<Finding> = facts.tools.iter().map(of_tool).collect();
-    if findings.is_empty() {
-        let names: Vec<&str> = plan.tools.iter().map(|tool| tool.key).collect();
-        findings.push(Finding::Good(format!(
-            "mylvmbackup's programs are installed: {}",
-            names.join(", ")
+        lines.push(CheckLine::missing(format!(
+            "`{}`: {program} {wrong}, but mylvmbackup needs it; {remedy}",
+            tool.key
         )));
     }
-    findings
+    lines
 }
 
-fn mountdir(plan: &BackupPlan, facts: &Facts) -> Option<Finding> {
+/// As configured; a program that must not be shown goes by its key.
+fn program(tool: &Tool) -> &str {
+    if tool.is_secret {
+        tool.key
+    } else {
+        &tool.program
+    }
+}
+
+fn mountdir(plan: &BackupPlan, facts: &BackupFacts) -> Option<CheckLine> {
     let sentence = match (&facts.mountdir, &facts.mount_point) {
         (Err(why), _) | (_, Err(why)) => format!(
             "{why}: cannot tell whether the snapshot can be mounted, and mylvmbackup may hang; check what `mountdir` lies on"
@@ -159,7 +163,7 @@ fn mountdir(plan: &BackupPlan, facts: &Facts) -> Option<Finding> {
         }
         _ => return None,
     };
-    Some(missing(sentence))
+    Some(CheckLine::missing(sentence))
 }
 
 fn named(plan: &BackupPlan, volume: &str) -> String {
@@ -169,10 +173,6 @@ fn named(plan: &BackupPlan, volume: &str) -> String {
 fn quoted(word: &str) -> String {
     let start: String = word.chars().take(MAX_QUOTED).collect();
     format!("{start:?}")
-}
-
-fn missing(sentence: impl Into<String>) -> Finding {
-    Finding::Missing(sentence.into())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Whether the backup fits into `backupdir`.
 
-use super::super::Finding;
-use super::{Facts, missing, named, quoted};
+use super::super::CheckLine;
+use super::{BackupFacts, named, quoted};
 use crate::mylvmbackup::{BackupPlan, BackupType};
 use crate::source::backup::Directory;
 use crate::units::size_text;
@@ -10,10 +10,10 @@ use crate::units::size_text;
 const LAST_BACKUPS: usize = 5;
 
 /// Evaluates `backupdir`.
-pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
+pub fn judge(plan: &BackupPlan, facts: &BackupFacts) -> Vec<CheckLine> {
     if plan.is_remote() {
         let sentence = "backups go to another machine, whose free space cannot be checked here";
-        return vec![Finding::Good(sentence.into())];
+        return vec![CheckLine::Good(sentence.into())];
     }
     if !plan.writes_here() {
         return Vec::new();
@@ -21,40 +21,40 @@ pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
     let place = format!("`backupdir` {}", quoted(&plan.backupdir));
     let folder = match &facts.backupdir {
         Err(why) => {
-            return vec![missing(format!(
+            return vec![CheckLine::missing(format!(
                 "{why}: cannot tell whether there is room for the backup, and mylvmbackup may hang; check what `backupdir` lies on"
             ))];
         }
         Ok(None) => {
-            return vec![missing(format!(
+            return vec![CheckLine::missing(format!(
                 "{place} does not exist: mylvmbackup would create it on the file system that is mounted there then; mount the \
                  backup disk, or run `mkdir -p` on it"
             ))];
         }
         Ok(Some(folder)) => folder,
     };
-    let mut findings = Vec::new();
+    let mut lines = Vec::new();
     if facts.backupdir_is_on_origin == Some(true) {
         let kind = if plan.is_thin {
             "the pool"
         } else {
             "its own snapshot"
         };
-        findings.push(missing(format!(
+        lines.push(CheckLine::missing(format!(
             "{place} lies on {}, the volume to be backed up: the backup would fill {kind} while it reads it; choose a \
              directory on another volume",
             named(plan, &plan.origin)
         )));
     }
-    findings.push(room_in_folder(plan, facts, folder));
-    findings
+    lines.push(room_in_folder(plan, facts, folder));
+    lines
 }
 
 /// Predicts the size from recent backups, or else from the origin's used space.
-fn room_in_folder(plan: &BackupPlan, facts: &Facts, folder: &Directory) -> Finding {
+fn room_in_folder(plan: &BackupPlan, facts: &BackupFacts, folder: &Directory) -> CheckLine {
     let place = format!("`backupdir` {}", quoted(&plan.backupdir));
     let Some(free) = folder.free else {
-        return missing(format!(
+        return CheckLine::missing(format!(
             "the free space of {place} is unknown: check with `df` that a backup fits"
         ));
     };
@@ -64,38 +64,42 @@ fn room_in_folder(plan: &BackupPlan, facts: &Facts, folder: &Directory) -> Findi
             "{place}, and the largest of the last {count} backups has {}",
             size_text(largest)
         );
-        return match free < largest {
-            true => missing(format!(
-                "{known}: tonight's would not fit; remove old ones, or make room"
-            )),
-            false => Finding::Good(known),
-        };
-    }
-    let is_copy = plan.backup_type == BackupType::Rsync || plan.backup_type == BackupType::Tar;
-    let Some(used) = facts.origin_used.filter(|_| is_copy) else {
-        let why = if is_copy {
-            "there is no earlier one and the origin is not mounted"
-        } else {
-            "only changes are copied"
-        };
-        return Finding::Good(format!(
-            "{place}; the size of a backup is unknown, since {why}"
+        if free >= largest {
+            return CheckLine::Good(known);
+        }
+        return CheckLine::missing(format!(
+            "{known}: tonight's would not fit; remove old ones, or make room"
         ));
+    }
+    let why = match (&plan.backup_type, facts.origin_used) {
+        (BackupType::Rsync | BackupType::Tar, Some(used)) => {
+            return first_backup(plan, &place, free, used);
+        }
+        (BackupType::Rsync | BackupType::Tar, None) => {
+            "there is no earlier one and the origin is not mounted"
+        }
+        _ => "only changes are copied",
     };
-    let known = format!(
-        "{place}, and {} holds {}",
-        named(plan, &plan.origin),
-        size_text(used)
-    );
-    match (free < used, plan.is_compressed) {
-        (true, true) => missing(format!(
+    CheckLine::Good(format!(
+        "{place}; the size of a backup is unknown, since {why}"
+    ))
+}
+
+/// Without an earlier backup, the origin's used space is the most that is known.
+fn first_backup(plan: &BackupPlan, place: &str, free: u64, used: u64) -> CheckLine {
+    let origin = named(plan, &plan.origin);
+    let known = format!("{place}, and {origin} holds {}", size_text(used));
+    if free >= used {
+        CheckLine::Good(known)
+    } else if plan.is_compressed {
+        CheckLine::missing(format!(
             "{known}: without an earlier backup it is unknown whether the compressed one fits; watch the first one, or make \
              room"
-        )),
-        (true, false) => missing(format!(
+        ))
+    } else {
+        CheckLine::missing(format!(
             "{known}, uncompressed: the backup would not fit; make room"
-        )),
-        (false, _) => Finding::Good(known),
+        ))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Whether the snapshot can be created: group, origin, names, free space, and leftovers of an earlier run.
 
-use super::super::Finding;
-use super::{Facts, missing, named, quoted};
-use crate::mylvmbackup::{BackupPlan, is_lvm_name, size_bytes};
-use crate::sample::lvm::{ReportedGroup, ReportedVolume};
+use super::super::CheckLine;
+use super::{BackupFacts, named, quoted};
+use crate::mylvmbackup::{BackupPlan, is_lvm_name};
+use crate::sample::lvm::{Group, Volume};
 use crate::source::backup::CONFIGURATION;
 use crate::units::size_text;
 
@@ -13,40 +13,40 @@ const CHUNK: u64 = 4096;
 const ENTRY: u64 = 16;
 
 /// Evaluates the snapshot.
-pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
-    if let Some(finding) = misnamed(plan) {
-        return vec![finding];
+pub fn judge(plan: &BackupPlan, facts: &BackupFacts) -> Vec<CheckLine> {
+    if let Some(line) = misnamed(plan) {
+        return vec![line];
     }
     let Some(report) = &facts.report else {
-        return vec![missing(format!(
+        return vec![CheckLine::missing(format!(
             "cannot tell whether {} can be created, since LVM's report is unavailable; run `cowbell check` as root",
             named(plan, &plan.snapshot)
         ))];
     };
     let Some(group) = report.groups.iter().find(|group| group.name == plan.group) else {
-        return vec![missing(format!(
+        return vec![CheckLine::missing(format!(
             "there is no volume group {}: lvcreate would fail while the database is locked; set `vgname` in {CONFIGURATION}",
             plan.group
         ))];
     };
-    let mut findings: Vec<Finding> = left_behind(plan, group).into_iter().collect();
+    let mut lines: Vec<CheckLine> = left_behind(plan, group).into_iter().collect();
     match group.volumes.iter().find(|volume| volume.name == plan.origin) {
-        None => findings.push(missing(format!(
+        None => lines.push(CheckLine::missing(format!(
             "there is no volume {}: lvcreate would fail while the database is locked; set `lvname` in {CONFIGURATION}",
             named(plan, &plan.origin)
         ))),
         Some(origin) => {
-            findings.extend(thin(plan, facts, origin));
+            lines.extend(thin(plan, facts, origin));
             if !plan.is_thin {
-                findings.push(room_in_group(plan, group, origin));
+                lines.push(room_in_group(plan, group, origin));
             }
         }
     }
-    findings
+    lines
 }
 
 /// The first name that is invalid in LVM.
-fn misnamed(plan: &BackupPlan) -> Option<Finding> {
+fn misnamed(plan: &BackupPlan) -> Option<CheckLine> {
     let names = [
         ("vgname", &plan.group),
         ("lvname", &plan.origin),
@@ -55,7 +55,7 @@ fn misnamed(plan: &BackupPlan) -> Option<Finding> {
     let (key, name) = names
         .into_iter()
         .find(|(key, name)| !is_name(name, *key == "backuplv"))?;
-    Some(missing(format!(
+    Some(CheckLine::missing(format!(
         "`{key}` is {}: expected an LVM name, without spaces, quotes or a comment, or lvcreate fails; correct it in \
          {CONFIGURATION}",
         quoted(name)
@@ -63,8 +63,8 @@ fn misnamed(plan: &BackupPlan) -> Option<Finding> {
 }
 
 /// An existing snapshot with the planned name, or one that matches the name's pattern.
-fn left_behind(plan: &BackupPlan, group: &ReportedGroup) -> Option<Finding> {
-    let is_it = |volume: &&ReportedVolume| match plan.snapshot.split_once('%') {
+fn left_behind(plan: &BackupPlan, group: &Group) -> Option<CheckLine> {
+    let is_it = |volume: &&Volume| match plan.snapshot.split_once('%') {
         None => volume.name == plan.snapshot,
         Some((start, _)) => {
             !start.is_empty()
@@ -74,17 +74,18 @@ fn left_behind(plan: &BackupPlan, group: &ReportedGroup) -> Option<Finding> {
     };
     let found = group.volumes.iter().find(is_it)?;
     let name = named(plan, &found.name);
-    let harm = match found.name == plan.snapshot {
-        true => "tonight's lvcreate would fail",
-        false => "it slows the origin's writes and fills up",
+    let harm = if found.name == plan.snapshot {
+        "tonight's lvcreate would fail"
+    } else {
+        "it slows the origin's writes and fills up"
     };
-    Some(missing(format!(
+    Some(CheckLine::missing(format!(
         "{name} already exists, left by an earlier run unless a backup is running: {harm}; if it is unused, `umount` it and \
          run `lvremove {name}`"
     )))
 }
 
-fn thin(plan: &BackupPlan, facts: &Facts, origin: &ReportedVolume) -> Option<Finding> {
+fn thin(plan: &BackupPlan, facts: &BackupFacts, origin: &Volume) -> Option<CheckLine> {
     let name = named(plan, &origin.name);
     let sentence = match (plan.is_thin, is_thin(origin)) {
         (true, false) => format!(
@@ -107,12 +108,12 @@ fn thin(plan: &BackupPlan, facts: &Facts, origin: &ReportedVolume) -> Option<Fin
         ),
         _ => return None,
     };
-    Some(missing(sentence))
+    Some(CheckLine::missing(sentence))
 }
 
-fn room_in_group(plan: &BackupPlan, group: &ReportedGroup, origin: &ReportedVolume) -> Finding {
-    let Some(asked) = size_bytes(&plan.size) else {
-        return missing(format!(
+fn room_in_group(plan: &BackupPlan, group: &Group, origin: &Volume) -> CheckLine {
+    let Some(asked) = plan.size_bytes() else {
+        return CheckLine::missing(format!(
             "`lvsize` is {}: expected a number with a unit such as 5G, and no percentage, or lvcreate fails while the database is \
              locked; correct it in {CONFIGURATION}",
             quoted(&plan.size)
@@ -122,15 +123,15 @@ fn room_in_group(plan: &BackupPlan, group: &ReportedGroup, origin: &ReportedVolu
     let (size, origin, free) = (size_text(needed), named(plan, &origin.name), group.free);
     let group = &group.name;
     match free {
-        None => missing(format!(
+        None => CheckLine::missing(format!(
             "the free space of {group} is unknown: check with `vgs` that a snapshot of {size} fits"
         )),
-        Some(free) if free < needed => missing(format!(
+        Some(free) if free < needed => CheckLine::missing(format!(
             "{group} has {} free, and the snapshot of {origin} takes {size}: lvcreate would fail while the database is \
              locked; free space, add a disk with `vgextend`, or reduce `lvsize` in {CONFIGURATION}",
             size_text(free)
         )),
-        Some(free) => Finding::Good(format!(
+        Some(free) => CheckLine::Good(format!(
             "{group} has {} free, and mylvmbackup's snapshot of {origin} takes {size}",
             size_text(free)
         )),

@@ -1,14 +1,10 @@
 //! Each finding about tonight's backup, and none on a good machine.
 
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::place::{device_of, dm_uuid, is_on, number_of};
 use super::*;
 use crate::mylvmbackup;
-use crate::sample::diskstats::Number;
-use crate::sample::lvm::{ReportedGroup, ReportedVolume, Segment};
-use crate::sample::{mounts, sysfs};
+use crate::sample::lvm::{Group, Segment, Volume};
 use crate::source::backup::FileEntry;
 
 const MIB: u64 = 1 << 20;
@@ -51,13 +47,13 @@ fn group(volumes: Vec<ReportedVolume>, free_mib: u64) -> ReportedGroup {
 }
 
 /// A machine without problems.
-fn facts() -> Facts {
+fn facts() -> BackupFacts {
     let folder = Directory {
         path: "/mnt/backup".into(),
         free: Some(500 * MIB),
         ..Directory::default()
     };
-    Facts {
+    BackupFacts {
         is_installed: true,
         report: Some(Report {
             groups: vec![group(vec![volume("data", "linear")], 80)],
@@ -73,21 +69,21 @@ fn facts() -> Facts {
     }
 }
 
-fn has(facts: &mut Facts) -> &mut ReportedGroup {
+fn has(facts: &mut BackupFacts) -> &mut Group {
     &mut facts.report.as_mut().unwrap().groups[0]
 }
 
-fn lines(conf: &str, change: impl FnOnce(&mut Facts)) -> Vec<String> {
+fn lines(conf: &str, change: impl FnOnce(&mut BackupFacts)) -> Vec<String> {
     let mut facts = facts();
     change(&mut facts);
     judge(&BackupPlan::of(&mylvmbackup::parse(conf)), &facts)
         .iter()
-        .map(Finding::line)
+        .map(CheckLine::text)
         .collect()
 }
 
 /// Expects exactly one problem, with this text.
-fn wrong(conf: &str, change: impl FnOnce(&mut Facts), expected: &str) {
+fn wrong(conf: &str, change: impl FnOnce(&mut BackupFacts), expected: &str) {
     let lines = lines(conf, change);
     let wrong: Vec<&String> = lines
         .iter()
@@ -99,7 +95,7 @@ fn wrong(conf: &str, change: impl FnOnce(&mut Facts), expected: &str) {
     );
 }
 
-fn well(conf: &str, change: impl FnOnce(&mut Facts), expected: &str) {
+fn well(conf: &str, change: impl FnOnce(&mut BackupFacts), expected: &str) {
     let lines = lines(conf, change);
     let is_well = lines.iter().all(|line| line.starts_with("ok"));
     assert!(
@@ -209,7 +205,7 @@ fn a_leftover_snapshot_is_found_by_name_or_pattern() {
     let left = |name: &str| {
         let mut snapshot = volume(name, "linear");
         snapshot.origin = Some("data".into());
-        move |facts: &mut Facts| has(facts).volumes.push(snapshot)
+        move |facts: &mut BackupFacts| has(facts).volumes.push(snapshot)
     };
     wrong(
         CONF,
@@ -230,7 +226,7 @@ fn a_leftover_snapshot_is_found_by_name_or_pattern() {
 
 #[test]
 fn thin_and_thick_must_match_the_configuration() {
-    let is_thin = |facts: &mut Facts| has(facts).volumes = vec![volume("data", "thin")];
+    let is_thin = |facts: &mut BackupFacts| has(facts).volumes = vec![volume("data", "thin")];
     wrong(&with("thin=1"), |_| {}, "vg0/data is no thin volume");
     wrong(CONF, is_thin, "is a thin volume, but `thin` is off");
     wrong(
@@ -238,7 +234,7 @@ fn thin_and_thick_must_match_the_configuration() {
         is_thin,
         "LVM creates thin snapshots inactive, so",
     );
-    let unknown = |facts: &mut Facts| {
+    let unknown = |facts: &mut BackupFacts| {
         is_thin(facts);
         facts.skips_activation = None;
     };
@@ -247,7 +243,7 @@ fn thin_and_thick_must_match_the_configuration() {
         unknown,
         "cannot tell whether LVM creates thin snapshots inactive",
     );
-    let is_active = |facts: &mut Facts| {
+    let is_active = |facts: &mut BackupFacts| {
         is_thin(facts);
         facts.skips_activation = Some(false);
     };
@@ -262,7 +258,7 @@ fn thin_and_thick_must_match_the_configuration() {
 #[test]
 fn recent_backups_predict_the_next() {
     let last = |sizes: &'static [u64]| {
-        move |facts: &mut Facts| {
+        move |facts: &mut BackupFacts| {
             let folder = facts.backupdir.as_mut().unwrap().as_mut().unwrap();
             let named = |(age, mib): (usize, &u64)| {
                 store(&format!("backup-{age}_mysql.tar.gz"), *mib, age as u64)
@@ -288,7 +284,7 @@ fn recent_backups_predict_the_next() {
 
 #[test]
 fn the_first_backups_size_is_unknown() {
-    let holds = |used: Option<u64>| move |facts: &mut Facts| facts.origin_used = used;
+    let holds = |used: Option<u64>| move |facts: &mut BackupFacts| facts.origin_used = used;
     wrong(
         CONF,
         holds(Some(600 * MIB)),
@@ -316,8 +312,9 @@ fn the_first_backups_size_is_unknown() {
         |_| {},
         "another machine",
     );
-    let hangs =
-        |facts: &mut Facts| facts.backupdir = Err("/mnt/backup gave no answer for 2 s".into());
+    let hangs = |facts: &mut BackupFacts| {
+        facts.backupdir = Err("/mnt/backup gave no answer for 2 s".into())
+    };
     wrong(
         CONF,
         hangs,
@@ -359,7 +356,8 @@ fn a_missing_program_is_named_unless_it_is_secret() {
         program: program.into(),
         is_secret,
     };
-    let cannot = |tool: Tool, state| move |facts: &mut Facts| facts.tools = vec![(tool, state)];
+    let cannot =
+        |tool: Tool, state| move |facts: &mut BackupFacts| facts.tools = vec![(tool, state)];
     wrong(
         CONF,
         cannot(tool("compress", "pigz", false), ProgramState::Missing),
@@ -369,6 +367,11 @@ fn a_missing_program_is_named_unless_it_is_secret() {
         CONF,
         cannot(tool("tar", "/opt/tar", false), ProgramState::NotExecutable),
         "\"/opt/tar\" is not executable",
+    );
+    well(
+        CONF,
+        |_| {},
+        "installed: lvcreate, lvremove, lvs, mount, umount, tar, gzip",
     );
     let lines = lines(
         CONF,
@@ -382,7 +385,7 @@ fn configuration_errors_quote_no_secrets() {
     let said = |text: &str| {
         of_configuration(&mylvmbackup::parse(text))
             .iter()
-            .map(Finding::line)
+            .map(CheckLine::text)
             .collect::<String>()
     };
     assert!(said("[mysql]\nhunter2\nhunter3").contains(
@@ -393,31 +396,4 @@ fn configuration_errors_quote_no_secrets() {
     assert!(said("[lvm]\nlvsize=1\nlvsize=2").contains("`lvsize` appears more than once"));
     assert!(said("[lvm]\nthin=1").contains("`thin` in line 2, which belongs under [misc]"));
     assert_eq!(said("[lvm]\nlvsize=1"), "");
-}
-
-#[test]
-fn a_directorys_volume_is_found_through_layers() {
-    let mounts = mounts::parse(
-        "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 254:3 / /srv rw - xfs x rw\n3 1 0:40 / /srv/nfs rw - nfs x rw\n",
-    );
-    let devices = sysfs::parse(
-        "sda1/dev\t8:1\ndm-3/dev\t254:3\ndm-3/dm/uuid\tCRYPT-x\ndm-3/slaves\tdm-2\ndm-2/dev\t254:2\n\
-         dm-2/dm/uuid\tLVM-g1d1\ndm-2/slaves\tdm-1\ndm-1/dev\t254:1\ndm-1/dm/uuid\tLVM-g1d1-real\n",
-    );
-    let uuid = dm_uuid(&group(Vec::new(), 0), &volume("data", "linear"));
-    let found = |folder: &str| {
-        device_of(Path::new(folder), &mounts.0, &devices)
-            .map(|device| is_on(device, &uuid, &devices))
-    };
-    assert_eq!(uuid, "LVM-g1d1");
-    assert_eq!(found("/srv/backup"), Some(true));
-    assert_eq!(found("/var/backup"), Some(false));
-    assert_eq!(found("/srv/nfs/backup"), None);
-    assert_eq!(
-        number_of(&uuid, &devices),
-        Some(Number {
-            major: 254,
-            minor: 2
-        })
-    );
 }
