@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 
 use super::lines::means;
-use super::plot::{Edges, LABEL_DISTANCE, Layout};
+use super::plot::{ChartLayout, Edges, LABEL_DISTANCE};
 use super::runs::seconds;
 use super::svg::{Across, Class, Down, Place, Svg, TENTHS};
-use super::{Band, Forecast, MarkKind};
+use super::{Band, EventKind, Forecast};
 use crate::alert::Severity;
 use crate::series::Range;
 
@@ -19,7 +19,7 @@ const SHORTEST_NAME: usize = 3;
 const NAME_ABOVE: i32 = 5 * TENTHS;
 
 /// Jobs that touch the range, as bands with their names above.
-pub fn bands(layout: &Layout, svg: &mut Svg) {
+pub fn bands(layout: &ChartLayout, svg: &mut Svg) {
     let range = layout.chart.range;
     let edges = layout.left.edges;
     let mut bands: Vec<(i32, i32, &Band)> = Vec::new();
@@ -62,7 +62,7 @@ fn shortened(name: &str, room: usize) -> String {
 }
 
 /// Events inside the range: a line across the plot, with a sign at its foot.
-pub fn marks(layout: &Layout, svg: &mut Svg) {
+pub fn marks(layout: &ChartLayout, svg: &mut Svg) {
     const UP: &[Place] = &[(-40, 0), (40, 0), (0, -70)];
     const DOWN: &[Place] = &[(-40, -70), (40, -70), (0, 0)];
     const DIAMOND: &[Place] = &[(-40, -40), (0, -80), (40, -40), (0, 0)];
@@ -72,9 +72,9 @@ pub fn marks(layout: &Layout, svg: &mut Svg) {
             continue;
         }
         let (look, sign) = match mark.kind {
-            MarkKind::Raised(severity) => (severity_class(severity), UP),
-            MarkKind::Cleared => ("ok", DOWN),
-            MarkKind::Change => ("change", DIAMOND),
+            EventKind::Raised(severity) => (severity_class(severity), UP),
+            EventKind::Cleared => ("ok", DOWN),
+            EventKind::Change => ("change", DIAMOND),
         };
         let x = layout.x(mark.at);
         svg.stroke(
@@ -104,7 +104,7 @@ fn with_look(role: &'static str, look: &'static str) -> Class {
 }
 
 /// How lines go on: the likely course, dashed, and a tint from the soonest to the latest one.
-pub fn forecasts(layout: &Layout, svg: &mut Svg) {
+pub fn forecasts(layout: &ChartLayout, svg: &mut Svg) {
     for forecast in &layout.chart.forecasts {
         if !is_visible(forecast, layout.chart.range) {
             continue;
@@ -122,11 +122,8 @@ fn is_visible(forecast: &Forecast, range: Range) -> bool {
     (range.from..range.to).contains(&forecast.from.0)
 }
 
-/// Seconds from the start of the range, and a value.
-type Point = (f64, f64);
-
-/// The likely course; empty if the value is not expected.
-fn line_ahead(forecast: &Forecast, range: Range) -> Vec<Point> {
+/// The likely course, as seconds from the start of the range with values; empty if the value is not expected.
+fn line_ahead(forecast: &Forecast, range: Range) -> Vec<(f64, f64)> {
     match forecast.likely {
         Some(likely) => vec![start(forecast, range), reached(forecast, likely, range)],
         None => Vec::new(),
@@ -134,7 +131,7 @@ fn line_ahead(forecast: &Forecast, range: Range) -> Vec<Point> {
 }
 
 /// The outline of what lies between the soonest and the latest course.
-fn area_ahead(forecast: &Forecast, range: Range) -> Vec<Point> {
+fn area_ahead(forecast: &Forecast, range: Range) -> Vec<(f64, f64)> {
     let end_s = range.seconds();
     let start = start(forecast, range);
     let soonest = reached(forecast, forecast.soonest, range);
@@ -150,12 +147,12 @@ fn area_ahead(forecast: &Forecast, range: Range) -> Vec<Point> {
     corners
 }
 
-fn start(forecast: &Forecast, range: Range) -> Point {
+fn start(forecast: &Forecast, range: Range) -> (f64, f64) {
     (seconds(range.from, forecast.from.0), forecast.from.1)
 }
 
 /// Where a course reaches its value, or the end of the range.
-fn reached(forecast: &Forecast, at: Timestamp, range: Range) -> Point {
+fn reached(forecast: &Forecast, at: Timestamp, range: Range) -> (f64, f64) {
     let (from_s, from) = start(forecast, range);
     let end_s = range.seconds();
     let at_s = seconds(range.from, at).max(from_s);
@@ -167,7 +164,7 @@ fn reached(forecast: &Forecast, at: Timestamp, range: Range) -> Point {
 }
 
 /// Thresholds on the axis, each with its label at the end where it hides fewer courses.
-pub fn thresholds(layout: &Layout, svg: &mut Svg) {
+pub fn thresholds(layout: &ChartLayout, svg: &mut Svg) {
     let courses = courses(layout);
     for threshold in &layout.chart.thresholds {
         let plot = layout.plot(threshold.side);
@@ -205,7 +202,7 @@ pub fn thresholds(layout: &Layout, svg: &mut Svg) {
 }
 
 /// What labels should not lie on: lines and forecasts.
-fn courses(layout: &Layout) -> Vec<Vec<Place>> {
+fn courses(layout: &ChartLayout) -> Vec<Vec<Place>> {
     let mut courses = Vec::new();
     for (line, runs) in layout.lines() {
         let plot = layout.plot(line.side);

@@ -1,6 +1,6 @@
 //! The lines of a chart: tints, strokes and dots, and what of them is above the axis.
 
-use super::plot::{Layout, Plot};
+use super::plot::{ChartLayout, Plot};
 use super::runs::{FinitePoint, Run};
 use super::svg::{Across, Class, Down, Place, Svg, TENTHS};
 use super::{Line, Side};
@@ -11,7 +11,7 @@ const CUT: f64 = 1.000_001;
 const CUT_DISTANCE: i32 = 150 * TENTHS;
 
 /// Tints lie below all strokes, and points that are in no stroke above them.
-pub fn draw(layout: &Layout, svg: &mut Svg) {
+pub fn draw(layout: &ChartLayout, svg: &mut Svg) {
     for (number, (line, runs)) in layout.lines().enumerate() {
         let plot = layout.plot(line.side);
         for run in runs.iter().filter(|run| run.len() > 1) {
@@ -61,7 +61,7 @@ fn below(plot: &Plot, run: &Run) -> Vec<Place> {
 }
 
 /// The outline along the largest values and back along the smallest, in columns.
-fn envelope(layout: &Layout, plot: &Plot, run: &Run) -> Vec<Place> {
+fn envelope(layout: &ChartLayout, plot: &Plot, run: &Run) -> Vec<Place> {
     let is_column = |a: &FinitePoint, b: &FinitePoint| layout.column(a.at) == layout.column(b.at);
     let mut upper = Vec::new();
     let mut lower = Vec::new();
@@ -85,7 +85,7 @@ fn envelope(layout: &Layout, plot: &Plot, run: &Run) -> Vec<Place> {
 }
 
 /// Says where values lie above the axis, and how high.
-pub fn cuts(layout: &Layout, side: Side, svg: &mut Svg) {
+pub fn cuts(layout: &ChartLayout, side: Side, svg: &mut Svg) {
     if layout.chart.axis(side).max.is_some() {
         return;
     }

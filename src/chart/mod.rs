@@ -15,14 +15,13 @@ mod svg;
 #[cfg(test)]
 mod tests;
 mod time_axis;
-mod unit;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::alert::Severity;
 use crate::series::{Range, Series};
-use plot::Layout;
+use plot::ChartLayout;
 use svg::Svg;
 
 pub use crate::quantity::Unit;
@@ -40,14 +39,14 @@ pub struct Chart {
     pub range: Range,
     /// The labels of the time axis.
     pub time_labels: TimeLabels,
-    pub size: Size,
+    pub size: PictureSize,
     pub left: Axis,
     pub right: Option<Axis>,
     pub lines: Vec<Line>,
     /// Whether the lines lie on each other, so that the uppermost is their sum. All use the left axis.
     pub stacked: bool,
     pub bands: Vec<Band>,
-    pub marks: Vec<Mark>,
+    pub marks: Vec<EventMark>,
     pub thresholds: Vec<Threshold>,
     pub forecasts: Vec<Forecast>,
 }
@@ -78,7 +77,7 @@ pub enum TimeLabels {
 
 /// In pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Size {
+pub struct PictureSize {
     pub width: u32,
     pub height: u32,
 }
@@ -146,14 +145,14 @@ pub struct Band {
 
 /// An instant at which something happened, such as an alert.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub struct EventMark {
     pub at: Timestamp,
     pub text: String,
-    pub kind: MarkKind,
+    pub kind: EventKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MarkKind {
+pub enum EventKind {
     /// An alert was raised or became worse.
     Raised(Severity),
     /// An alert ended.
@@ -191,7 +190,7 @@ pub struct Picture {
 
 /// Draws a chart, layer upon layer.
 pub fn draw(chart: &Chart) -> Picture {
-    let layout = Layout::new(chart, clamped(chart.size));
+    let layout = ChartLayout::new(chart, clamped(chart.size));
     let mut svg = Svg::new(&chart.title, layout.size);
     annotations::bands(&layout, &mut svg);
     annotations::marks(&layout, &mut svg);
@@ -211,7 +210,7 @@ pub fn draw(chart: &Chart) -> Picture {
     }
 }
 
-fn legend(layout: &Layout) -> Vec<LegendEntry> {
+fn legend(layout: &ChartLayout) -> Vec<LegendEntry> {
     let mut legend = Vec::new();
     for line in &layout.chart.lines {
         let last = line.series.points.last().and_then(|point| point.avg);
@@ -225,8 +224,8 @@ fn legend(layout: &Layout) -> Vec<LegendEntry> {
     legend
 }
 
-fn clamped(size: Size) -> Size {
-    Size {
+fn clamped(size: PictureSize) -> PictureSize {
+    PictureSize {
         width: size.width.clamp(*WIDTHS.start(), *WIDTHS.end()),
         height: size.height.clamp(*HEIGHTS.start(), *HEIGHTS.end()),
     }

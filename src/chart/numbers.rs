@@ -4,12 +4,12 @@
 
 use serde_json::json;
 
-use super::plot::Layout;
+use super::plot::ChartLayout;
 use super::svg::TENTHS;
 use super::{Band, Line, Side, TimeLabels};
 use crate::series::{Point, Range};
 
-pub fn json(layout: &Layout) -> String {
+pub fn json(layout: &ChartLayout) -> String {
     let chart = layout.chart;
     let edges = layout.left.edges;
     let axis = |side: Side| {
@@ -53,7 +53,7 @@ fn points(line: &Line, range: Range) -> impl Iterator<Item = &Point> {
 }
 
 /// The times at which any line has a point, in milliseconds since 1970.
-fn times(layout: &Layout) -> Vec<i64> {
+fn times(layout: &ChartLayout) -> Vec<i64> {
     let lines = layout.chart.lines.iter();
     let points = lines.flat_map(|line| points(line, layout.chart.range));
     let mut times: Vec<i64> = points.map(|point| point.t.as_millisecond()).collect();
@@ -63,7 +63,7 @@ fn times(layout: &Layout) -> Vec<i64> {
 }
 
 /// One row after the other: the milliseconds until the next one, then the mean of each line.
-fn rows(layout: &Layout, times: &[i64]) -> Vec<Option<i64>> {
+fn rows(layout: &ChartLayout, times: &[i64]) -> Vec<Option<i64>> {
     let width = 1 + layout.chart.lines.len();
     let mut rows = vec![None; width * times.len()];
     for (row, at) in times.iter().enumerate() {

@@ -8,7 +8,7 @@ use plotters::coord::types::RangedCoordf64;
 use super::runs::{self, Run};
 use super::scale::Scale;
 use super::svg::{Across, Down, Place, Svg, TENTHS};
-use super::{Chart, Line, Side, Size};
+use super::{Chart, Line, PictureSize, Side};
 
 /// Margins for axis labels and, above, for units and job names, in pixels.
 const TOP: i32 = 22;
@@ -34,7 +34,7 @@ pub struct Edges {
 
 impl Edges {
     /// The edges inside these margins, all in pixels.
-    pub fn new(size: Size, [top, right, bottom, left]: [i32; 4]) -> Self {
+    pub fn new(size: PictureSize, [top, right, bottom, left]: [i32; 4]) -> Self {
         Self {
             left: left * TENTHS,
             top: top * TENTHS,
@@ -115,17 +115,17 @@ impl Plot {
 }
 
 /// A chart with what its shapes, its legend and its numbers share.
-pub struct Layout<'a> {
+pub struct ChartLayout<'a> {
     pub chart: &'a Chart,
-    pub size: Size,
+    pub size: PictureSize,
     /// Of each line, what is drawn.
     pub runs: Vec<Vec<Run>>,
     pub left: Plot,
     pub right: Option<Plot>,
 }
 
-impl<'a> Layout<'a> {
-    pub fn new(chart: &'a Chart, size: Size) -> Self {
+impl<'a> ChartLayout<'a> {
+    pub fn new(chart: &'a Chart, size: PictureSize) -> Self {
         let has_margin = chart.right.is_some() || size.width >= ALIGNED_FROM;
         let right = if has_margin { RIGHT_WITH_AXIS } else { RIGHT };
         let edges = Edges::new(size, [TOP, right, BOTTOM, LEFT]);

@@ -3,7 +3,7 @@
 use super::plot::{Edges, LABEL_DISTANCE, Plot};
 use super::scale::Scale;
 use super::svg::{Across, Class, Down, Svg};
-use super::{Axis, Look, Side, Size};
+use super::{Axis, Look, PictureSize, Side};
 
 /// Top, right, bottom and left margin of the plot, in pixels.
 const MARGINS: [i32; 4] = [22, 14, 36, 52];
@@ -14,7 +14,7 @@ const LABELS_APART: f64 = 2.0;
 pub struct Scatter {
     /// The label for screen readers.
     pub title: String,
-    pub size: Size,
+    pub size: PictureSize,
     pub x: Axis,
     /// Below the horizontal axis.
     pub x_name: String,
@@ -87,7 +87,7 @@ mod tests {
     fn drawn(points: Vec<(f64, f64)>, line: Option<(f64, f64)>) -> String {
         scatter(&Scatter {
             title: "Read speed by fill".into(),
-            size: Size {
+            size: PictureSize {
                 width: 400,
                 height: 200,
             },

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::Size;
+use super::PictureSize;
 
 /// Places are integers, as plotters computes them. A tenth of a pixel is finer than can be seen.
 pub const TENTHS: i32 = 10;
@@ -59,7 +59,7 @@ pub struct Svg(String);
 
 impl Svg {
     /// The title is the label for screen readers.
-    pub fn new(title: &str, Size { width, height }: Size) -> Self {
+    pub fn new(title: &str, PictureSize { width, height }: PictureSize) -> Self {
         let title = escaped(title);
         Self(format!(
             r#"<svg class="chart" role="img" aria-label="{title}" width="{width}" height="{height}" viewBox="0 0 {width} {height}">"#

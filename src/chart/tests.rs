@@ -40,7 +40,7 @@ pub fn percent_chart(seconds: i64, values: &[(i64, Option<f64>)]) -> Chart {
             to: at(seconds),
         },
         time_labels: TimeLabels::Clock(TimeZone::UTC),
-        size: Size {
+        size: PictureSize {
             width: 400,
             height: 142,
         },
@@ -420,16 +420,16 @@ fn what_lasts_or_returns_is_shown_whole() {
 #[test]
 fn alerts_and_changes_are_marked() {
     let mut chart = percent_chart(100, &every_second(0, 100));
-    let mark = |second, kind| Mark {
+    let mark = |second, kind| EventMark {
         at: at(second),
         text: "<b>".into(),
         kind,
     };
     chart.marks = vec![
-        mark(10, MarkKind::Raised(Severity::Critical)),
-        mark(20, MarkKind::Cleared),
-        mark(30, MarkKind::Change),
-        mark(500, MarkKind::Change),
+        mark(10, EventKind::Raised(Severity::Critical)),
+        mark(20, EventKind::Cleared),
+        mark(30, EventKind::Change),
+        mark(500, EventKind::Change),
     ];
     let svg = draw(&chart);
     let signs = ["sign critical", "sign ok", "sign change"].map(|class| count(&svg, class));
@@ -602,7 +602,7 @@ fn hostile_labels_are_escaped() {
 #[test]
 fn three_lines_of_six_hundred_points_stay_small() {
     let mut chart = percent_chart(600, &[]);
-    chart.size = Size {
+    chart.size = PictureSize {
         width: 1_200,
         height: 220,
     };
@@ -686,7 +686,7 @@ prop_compose! {
             title: label.clone(),
             range: Range { from, to },
             time_labels: if has_right { TimeLabels::Clock(TimeZone::UTC) } else { TimeLabels::Elapsed },
-            size: Size { width, height },
+            size: PictureSize { width, height },
             left: axis,
             right: has_right.then_some(axis),
             lines: vec![Line {
@@ -694,7 +694,7 @@ prop_compose! {
             }],
             bands: vec![Band { from: start, to: end, label: label.clone(), href: Some(label.clone()) }],
             stacked: false,
-            marks: vec![Mark { at: start, text: String::new(), kind: MarkKind::Cleared }],
+            marks: vec![EventMark { at: start, text: String::new(), kind: EventKind::Cleared }],
             forecasts: vec![Forecast {
                 from: (start, max.unwrap_or(1.0)), value: 100.0, soonest: from, likely: end, latest: end, side: Side::Left, look: Look::Fill,
             }],
@@ -763,10 +763,10 @@ fn overflowing() -> Chart {
         label: "nightly".into(),
         href: Some("/jobs/1".into()),
     });
-    chart.marks.push(Mark {
+    chart.marks.push(EventMark {
         at: at(160),
         text: "full in 2 min".into(),
-        kind: MarkKind::Raised(Severity::Critical),
+        kind: EventKind::Raised(Severity::Critical),
     });
     chart.thresholds = [(70.0, Severity::Warning), (90.0, Severity::Critical)]
         .map(|(value, severity)| Threshold {
@@ -821,7 +821,7 @@ fn stacked() -> Chart {
 fn falling() -> Scatter {
     Scatter {
         title: "Read speed by fill".into(),
-        size: Size {
+        size: PictureSize {
             width: 400,
             height: 240,
         },

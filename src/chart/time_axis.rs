@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::civil::Time;
 
 use super::TimeLabels;
-use super::plot::{LABEL_DISTANCE, Layout};
+use super::plot::{ChartLayout, LABEL_DISTANCE};
 use super::svg::{Across, Down, Svg, TENTHS};
 use crate::series::Range;
 
@@ -31,7 +31,7 @@ const STEPS: [(i64, &[i64]); 4] = [
 ];
 
 /// The zone or the unit beside the axis, and the labels below it.
-pub fn draw(layout: &Layout, svg: &mut Svg) {
+pub fn draw(layout: &ChartLayout, svg: &mut Svg) {
     let (range, time_labels) = (layout.chart.range, &layout.chart.time_labels);
     let edges = layout.left.edges;
     let pixels_per_label = LABEL_WIDTH / edges.width().max(LABEL_WIDTH);

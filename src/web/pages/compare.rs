@@ -12,7 +12,9 @@ use super::charts::{self, ChartFigure, Charts};
 use super::jobs::{JobTable, job_class};
 use super::text::moment;
 use super::{Content, PageResult, Refresh, shown};
-use crate::chart::{self, Axis, Chart, LegendEntry, Line, Look, Side, Size, TimeLabels, Unit};
+use crate::chart::{
+    self, Axis, Chart, LegendEntry, Line, Look, PictureSize, Side, TimeLabels, Unit,
+};
 use crate::job::{Job, JobKind};
 use crate::present::Present;
 use crate::report::text::{basis, figures as figure_table, other_differences, sentence};
@@ -239,7 +241,7 @@ fn figure(
         title: format!("{title}, by elapsed time"),
         range: Range::new(elapsed(0.0), elapsed(longest_s)),
         time_labels: TimeLabels::Elapsed,
-        size: Size {
+        size: PictureSize {
             width,
             height: HEIGHT,
         },

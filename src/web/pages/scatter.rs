@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::charts::{self, RelationView};
 use super::{PageRequest, text};
-use crate::chart::{self, Look, Scatter, Size, Unit};
+use crate::chart::{self, Look, PictureSize, Scatter, Unit};
 use crate::job::Job;
 use crate::job::figures::Figures;
 use crate::job::growth::AGES_MIN;
@@ -108,7 +108,7 @@ fn needs_by_age(advice: &SizeAdvice, growth: &[(f64, f64)], width: u32) -> Optio
     let points = planned.map(|planned| (planned.age_s / unit_s, planned.bytes as f64));
     Some(chart::scatter(&Scatter {
         title: "What a snapshot needs, by its age".into(),
-        size: Size {
+        size: PictureSize {
             width: width.min(MOST_SIZE_WIDTH),
             height: SIZE_HEIGHT,
         },
@@ -143,7 +143,7 @@ fn read_speed_by_fill(figures: &Figures, width: u32) -> Option<RelationView> {
     let clear = known.filter(|found| found.trend != Trend::Unclear);
     let svg = chart::scatter(&Scatter {
         title: "Read speed by fill".into(),
-        size: Size {
+        size: PictureSize {
             width: width.min(MOST_RELATION_WIDTH),
             height: RELATION_HEIGHT,
         },

@@ -10,7 +10,8 @@ use super::nearest::{Nearest, nearest};
 use super::{Sketch, axis};
 use crate::alert::Pace;
 use crate::chart::{
-    self, Band, Chart, Forecast, LegendEntry, Line, Mark, Picture, Side, Size, TimeLabels, Unit,
+    self, Band, Chart, Forecast, LegendEntry, Line, Mark, Picture, PictureSize, Side, TimeLabels,
+    Unit,
 };
 use crate::forecast::Eta;
 use crate::job::Job;
@@ -187,7 +188,7 @@ impl ChartContext<'_> {
             title: sketch.title,
             range: self.range,
             time_labels: TimeLabels::Clock(zone::current()),
-            size: Size {
+            size: PictureSize {
                 width: self.width,
                 height: sketch.height,
             },

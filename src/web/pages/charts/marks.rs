@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::alert::{Alert, Severity};
-use crate::chart::{Mark, MarkKind};
+use crate::chart::{EventKind, EventMark};
 use crate::present::Present;
 use crate::series::{Range, Series};
 use crate::units::duration_text;
@@ -19,13 +19,13 @@ const MOST_GAPS: usize = 10;
 const GONE_TICKS: usize = 3;
 
 /// Alerts that were raised or cleared, and the start of this process.
-pub async fn marks(site: &Site, present: &Present, range: Range) -> Vec<Mark> {
+pub async fn marks(site: &Site, present: &Present, range: Range) -> Vec<EventMark> {
     // Without the database, those in memory are shown.
     let stored = site.store.alerts_of(range, MOST_ALERTS).await;
     let mut alerts = stored.unwrap_or_default();
     alerts.retain(|stored| present.alerts.iter().all(|alert| alert.id != stored.id));
     alerts.extend(present.alerts.iter().cloned());
-    let mut marks: Vec<Mark> = alerts.iter().flat_map(of_alert).collect();
+    let mut marks: Vec<EventMark> = alerts.iter().flat_map(of_alert).collect();
     if site.commands.is_some() {
         marks.push(change(present.started_at, "cowbell started".into()));
     }
@@ -33,18 +33,18 @@ pub async fn marks(site: &Site, present: &Present, range: Range) -> Vec<Mark> {
     marks
 }
 
-fn change(at: Timestamp, text: String) -> Mark {
-    Mark {
+fn change(at: Timestamp, text: String) -> EventMark {
+    EventMark {
         at,
         text,
-        kind: MarkKind::Change,
+        kind: EventKind::Change,
     }
 }
 
-fn of_alert(alert: &Alert) -> Vec<Mark> {
+fn of_alert(alert: &Alert) -> Vec<EventMark> {
     let subject = alert.volume().unwrap_or_else(|| "cowbell".into());
     let rule = alert.rule.text();
-    let mark = |at, what: &str, kind| Mark {
+    let mark = |at, what: &str, kind| EventMark {
         at,
         text: format!("{subject}: {rule} {what}"),
         kind,
@@ -53,18 +53,18 @@ fn of_alert(alert: &Alert) -> Vec<Mark> {
         Some(_) => Severity::Warning,
         None => alert.worst,
     };
-    let mut marks = vec![mark(alert.raised_at, "raised", MarkKind::Raised(first))];
+    let mut marks = vec![mark(alert.raised_at, "raised", EventKind::Raised(first))];
     if let Some(at) = alert.worse_at {
-        marks.push(mark(at, "critical", MarkKind::Raised(alert.worst)));
+        marks.push(mark(at, "critical", EventKind::Raised(alert.worst)));
     }
     if let Some(at) = alert.cleared_at {
-        marks.push(mark(at, alert.end_text(), MarkKind::Cleared));
+        marks.push(mark(at, alert.end_text(), EventKind::Cleared));
     }
     marks
 }
 
 /// Where ticks go on after a time without any: cowbell or the host was down, or suspended. The longest times.
-pub fn resumed(host: &Series) -> Vec<Mark> {
+pub fn resumed(host: &Series) -> Vec<EventMark> {
     let pairs = host.points.windows(2);
     let distances: Vec<(Timestamp, f64)> = pairs
         .map(|pair| (pair[1].t, Range::new(pair[0].t, pair[1].t).seconds()))
@@ -96,7 +96,10 @@ pub fn resumed(host: &Series) -> Vec<Mark> {
 }
 
 /// Devices that have no more points, although the host has. One mark for each instant.
-pub fn gone<'a>(host: &Series, lines: impl Iterator<Item = (&'a str, &'a Series)>) -> Vec<Mark> {
+pub fn gone<'a>(
+    host: &Series,
+    lines: impl Iterator<Item = (&'a str, &'a Series)>,
+) -> Vec<EventMark> {
     let mut gone: BTreeMap<Timestamp, Vec<&str>> = BTreeMap::new();
     for (name, series) in lines {
         let Some(last) = series.points.last().map(|point| point.t) else {
