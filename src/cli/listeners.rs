@@ -22,6 +22,7 @@ use crate::web::Listener;
 const SOCKET_MODE: u32 = 0o666;
 
 /// All sockets of the site.
+#[derive(Default)]
 pub struct Listeners {
     pub all: Vec<Listener>,
     /// Where people find the site.
@@ -45,13 +46,7 @@ impl Drop for RemovedFile {
 impl Listeners {
     /// Opens all sockets; within a runtime. Fails if the site would be open to other hosts without a token.
     pub fn open(config: &Config, has_token: bool) -> anyhow::Result<Self> {
-        let (all, places, inherited) = (Vec::new(), Vec::new(), Vec::new());
-        let mut listeners = Self {
-            all,
-            places,
-            inherited,
-            control: None,
-        };
+        let mut listeners = Self::default();
         for socket in take_sockets() {
             listeners.add_inherited(socket)?;
         }
@@ -62,11 +57,8 @@ impl Listeners {
         if let Some(path) = &config.proxy.socket {
             listeners.add_proxy(bind(&path.0)?, &path.0)?;
         }
-        if !listeners
-            .all
-            .iter()
-            .any(|listener| matches!(listener, Listener::Control { .. }))
-        {
+        let is_control = |listener: &Listener| matches!(listener, Listener::Control { .. });
+        if !listeners.all.iter().any(is_control) {
             listeners.add_own_control(config);
         }
         Ok(listeners)
@@ -226,20 +218,14 @@ mod tests {
 
     #[tokio::test]
     async fn only_listening_sockets_of_systemd_are_accepted() {
-        let none = || Listeners {
-            all: Vec::new(),
-            places: Vec::new(),
-            inherited: Vec::new(),
-            control: None,
-        };
         let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let error = none().add_inherited(datagrams.into()).unwrap_err();
+        let error = Listeners::default().add_inherited(datagrams.into()).unwrap_err();
         assert!(
             error.to_string().contains("accepts no connections"),
             "{error}"
         );
         assert!(
-            none()
+            Listeners::default()
                 .add_inherited(TcpListener::bind("127.0.0.1:0").unwrap().into())
                 .is_ok()
         );

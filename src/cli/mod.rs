@@ -49,7 +49,7 @@ const WIDTH: usize = 80;
 /// Watches LVM snapshots, thin pools and the disks below them, and alerts before a snapshot or pool overflows.
 #[derive(Parser)]
 #[command(name = "cowbell", version, disable_help_subcommand = true, max_term_width = WIDTH)]
-struct CommandLine {
+struct CowbellArguments {
     #[command(flatten)]
     options: CommonOptions,
     #[command(subcommand)]
@@ -100,7 +100,7 @@ enum CommandArguments {
     CreateProbes(size::probes::ProbesArguments),
     /// Read the archive of a backup through; exit status 0 sound, 1 damaged, 2 unknown
     VerifyArchive(verify_archive::ArchiveArguments),
-    /// Write stored data as CSV, JSON lines, OpenMetrics or a plain SQLite file
+    /// Write stored data as CSV, JSON lines or OpenMetrics
     Export(export::ExportArguments),
     /// Verify, compact or copy the database
     #[command(subcommand, arg_required_else_help = false)]
@@ -138,7 +138,7 @@ pub fn documented() -> clap::Command {
 }
 
 fn definition() -> clap::Command {
-    options::distributed(CommandLine::command())
+    options::distributed(CowbellArguments::command())
 }
 
 /// Runs the command, and prints its error.
@@ -148,7 +148,7 @@ pub fn main() -> ExitCode {
         .try_get_matches_from_mut(std::env::args_os())
         .and_then(|matches| options::check(&mut definition, matches));
     let parsed = matches.and_then(|matches| {
-        let line = CommandLine::from_arg_matches(&matches)?;
+        let line = CowbellArguments::from_arg_matches(&matches)?;
         let config = line.options.configuration(matches.subcommand_name());
         Ok((line, config))
     });
@@ -166,7 +166,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(line: CommandLine, config: Result<Config, ConfigError>) -> anyhow::Result<ExitCode> {
+fn run(line: CowbellArguments, config: Result<Config, ConfigError>) -> anyhow::Result<ExitCode> {
     // Fails only if a provider was installed before.
     let _ = rustls::crypto::ring::default_provider().install_default();
     // A command under `cowbell run` keeps the limits that it inherited.
@@ -210,11 +210,11 @@ fn give_memory_back() {
 
 /// Each command decides itself what an invalid configuration means to it; to most it is an error.
 async fn dispatch(
-    line: CommandLine,
+    line: CowbellArguments,
     config: Result<Config, ConfigError>,
     web: &Handle,
 ) -> anyhow::Result<ExitCode> {
-    let CommandLine { options, command } = line;
+    let CowbellArguments { options, command } = line;
     let is_named = options.listen.is_some();
     let daemon = |config: &Config| Daemon::at(config.listen.0, is_named);
     let db = options.db.clone();

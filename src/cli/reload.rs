@@ -33,30 +33,24 @@ pub fn start(
     let mut hang_up = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
     tokio::spawn(async move {
         while hang_up.recv().await.is_some() {
-            let mut taken = None;
-            let reload = match block_in_place(|| read(&load, &inherited)) {
+            let config = match block_in_place(|| read(&load, &inherited)) {
                 Ok((new, config)) => {
                     access.send_replace(Arc::new(new));
-                    let restart = config.needs_restart(&current);
+                    log(&config.needs_restart(&current));
                     current = config;
-                    log(&restart);
-                    taken = Some(current.clone());
-                    Reload {
-                        config: Ok(Box::new(current.clone())),
-                    }
+                    // The first receiver may be new. Reading the program from its disk holds up no configuration.
+                    let taken = current.clone();
+                    spawn_blocking(move || memory::keep(&taken));
+                    Ok(Box::new(current.clone()))
                 }
                 Err(error) => {
                     let sentence = format!("kept the old configuration: {}", in_words(&error));
                     tracing::error!("{sentence}");
-                    Reload {
-                        config: Err(sentence),
-                    }
+                    Err(sentence)
                 }
             };
             // The loop is gone only while the program stops.
-            let _ = reloads.send(reload).await;
-            // The first receiver may be new. Reading the program from its disk holds up no configuration.
-            spawn_blocking(move || taken.iter().for_each(memory::keep));
+            let _ = reloads.send(Reload { config }).await;
         }
     });
     Ok(())
@@ -65,22 +59,27 @@ pub fn start(
 /// Reads all files. Fails if cowbell would not start with them.
 fn read(load: &Load, inherited: &[SocketAddr]) -> anyhow::Result<(Access, Config)> {
     let config = load()?;
-    let access = Access::of(&config)?;
+    let host = Header::of_this_machine(config.interval.0).host;
+    let (access, config) = ready(config, &host)?;
     check_addresses(&config, inherited, access.token.is_some())?;
-    let host = RecordingHeader::of_this_machine(config.interval.0).host;
-    let config = notify::ready(config, &host)?;
+    Ok((access, config))
+}
+
+/// Who may do what, and the configuration with its secrets. Fails if some message or sample could not be sent.
+pub fn ready(config: Config, host: &str) -> anyhow::Result<(Access, Config)> {
+    let access = Access::of(&config)?;
+    let config = notify::ready(config, host)?;
     remote_write::check(&config)?;
     Ok((access, config))
 }
 
 fn log(restart: &[&str]) {
-    match restart.is_empty() {
-        true => tracing::info!("took the new configuration"),
-        false => {
-            tracing::warn!(
-                "took the new configuration, but a restart is needed for {}",
-                restart.join(", ")
-            )
-        }
+    if restart.is_empty() {
+        tracing::info!("took the new configuration");
+    } else {
+        tracing::warn!(
+            "took the new configuration, but a restart is needed for {}",
+            restart.join(", ")
+        );
     }
 }

@@ -17,8 +17,9 @@ use super::reload::{self, Load};
 use crate::check;
 use crate::config::Config;
 use crate::daemon::{self, Inlets, Outlets, Terms};
-use crate::notify::{self, Notifier};
-use crate::remote_write::{self, ExternalLabels, RemoteWrite};
+use crate::notify::Notifier;
+use crate::present::Present;
+use crate::remote_write::{ExternalLabels, RemoteWrite};
 use crate::source::files::Root;
 use crate::source::hooks::{self, HookListener};
 use crate::source::live::Live;
@@ -199,9 +200,7 @@ struct Server<'a> {
 impl<'a> Server<'a> {
     fn open(config: Config, host: &str, web: &'a Handle) -> anyhow::Result<Self> {
         survive_file_size_limit()?;
-        let access = Arc::new(Access::of(&config)?);
-        let config = notify::ready(config, host)?;
-        remote_write::check(&config)?;
+        let (access, config) = reload::ready(config, host)?;
         let listeners = {
             let _web = web.enter();
             Listeners::open(&config, access.token.is_some())?
@@ -209,7 +208,7 @@ impl<'a> Server<'a> {
         memory::keep(&config);
         Ok(Self {
             config,
-            access,
+            access: Arc::new(access),
             listeners,
             shutdown: signalled()?,
             web,
@@ -225,7 +224,7 @@ impl<'a> Server<'a> {
         load: Option<Load>,
         demo: Option<Demo>,
     ) -> anyhow::Result<()> {
-        let (config, web) = (&self.config, self.web);
+        let config = &self.config;
         let holds = if source.is_live() {
             TickOrigin::ThisMachine
         } else {
@@ -233,35 +232,33 @@ impl<'a> Server<'a> {
         };
         let (writer, store) = store::open(path, holds, config.store).await?;
         let known = store.start_state().clone();
-        let notifier = {
-            let _web = web.enter();
-            Notifier::start(&config.notify, &terms.host, known.unfinished.clone())
-        };
-        let is_demo = demo.is_some();
-        let remote_write = if is_demo {
-            None
-        } else {
-            remote_write(config, &terms.host, &store, web)?
-        };
         let shutdown = self.shutdown.child_token();
         let (access_sender, access) = watch::channel(Arc::clone(&self.access));
         let (reloads, reloaded) = mpsc::channel(1);
-        if let Some(load) = load.filter(|_| is_supervisor()) {
-            let _web = web.enter();
-            reload::start(
-                load,
-                self.listeners.inherited.clone(),
-                config.clone(),
-                access_sender,
-                reloads,
-            )?;
-        }
-        let (present, presents) = watch::channel(None);
+        let (present, published) = watch::channel(None);
         let (commands, requests) = mpsc::channel(COMMANDS);
         let (on_alerts, alert_requests) = mpsc::channel(COMMANDS);
         let accepted = broadcast::Sender::new(ACCEPTED);
+
+        let on_web = self.web.enter();
+        let notifier = Notifier::start(&config.notify, &terms.host, known.unfinished.clone());
+        let mut remote_write = None;
+        // A demo says nothing about this machine, and is played again at the same sockets.
+        let listeners = if demo.is_some() {
+            let all = self.listeners.all.iter();
+            all.map(Listener::try_clone).collect::<Result<_, _>>()?
+        } else {
+            remote_write = self.remote_write(&terms.host, &store)?;
+            self.beat(published.clone())?;
+            std::mem::take(&mut self.listeners.all)
+        };
+        if let Some(load) = load.filter(|_| is_supervisor()) {
+            let inherited = self.listeners.inherited.clone();
+            reload::start(load, inherited, config.clone(), access_sender, reloads)?;
+        }
+        drop(on_web);
         let site = Arc::new(Site {
-            present: presents,
+            present: published,
             store,
             commands: source.is_live().then_some(commands),
             alert_commands: on_alerts,
@@ -274,35 +271,19 @@ impl<'a> Server<'a> {
             costs: Default::default(),
             demo: demo.map(Arc::new),
         });
-        announce(&mut self.listeners);
+        announce(&mut self.listeners.places);
         if matches!(source, Source::Live(_)) {
             tracing::info!(
                 "this process reads LVM and serves HTTP; the service has a process for each"
             );
         }
-        // A demo says nothing about this machine.
-        if let Some(heartbeat) = config.heartbeat.as_ref().filter(|_| !is_demo) {
-            let heartbeat = heartbeat
-                .connect()
-                .map_err(|why| anyhow!("in [heartbeat]: {why}"))?;
-            let present = site.present.clone();
-            let problem = move || match &*present.borrow() {
-                Some(present) => present.problem(),
-                None => Some("no tick was taken yet".into()),
-            };
-            web.spawn(heartbeat.beat(problem));
-        }
-        let listeners = if is_demo {
-            let _web = web.enter();
-            self.listeners
-                .all
-                .iter()
-                .map(Listener::try_clone)
-                .collect::<Result<_, _>>()?
-        } else {
-            std::mem::take(&mut self.listeners.all)
+        let pages = self.web.spawn(web::serve(listeners, site));
+
+        let inlets = Inlets {
+            commands: requests,
+            alert_commands: alert_requests,
+            reloads: reloaded,
         };
-        let pages = web.spawn(web::serve(listeners, site));
         let mut outlets = Outlets {
             store: writer,
             notifier,
@@ -310,21 +291,8 @@ impl<'a> Server<'a> {
             present,
             accepted,
         };
-
-        let inlets = Inlets {
-            commands: requests,
-            alert_commands: alert_requests,
-            reloads: reloaded,
-        };
-        daemon::run(
-            source,
-            inlets,
-            terms.with_config(config),
-            known,
-            &mut outlets,
-            &shutdown,
-        )
-        .await;
+        let terms = terms.with_config(&self.config);
+        daemon::run(source, inlets, terms, known, &mut outlets, &shutdown).await;
 
         shutdown.cancel();
         if self.shutdown.is_cancelled() {
@@ -337,35 +305,45 @@ impl<'a> Server<'a> {
             Err(_) => Ok(()),
         }
     }
-}
 
-/// Sends ticks, if a receiver is configured.
-fn remote_write(
-    config: &Config,
-    host: &str,
-    store: &StoreReader,
-    web: &Handle,
-) -> anyhow::Result<Option<RemoteWrite>> {
-    let Some(settings) = &config.remote_write else {
-        return Ok(None);
-    };
-    let machine_id = machine_id().unwrap_or_else(|why| {
-        tracing::warn!("samples of [remote_write] have no label `machine_id`: {why}");
-        String::new()
-    });
-    let instance = settings.instance.as_ref();
-    let labels = ExternalLabels {
-        instance: instance.map_or(host, |label| &label.0).into(),
-        machine_id,
-    };
-    RemoteWrite::start(settings, labels, store.clone(), web)
-        .map(Some)
-        .map_err(|why| anyhow!("in [remote_write]: {why}"))
+    /// Sends ticks, if a receiver is configured.
+    fn remote_write(&self, host: &str, store: &StoreReader) -> anyhow::Result<Option<RemoteWrite>> {
+        let Some(settings) = &self.config.remote_write else {
+            return Ok(None);
+        };
+        let machine_id = machine_id().unwrap_or_else(|why| {
+            tracing::warn!("samples of [remote_write] have no label `machine_id`: {why}");
+            String::new()
+        });
+        let instance = settings.instance.as_ref();
+        let labels = ExternalLabels {
+            instance: instance.map_or(host, |label| &label.0).into(),
+            machine_id,
+        };
+        RemoteWrite::start(settings, labels, store.clone(), self.web)
+            .map(Some)
+            .map_err(|why| anyhow!("in [remote_write]: {why}"))
+    }
+
+    /// Reports that cowbell runs, if a receiver of that is configured.
+    fn beat(&self, published: watch::Receiver<Option<Arc<Present>>>) -> anyhow::Result<()> {
+        let Some(heartbeat) = &self.config.heartbeat else {
+            return Ok(());
+        };
+        let connected = heartbeat.connect();
+        let connected = connected.map_err(|why| anyhow!("in [heartbeat]: {why}"))?;
+        let problem = move || match &*published.borrow() {
+            Some(present) => present.problem(),
+            None => Some("no tick was taken yet".into()),
+        };
+        self.web.spawn(connected.beat(problem));
+        Ok(())
+    }
 }
 
 /// Prints each address once.
-fn announce(listeners: &mut Listeners) {
-    for place in listeners.places.drain(..) {
+fn announce(places: &mut Vec<String>) {
+    for place in places.drain(..) {
         // cowbell watches even if nothing can be printed.
         if let Err(error) = print(&format!("cowbell is at {place}\n")) {
             tracing::warn!("{}", store::in_words(&error));
