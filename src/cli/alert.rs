@@ -8,12 +8,12 @@ use hyper::Method;
 use jiff::{SignedDuration, Timestamp};
 
 use super::output::{JsonFlag, complain, fitted_table, wrapped};
-use crate::alert::alike;
+use crate::alert::{Alert, alike};
 use crate::client::{Daemon, LONG_LIMIT, parsed};
 use crate::notify::Silence;
 use crate::series::Range;
 use crate::source::clock;
-use crate::table::{Cell, Column, Style, Table};
+use crate::table::{Column, Style, Table};
 use crate::units::duration_text;
 use crate::web::{
     AcknowledgeAlert, AlertBody, AlertReply, LONGEST_SILENCE, PutSilence, TestResult, escaped,
@@ -167,20 +167,15 @@ async fn silences(daemon: &Daemon, format: &JsonFlag) -> anyhow::Result<String> 
     if silences.is_empty() {
         return Ok("no volumes are silenced\n".into());
     }
-    let columns = [
-        Column::name("Volumes"),
-        Column::text("Until (UTC)"),
-        Column::text("Note"),
-    ];
-    let rows = silences.into_iter().map(|silence| {
-        let until = silence.until.strftime("%Y-%m-%d %H:%M:%S").to_string();
-        vec![
-            silence.volumes.as_str().into(),
-            until.into(),
-            silence.note.into(),
-        ]
-    });
-    Ok(Table::new("", columns, rows).write(Style::Plain))
+    let table = Table::of("", silences)
+        .column(Column::name("Volumes"), |silence| {
+            silence.volumes.as_str().to_string()
+        })
+        .column(Column::text("Until (UTC)"), |silence| {
+            silence.until.strftime("%Y-%m-%d %H:%M:%S").to_string()
+        })
+        .column(Column::text("Note"), |silence| silence.note.clone());
+    Ok(table.done().write(Style::Plain))
 }
 
 async fn list(daemon: &Daemon, format: &JsonFlag) -> anyhow::Result<String> {
@@ -192,17 +187,8 @@ async fn list(daemon: &Daemon, format: &JsonFlag) -> anyhow::Result<String> {
     if alerts.is_empty() {
         return Ok("no alert was raised yet\n".into());
     }
-    let columns = [
-        Column::name("ID"),
-        Column::text("State"),
-        Column::text("Rule"),
-        Column::text("Volume"),
-        Column::text("Raised (UTC)"),
-        Column::number("Lasted").class("least"),
-    ];
     let now = clock::now();
-    let rows = alerts.iter().map(|body| row(body, now));
-    let table = fitted_table(&Table::new("", columns, rows));
+    let table = fitted_table(&table(&alerts, now));
     let open = alerts
         .iter()
         .map(|body| &body.alert)
@@ -215,32 +201,38 @@ async fn list(daemon: &Daemon, format: &JsonFlag) -> anyhow::Result<String> {
     Ok(table + &wrapped(&sentences))
 }
 
-fn row(body: &AlertBody, now: Timestamp) -> Vec<Cell> {
-    let alert = &body.alert;
-    let state = match alert.cleared_at {
+fn table(alerts: &[AlertBody], now: Timestamp) -> Table {
+    Table::of("", alerts.iter().map(|body| &body.alert))
+        .column(Column::name("ID"), |alert| alert.id.to_string())
+        .column(Column::text("State"), |alert| state(alert, now))
+        .column(Column::text("Rule"), |alert| alert.rule.text())
+        .column(Column::text("Volume"), |alert| {
+            alert.volume().unwrap_or_else(|| "cowbell".into())
+        })
+        .column(Column::text("Raised (UTC)"), |alert| {
+            alert.raised_at.strftime("%Y-%m-%d %H:%M").to_string()
+        })
+        .column(Column::number("Lasted").class("least"), |alert| {
+            let lasted = Range {
+                from: alert.raised_at,
+                to: alert.cleared_at.unwrap_or(now),
+            };
+            duration_text(lasted.seconds().max(0.0))
+        })
+        .done()
+}
+
+fn state(alert: &Alert, now: Timestamp) -> String {
+    match alert.cleared_at {
         Some(_) => alert.end_text().into(),
         None if alert.is_acknowledged(now) => format!("{}, acknowledged", alert.severity.text()),
         None => alert.severity.text().into(),
-    };
-    let lasted = Range {
-        from: alert.raised_at,
-        to: alert.cleared_at.unwrap_or(now),
-    };
-    let raised = alert.raised_at.strftime("%Y-%m-%d %H:%M");
-    vec![
-        alert.id.to_string().into(),
-        state.into(),
-        alert.rule.text().into(),
-        alert.volume().unwrap_or_else(|| "cowbell".into()).into(),
-        raised.to_string().into(),
-        duration_text(lasted.seconds().max(0.0)).into(),
-    ]
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alert::Alert;
 
     #[test]
     fn only_what_is_well_again_is_listed_as_cleared() {
@@ -251,8 +243,7 @@ mod tests {
                 "recovered": recovered, "worst": "critical", "sentence": "",
             });
             let body: AlertBody = serde_json::from_value(alert).unwrap();
-            let row = row(&body, Timestamp::now());
-            assert_eq!(row[1], expected.into(), "{row:?}");
+            assert_eq!(state(&body.alert, Timestamp::now()), expected);
         }
     }
 

@@ -1,10 +1,11 @@
 //! `cowbell export`: stored data as CSV, JSON lines or OpenMetrics, read directly from the database.
 
+use std::ffi::OsStr;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
@@ -62,12 +63,13 @@ enum FileFormat {
 /// not an error.
 pub async fn export(db: &Path, export: &ExportArguments) -> anyhow::Result<ExitCode> {
     let mut view = ReadView::of(db).await?;
-    let ask = ask(export, view.now().await?)?;
-    let written = match &export.output {
-        Some(file) => to_file(db, file, export.format(), &ask, &mut view).await,
-        None => to_standard_output(export.format(), &ask, &mut view).await,
+    let query = ExportQuery {
+        of: export.of.clone(),
+        metrics: export.metric.clone(),
+        resolution: export.resolution,
+        ..query(export.from.clone(), export.to.clone(), view.now().await?)?
     };
-    match written {
+    match write(db, export, &query, &mut view).await {
         Ok(exported) => report(&exported, export.output.as_deref()),
         Err(error) if is_closed_pipe(&error) => Ok(ExitCode::SUCCESS),
         Err(error) => Err(store::with_way_out(db, error.context("cannot export"))),
@@ -77,24 +79,10 @@ pub async fn export(db: &Path, export: &ExportArguments) -> anyhow::Result<ExitC
 /// Writes stored ticks to a new CSV file, from a time relative to the last one. Missing data is a sentence at the end.
 pub async fn ticks(db: &Path, from: &str, file: &Path) -> anyhow::Result<()> {
     let mut view = ReadView::of(db).await?;
-    let export = ExportArguments {
-        from: Some(from.into()),
-        to: None,
-        of: Vec::new(),
-        metric: Vec::new(),
-        resolution: Resolution::Tick,
-        format: None,
-        output: None,
-    };
-    let ask = ask(&export, view.last_tick_at().await?)?;
+    let query = query(Some(from.into()), None, view.last_tick_at().await?)?;
     let (made, output) = NewFile::make(file)?;
-    let exported = view
-        .export(
-            &ask,
-            &mut text(FileFormat::Csv, output.try_clone()?),
-            |_| {},
-        )
-        .await?;
+    let mut target = target(FileFormat::Csv, output.try_clone()?);
+    let exported = view.export(&query, &mut target, |_| {}).await?;
     if let Some(sentence) = &exported.missing {
         writeln!(&output, "{sentence}")?;
     }
@@ -102,12 +90,31 @@ pub async fn ticks(db: &Path, from: &str, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// All that was stored between two times. Relative ones refer to `now`, which is `None` without ticks.
+fn query(
+    from: Option<String>,
+    to: Option<String>,
+    now: Option<Timestamp>,
+) -> anyhow::Result<ExportQuery> {
+    let now = now.context("the database holds no ticks yet")?;
+    let times = TimeQuery { from, to };
+    Ok(ExportQuery {
+        range: including_latest(&times, times.range(now, DEFAULT_FROM)?),
+        of: Vec::new(),
+        metrics: Vec::new(),
+        resolution: Resolution::Tick,
+    })
+}
+
 /// Prints the number of rows, and missing data to standard error.
 fn report(exported: &ExportSummary, file: Option<&Path>) -> anyhow::Result<ExitCode> {
-    let rows = count_text(exported.rows, "row", "rows");
-    let printed = file.map_or(Ok(()), |file| {
-        print(&format!("{rows} in {}\n", file.display()))
-    });
+    let printed = match file {
+        Some(file) => {
+            let rows = count_text(exported.rows, "row", "rows");
+            print(&format!("{rows} in {}\n", file.display()))
+        }
+        None => Ok(()),
+    };
     if let Some(sentence) = &exported.missing {
         complain(&format!("cowbell: {sentence}"));
     }
@@ -116,86 +123,48 @@ fn report(exported: &ExportSummary, file: Option<&Path>) -> anyhow::Result<ExitC
 
 impl ExportArguments {
     fn format(&self) -> FileFormat {
-        let ending = self
-            .output
-            .as_deref()
-            .and_then(Path::extension)
-            .and_then(|ending| ending.to_str());
-        self.format.unwrap_or(match ending {
-            Some("json" | "jsonl" | "ndjson") => FileFormat::Json,
-            Some("om" | "openmetrics") => FileFormat::OpenMetrics,
-            _ => FileFormat::Csv,
-        })
+        let extension = self.output.as_deref().and_then(Path::extension);
+        self.format
+            .unwrap_or(match extension.and_then(OsStr::to_str) {
+                Some("json" | "jsonl" | "ndjson") => FileFormat::Json,
+                Some("om" | "openmetrics") => FileFormat::OpenMetrics,
+                _ => FileFormat::Csv,
+            })
     }
 }
 
-/// Relative times refer to `now`, which is `None` without ticks.
-fn ask(export: &ExportArguments, now: Option<Timestamp>) -> anyhow::Result<ExportQuery> {
-    let Some(now) = now else {
-        bail!("the database holds no ticks yet")
-    };
-    let query = TimeQuery {
-        from: export.from.clone(),
-        to: export.to.clone(),
-    };
-    let range = query.range(now, DEFAULT_FROM)?;
-    // "The last minute" ends now, although the clock may have been in the future. All data includes what it stored then.
-    let is_relative = query
-        .from
-        .as_deref()
-        .is_some_and(|from| from.trim().starts_with('-'));
-    let range = if is_relative {
-        range
-    } else {
-        including_latest(&query, range)
-    };
-    Ok(ExportQuery {
-        range,
-        of: export.of.clone(),
-        metrics: export.metric.clone(),
-        resolution: export.resolution,
-    })
-}
-
-async fn to_file(
+/// Writes to a new file, which a signal removes, or to standard output.
+async fn write(
     db: &Path,
-    path: &Path,
-    format: FileFormat,
-    ask: &ExportQuery,
+    export: &ExportArguments,
+    query: &ExportQuery,
     view: &mut ReadView,
 ) -> anyhow::Result<ExportSummary> {
+    let mut progress = ProgressBar::new();
+    let Some(path) = &export.output else {
+        let mut target = target(export.format(), std::io::stdout());
+        return view
+            .export(query, &mut target, |share| progress.show(share))
+            .await;
+    };
     let (made, file) = NewFile::make(path)?;
     store::give_rights(db, path)?;
-    let mut target = text(format, file);
-    // A signal must not leave an incomplete file.
+    let mut target = target(export.format(), file);
     let shutdown = signalled()?;
-    let mut progress = ProgressBar::new();
     let exported = tokio::select! {
-        exported = view.export(ask, &mut target, |share| progress.show(share)) => exported?,
+        exported = view.export(query, &mut target, |share| progress.show(share)) => exported?,
         () = shutdown.cancelled() => bail!("interrupted; {} is removed", path.display()),
     };
-    drop(progress);
     made.keep();
     Ok(exported)
 }
 
-async fn to_standard_output(
-    format: FileFormat,
-    ask: &ExportQuery,
-    view: &mut ReadView,
-) -> anyhow::Result<ExportSummary> {
-    let mut progress = ProgressBar::new();
-    let mut target = text(format, std::io::stdout());
-    view.export(ask, &mut target, |share| progress.show(share))
-        .await
-}
-
-fn text(format: FileFormat, out: impl Write + Send + 'static) -> Target {
+fn target(format: FileFormat, out: impl Write + Send + 'static) -> Target {
     let out = Box::new(BufWriter::with_capacity(BUFFER, out));
     match format {
         FileFormat::OpenMetrics => Target::OpenMetrics(OpenMetrics::new(out)),
         FileFormat::Json => Target::Text(Text::new(ExportFormat::Json, out)),
-        _ => Target::Text(Text::new(ExportFormat::Csv, out)),
+        FileFormat::Csv => Target::Text(Text::new(ExportFormat::Csv, out)),
     }
 }
 

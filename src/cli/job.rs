@@ -156,33 +156,43 @@ fn listed(jobs: &[JobBody], now: Timestamp) -> String {
     if jobs.is_empty() {
         return "no job ran in this time; --from sets an earlier start\n".into();
     }
-    let columns = [
-        Column::name("ID"),
-        Column::text("Job"),
-        Column::text("Outcome"),
-        Column::text("Started (UTC)"),
-        Column::number("Took"),
-        Column::number("Read").class("least"),
-        Column::number("Peak"),
-        Column::text("Of").class("less"),
-    ];
-    let rows = jobs.iter().map(|job| row(job, now));
-    fitted_table(&Table::new("", columns, rows))
+    let table = Table::of("", jobs)
+        .column(Column::name("ID"), |job| job.id.to_string())
+        .column(Column::text("Job"), |job| {
+            let label = job.label.as_ref().map(|label| label.short_text(&job.name));
+            Cell::from(&*job.name).small(label.unwrap_or_default())
+        })
+        .column(Column::text("Outcome"), |job| outcome_word(job.outcome))
+        .column(Column::text("Started (UTC)"), |job| {
+            job.started_at.strftime("%Y-%m-%d %H:%M").to_string()
+        })
+        .column(Column::number("Took"), |job| took(job, now))
+        .column(Column::number("Read").class("least"), |job| {
+            Cell::known(job.bytes_read.map(size_text))
+        })
+        .column(Column::number("Peak"), |job| {
+            Cell::known(job.peak_fill_percent.map(percent_text))
+        })
+        .column(Column::text("Of").class("less"), |job| of(job));
+    fitted_table(&table.done())
 }
 
-fn row(job: &JobBody, now: Timestamp) -> Vec<Cell> {
+fn took(job: &JobBody, now: Timestamp) -> String {
     let ran = Range {
         from: job.started_at,
         to: job.ended_at.unwrap_or(now),
     };
     let seconds = ran.seconds().max(0.0);
-    let mut took = match job.ended_at {
+    let took = match job.ended_at {
         None => duration_text(seconds),
         Some(_) => took_text(seconds),
     };
-    if job.partly_seen {
-        took += " or longer";
-    }
+    let longer = if job.partly_seen { " or longer" } else { "" };
+    took + longer
+}
+
+/// The origin of a snapshot or the kind of another job, and the host that it was imported from.
+fn of(job: &JobBody) -> String {
     let mut of = match (&job.vg, &job.origin) {
         (Some(vg), Some(origin)) => format!("{vg}/{origin}"),
         _ => job.kind.text().into(),
@@ -190,17 +200,7 @@ fn row(job: &JobBody, now: Timestamp) -> Vec<Cell> {
     if let Some(host) = &job.imported_from {
         of += &format!(" on {host}");
     }
-    let label = job.label.as_ref().map(|label| label.short_text(&job.name));
-    vec![
-        job.id.to_string().into(),
-        Cell::from(&*job.name).small(label.unwrap_or_default()),
-        outcome_word(job.outcome).into(),
-        job.started_at.strftime("%Y-%m-%d %H:%M").to_string().into(),
-        took.into(),
-        Cell::known(job.bytes_read.map(size_text)),
-        Cell::known(job.peak_fill_percent.map(percent_text)),
-        of.into(),
-    ]
+    of
 }
 
 async fn show(daemon: &Daemon, id: i64, format: &OutputFormat) -> anyhow::Result<String> {
@@ -223,7 +223,7 @@ async fn show(daemon: &Daemon, id: i64, format: &OutputFormat) -> anyhow::Result
         advice: body.advice,
         figures: body.figures,
     };
-    Ok(format.print(|style| report.text(style)))
+    Ok(format.styled(|style| report.text(style)))
 }
 
 async fn compare(
@@ -255,7 +255,7 @@ async fn compare(
         .iter()
         .map(|sentence| format!("{sentence}\n\n"))
         .collect();
-    Ok(format.print(|style| format!("{of_all}{}", text(&body.comparison, style))))
+    Ok(format.styled(|style| format!("{of_all}{}", text(&body.comparison, style))))
 }
 
 /// The rows of these figures, in their order.

@@ -1,7 +1,7 @@
 //! Opens the sockets of the site: those that systemd passes, or else those of the configuration.
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,7 +11,7 @@ use anyhow::{Context, anyhow, bail};
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::{socket_acceptconn, socket_domain};
 
-use crate::client::control;
+use crate::client;
 use crate::config::{Config, ConfigError, check_address};
 use crate::source::hooks::remove_stale;
 use crate::store::in_words;
@@ -78,22 +78,14 @@ impl Listeners {
         }
         let socket = UnixListener::from(socket);
         let address = socket.local_addr()?;
-        let path = address
-            .as_pathname()
-            .unwrap_or(Path::new("(unnamed)"))
-            .to_path_buf();
-        if path
-            .file_name()
-            .is_none_or(|name| name != control::FILE_NAME)
-        {
-            return self.add_proxy(socket, &path);
+        let path = address.as_pathname().unwrap_or(Path::new("(unnamed)"));
+        if !path.ends_with(client::CONTROL_SOCKET) {
+            return self.add_proxy(socket, path);
         }
-        let group = std::fs::metadata(&path)
-            .with_context(|| cannot_listen(&path))?
-            .gid();
+        let file = std::fs::metadata(path).with_context(|| cannot_listen(path))?;
         self.all.push(Listener::Control {
             socket: nonblocking(socket)?,
-            group: Some(group),
+            group: Some(file.gid()),
         });
         Ok(())
     }
@@ -101,16 +93,13 @@ impl Listeners {
     /// Listens on the address, and also on loopback.
     fn listen(&mut self, address: SocketAddr) -> anyhow::Result<()> {
         let socket = bind_address(address)?;
-        let (ip, port) = (address.ip(), socket.local_addr()?.port());
+        let port = socket.local_addr()?.port();
         self.add_network(socket)?;
-        if !ip.is_loopback() && !ip.is_unspecified() {
-            let loopback: IpAddr = if ip.is_ipv4() {
-                Ipv4Addr::LOCALHOST.into()
-            } else {
-                Ipv6Addr::LOCALHOST.into()
-            };
-            self.all
-                .push(network(bind_address(SocketAddr::new(loopback, port))?)?);
+        if !address.ip().is_unspecified() {
+            let loopback = SocketAddr::new(client::loopback(address.ip()), port);
+            if loopback.ip() != address.ip() {
+                self.all.push(network(bind_address(loopback)?)?);
+            }
         }
         Ok(())
     }
@@ -134,12 +123,8 @@ impl Listeners {
             Listener::Network(socket) => socket.local_addr().ok(),
             _ => None,
         });
-        let path = control::own_path(address.unwrap_or(config.listen.0).port());
-        let folder = path
-            .parent()
-            .map_or(Ok(()), std::fs::create_dir_all)
-            .map_err(anyhow::Error::from);
-        match folder.and_then(|()| nonblocking(bind(&path)?)) {
+        let path = client::own_socket(address.unwrap_or(config.listen.0).port());
+        match own_control(&path) {
             Ok(socket) => {
                 self.all.push(Listener::Control {
                     socket,
@@ -148,8 +133,7 @@ impl Listeners {
                 self.control = Some(RemovedFile(path));
             }
             Err(error) => tracing::warn!(
-                "commands such as `cowbell run` do not work: cannot listen at {}: {}",
-                path.display(),
+                "commands such as `cowbell run` do not work: {}",
                 in_words(&error)
             ),
         }
@@ -162,15 +146,19 @@ pub fn check_addresses(
     inherited: &[SocketAddr],
     has_token: bool,
 ) -> Result<(), ConfigError> {
-    let configured = [config.listen.0];
-    let addresses = if inherited.is_empty() {
-        &configured
-    } else {
-        inherited
-    };
-    addresses
+    if inherited.is_empty() {
+        return check_address(config.listen.0, has_token);
+    }
+    inherited
         .iter()
         .try_for_each(|address| check_address(*address, has_token))
+}
+
+fn own_control(path: &Path) -> anyhow::Result<tokio::net::UnixListener> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).with_context(|| cannot_listen(path))?;
+    }
+    nonblocking(bind(path)?)
 }
 
 fn bind_address(address: SocketAddr) -> anyhow::Result<TcpListener> {
@@ -192,7 +180,8 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
         bail!("{}: {why}", cannot_listen(path));
     }
     let socket = UnixListener::bind(path).with_context(|| cannot_listen(path))?;
-    std::fs::set_permissions(path, PermissionsExt::from_mode(SOCKET_MODE))?;
+    std::fs::set_permissions(path, PermissionsExt::from_mode(SOCKET_MODE))
+        .with_context(|| cannot_listen(path))?;
     Ok(socket)
 }
 
@@ -202,9 +191,8 @@ fn cannot_listen(path: &Path) -> String {
 
 fn network(socket: TcpListener) -> anyhow::Result<Listener> {
     socket.set_nonblocking(true)?;
-    Ok(Listener::Network(tokio::net::TcpListener::from_std(
-        socket,
-    )?))
+    let socket = tokio::net::TcpListener::from_std(socket)?;
+    Ok(Listener::Network(socket))
 }
 
 fn nonblocking(socket: UnixListener) -> anyhow::Result<tokio::net::UnixListener> {
@@ -219,7 +207,9 @@ mod tests {
     #[tokio::test]
     async fn only_listening_sockets_of_systemd_are_accepted() {
         let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let error = Listeners::default().add_inherited(datagrams.into()).unwrap_err();
+        let error = Listeners::default()
+            .add_inherited(datagrams.into())
+            .unwrap_err();
         assert!(
             error.to_string().contains("accepts no connections"),
             "{error}"

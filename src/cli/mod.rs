@@ -22,6 +22,7 @@ mod verify_archive;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -110,8 +111,8 @@ enum CommandArguments {
         /// The recording; it must not exist
         file: PathBuf,
         /// The duration, such as 10m [default: until interrupted]
-        #[arg(long = "for", value_name = "LENGTH")]
-        length: Option<jiff::SignedDuration>,
+        #[arg(long = "for", value_name = "LENGTH", value_parser = record::duration)]
+        length: Option<Duration>,
     },
     /// Pack a recording, the log, the configuration without secrets and more into one file for a bug report
     SupportBundle(support::BundleArguments),

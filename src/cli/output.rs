@@ -44,7 +44,7 @@ impl OutputFormat {
     }
 
     /// The text in the chosen style.
-    pub fn print(&self, text: impl FnOnce(Style) -> String) -> String {
+    pub fn styled(&self, text: impl FnOnce(Style) -> String) -> String {
         if self.markdown {
             text(Style::Markdown)
         } else {

@@ -43,9 +43,8 @@ pub async fn record(
     daemon: Daemon,
     root: Root,
     file: &Path,
-    length: Option<SignedDuration>,
+    length: Option<Duration>,
 ) -> anyhow::Result<()> {
-    let length = length.map_or(Ok(Duration::MAX), limit)?;
     let (made, output) = NewFile::make(file)?;
     // An incomplete recording can be played too.
     made.keep();
@@ -57,6 +56,7 @@ pub async fn record(
     ));
     let over = async {
         // The time is up, or a signal arrived.
+        let length = length.unwrap_or(Duration::MAX);
         let _ = tokio::time::timeout(length, shutdown.cancelled()).await;
     };
     let recorded = Recorded {
@@ -70,11 +70,12 @@ pub async fn record(
         .with_context(|| format!("cannot write the recording {}", file.display()))
 }
 
-/// The value of `--for`.
-pub fn limit(length: SignedDuration) -> anyhow::Result<Duration> {
-    Duration::try_from(length)
-        .ok()
-        .context("expected a duration such as 10m for --for")
+/// Parses the value of `--for`.
+pub fn duration(text: &str) -> Result<Duration, &'static str> {
+    let length: Option<SignedDuration> = text.parse().ok();
+    length
+        .and_then(|length| Duration::try_from(length).ok())
+        .ok_or("expected a duration such as 10m")
 }
 
 /// Writes readings, and the commands that a daemon on the same host receives, until `over`.

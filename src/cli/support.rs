@@ -3,7 +3,6 @@
 //! A part that fails is a sentence in that part's file. Stored ticks have no raw readings, so a new recording is made.
 
 use std::fs::File;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -12,7 +11,8 @@ use anyhow::{Context, bail};
 use clap::Args;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use jiff::{SignedDuration, Timestamp};
+use jdx_tar::{Builder, EntryType, Header};
+use jiff::Timestamp;
 use tokio::process::Command;
 
 use super::new_file::NewFile;
@@ -24,7 +24,7 @@ use crate::check;
 use crate::client::{Daemon, QUICK_LIMIT};
 use crate::config::{Config, ConfigError};
 use crate::source::files::Root;
-use crate::source::recording::RecordingHeader;
+use crate::source::recording;
 use crate::store::{self, in_words};
 
 /// The length of the recording, and of long ticks their number.
@@ -37,17 +37,14 @@ const LOG_LIMIT: Duration = Duration::from_secs(20);
 const LOG_COMMAND: &str = "journalctl -u cowbell -u cowbell-reader -n 2000 -o short-iso --no-pager";
 /// Characters of a host's name in the name of the file.
 const LONGEST_HOST: usize = 40;
-const TAR_BLOCK: usize = 512;
-/// Two empty blocks end an archive.
-const TAR_END: [u8; 2 * TAR_BLOCK] = [0; 2 * TAR_BLOCK];
 
 #[derive(Args)]
 pub struct BundleArguments {
     /// A new file [default: cowbell-HOST-DATE.tar.gz in this directory]
     file: Option<PathBuf>,
     /// The length of the recording [default: 15s]
-    #[arg(long = "for", value_name = "LENGTH")]
-    length: Option<SignedDuration>,
+    #[arg(long = "for", value_name = "LENGTH", value_parser = record::duration)]
+    length: Option<Duration>,
 }
 
 /// What the parts are about.
@@ -76,8 +73,8 @@ pub async fn support_bundle(
         Err(error) => (Config::default(), Some(error)),
     };
     let usual = RECORD_FOR.max(config.interval.0 * FEWEST_TICKS);
-    let length = arguments.length.map_or(Ok(usual), record::limit)?;
-    let header = Header::of_this_machine(config.interval.0);
+    let length = arguments.length.unwrap_or(usual);
+    let header = recording::Header::of_this_machine(config.interval.0);
     let name = name(&header);
     let path = arguments
         .file
@@ -108,7 +105,7 @@ pub async fn support_bundle(
 }
 
 /// Such as `cowbell-db1-20261122T020000`.
-fn name(header: &Header) -> String {
+fn name(header: &recording::Header) -> String {
     let signs = header.host.chars();
     let host = signs.filter(|sign| sign.is_ascii_alphanumeric() || *sign == '-');
     let host: String = host.take(LONGEST_HOST).collect();
@@ -117,7 +114,7 @@ fn name(header: &Header) -> String {
 }
 
 /// Names and contents. The recording is first: what is wrong now may be over soon.
-async fn parts(host: &BundledHost, header: &Header) -> Vec<(&'static str, Vec<u8>)> {
+async fn parts(host: &BundledHost, header: &recording::Header) -> Vec<(&'static str, Vec<u8>)> {
     let recording = recording(host).await;
     let version = format!("cowbell {}\nLinux {}\n", header.cowbell, header.kernel);
     let (check_text, _) = check::check(&host.config, &host.root, host.db.as_deref()).await;
@@ -184,47 +181,22 @@ async fn log() -> anyhow::Result<Vec<u8>> {
     Ok([output.stdout, output.stderr].concat())
 }
 
+/// Files that only their owner can read.
 fn pack(
     file: &File,
     folder: &str,
     at: Timestamp,
     parts: &[(&str, Vec<u8>)],
 ) -> std::io::Result<()> {
-    let mut archive = GzEncoder::new(file, Compression::default());
+    let mut archive = Builder::new(GzEncoder::new(file, Compression::default()));
     for (name, content) in parts {
-        write_member(&mut archive, &format!("{folder}/{name}"), at, content)?;
+        let mut header = Header::new_gnu(EntryType::File);
+        header.set_mode(0o600);
+        header.set_mtime(at.as_second());
+        header.set_size(content.len() as u64);
+        archive.append_data(&mut header, format!("{folder}/{name}"), &**content)?;
     }
-    archive.write_all(&TAR_END)?;
-    archive.finish()?.sync_all()
-}
-
-/// Writes a file that only its owner can read. The name has at most 100 bytes.
-fn write_member(
-    archive: &mut impl Write,
-    name: &str,
-    at: Timestamp,
-    content: &[u8],
-) -> std::io::Result<()> {
-    let mut header = [0; TAR_BLOCK];
-    let mut put = |start: usize, text: &str| {
-        header[start..start + text.len()].copy_from_slice(text.as_bytes())
-    };
-    put(0, name);
-    put(100, "0000600\0");
-    put(108, "0000000\0");
-    put(116, "0000000\0");
-    put(124, &format!("{:011o}\0", content.len()));
-    put(136, &format!("{:011o}\0", at.as_second().max(0)));
-    // The checksum is of a header with spaces in its place.
-    put(148, "        ");
-    put(156, "0");
-    put(257, "ustar\x0000");
-    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
-    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-    archive.write_all(&header)?;
-    archive.write_all(content)?;
-    let padding = content.len().next_multiple_of(TAR_BLOCK) - content.len();
-    archive.write_all(&TAR_END[..padding])
+    archive.into_inner()?.finish()?.sync_all()
 }
 
 #[cfg(test)]
@@ -234,13 +206,13 @@ mod tests {
     #[test]
     fn the_name_of_a_file_is_no_path() {
         let at = Timestamp::from_second(1_772_330_400).unwrap();
-        let usual = RecordingHeader::of_this_machine(std::time::Duration::ZERO);
+        let usual = recording::Header::of_this_machine(std::time::Duration::ZERO);
         for (host, expected) in [
             ("db-1", "cowbell-db-1-20260301T020000"),
             ("../../etc/<b>\n\"$(x)", "cowbell-etcbx-20260301T020000"),
         ] {
             assert_eq!(
-                name(&RecordingHeader {
+                name(&recording::Header {
                     host: host.into(),
                     started_at: at,
                     ..usual.clone()

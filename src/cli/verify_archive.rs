@@ -1,6 +1,6 @@
 //! `cowbell verify-archive`: reads the archive of a backup through, and certifies what it found.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -35,25 +35,43 @@ pub struct ArchiveArguments {
 }
 
 pub async fn verify_archive(daemon: &Daemon, arguments: &ArchiveArguments) -> ExitCode {
-    // Another job of this name may begin meanwhile.
-    let id = match &arguments.job {
-        Some(job) => told(id_of(daemon, job).await),
-        None => None,
+    let verified = verify(daemon, arguments).await.inspect_err(log::fatal);
+    verified.unwrap_or(ExitCode::from(UNKNOWN))
+}
+
+/// Reads the archive through, and writes, reports and prints its certificate. Fails if it cannot be read or printed.
+async fn verify(daemon: &Daemon, arguments: &ArchiveArguments) -> anyhow::Result<ExitCode> {
+    let mut is_told = true;
+    let mut job = None;
+    if let Some(which) = &arguments.job {
+        // Before reading, since another job of this name may begin meanwhile.
+        job = told(id_of(daemon, which).await);
+        is_told = job.is_some();
+    }
+    let mut certificate = read_through(arguments)?;
+    certificate.job = job;
+    certificate.host = Some(recording::Header::of_this_machine(Duration::ZERO).host);
+    let written = told(certificate.write());
+    if let Some(id) = job {
+        let summary = summary(&certificate, written.as_deref());
+        is_told = told(certify(daemon, id, &summary).await).is_some();
+    }
+    let mut text = if arguments.json {
+        certificate.json()?
+    } else {
+        text(&certificate)
     };
-    let certificate = match read_through(arguments) {
-        Ok(certificate) => Certificate {
-            job: id,
-            ..certificate
-        },
-        Err(error) => {
-            log::fatal(&error);
-            return ExitCode::from(UNKNOWN);
-        }
-    };
-    let printed = certified(daemon, arguments, certificate).await;
-    printed
-        .inspect_err(log::fatal)
-        .unwrap_or(ExitCode::from(UNKNOWN))
+    if let Some(path) = written
+        && !arguments.json
+    {
+        text += &format!("\nCertificate: {}\n", path.display());
+    }
+    print(&text)?;
+    Ok(ExitCode::from(match certificate.verdict {
+        ArchiveVerdict::Damaged => 1,
+        ArchiveVerdict::Sound if is_told => 0,
+        ArchiveVerdict::Sound | ArchiveVerdict::Unknown => UNKNOWN,
+    }))
 }
 
 fn read_through(arguments: &ArchiveArguments) -> anyhow::Result<Certificate> {
@@ -61,41 +79,8 @@ fn read_through(arguments: &ArchiveArguments) -> anyhow::Result<Certificate> {
     let path = std::path::absolute(&arguments.archive)?;
     let mut progress = ProgressBar::new();
     let verified = compression::verify(&path, |share| progress.show(share))?;
-    Ok(Certificate::new(
-        &path,
-        verified,
-        clock::now(),
-        began.elapsed().as_secs_f64(),
-    ))
-}
-
-/// Writes, reports and prints a certificate. Only a failure to print it is an error.
-async fn certified(
-    daemon: &Daemon,
-    arguments: &ArchiveArguments,
-    mut certificate: Certificate,
-) -> anyhow::Result<ExitCode> {
-    certificate.host = Some(recording::RecordingHeader::of_this_machine(Duration::ZERO).host);
-    let written = told(certificate.write());
-    let mut is_told = arguments.job.is_none();
-    if let Some(id) = certificate.job {
-        let path = written.as_ref().map(|path| path.display().to_string());
-        is_told = told(certify(daemon, id, &summary(&certificate, path)).await).is_some();
-    }
-    let text = if arguments.json {
-        certificate.json()?
-    } else {
-        text(&certificate)
-    };
-    let place = written
-        .filter(|_| !arguments.json)
-        .map(|path| format!("\nCertificate: {}\n", path.display()));
-    print(&(text + &place.unwrap_or_default()))?;
-    Ok(ExitCode::from(match certificate.verdict {
-        ArchiveVerdict::Damaged => 1,
-        ArchiveVerdict::Sound if is_told => 0,
-        ArchiveVerdict::Sound | ArchiveVerdict::Unknown => UNKNOWN,
-    }))
+    let took_s = began.elapsed().as_secs_f64();
+    Ok(Certificate::new(&path, verified, clock::now(), took_s))
 }
 
 /// The value, or a sentence on standard error.
@@ -105,12 +90,9 @@ fn told<T>(result: anyhow::Result<T>) -> Option<T> {
         .ok()
 }
 
-fn summary(certificate: &Certificate, path: Option<String>) -> ArchiveSummary {
-    let finding = certificate
-        .findings
-        .list
-        .first()
-        .or(certificate.doubts.list.first());
+fn summary(certificate: &Certificate, written: Option<&Path>) -> ArchiveSummary {
+    let findings = certificate.findings.list.iter();
+    let finding = findings.chain(&certificate.doubts.list).next();
     ArchiveSummary {
         archive: certificate.archive.display().to_string(),
         verdict: certificate.verdict,
@@ -119,22 +101,13 @@ fn summary(certificate: &Certificate, path: Option<String>) -> ArchiveSummary {
         files: certificate.figures.files,
         bytes: certificate.figures.bytes,
         finding: finding.map(|finding| finding.chars().take(LONGEST_FINDING).collect()),
-        certificate: path,
+        certificate: written.map(|path| path.display().to_string()),
     }
 }
 
 /// The verdict, the figures, and what was found.
 fn text(certificate: &Certificate) -> String {
-    let Certificate {
-        verdict,
-        archive,
-        size,
-        sha256,
-        compression,
-        took_s,
-        figures,
-        ..
-    } = certificate;
+    let figures = &certificate.figures;
     let number = |count: u64| grouped(count as f64, 0);
     let files = format!(
         "{} of {}, {}",
@@ -147,42 +120,43 @@ fn text(certificate: &Certificate) -> String {
         count_text(figures.innodb_files, "file", "files"),
         count_text(figures.pages, "page", "pages")
     );
-    let pages = format!(
+    let checksums = format!(
         "{} compared, {} wrong; {} of pages are zero",
         number(figures.pages_checked),
         number(figures.pages_broken),
         size_text(figures.zero_bytes)
     );
-    let read = format!(
-        "{} in {}, compression: {compression}",
-        size_text(*size),
-        took_text(*took_s)
+    let archive = format!(
+        "{} in {}, compression: {}",
+        size_text(certificate.size),
+        took_text(certificate.took_s),
+        certificate.compression
     );
-    let rows = [
-        ("files", files),
-        ("InnoDB", innodb),
-        ("checksums", pages),
-        ("archive", read),
-        ("SHA-256", sha256.clone()),
-    ];
-    let mut text = format!("{}: {}\n\n", verdict.text(), archive.display());
-    text.extend(
-        rows.iter()
-            .map(|(name, value)| format!("{name:<10} {value}\n")),
-    );
+    let verdict = certificate.verdict.text();
+    let mut text = format!("{verdict}: {}\n\n", certificate.archive.display());
+    for (name, value) in [
+        ("files", &files),
+        ("InnoDB", &innodb),
+        ("checksums", &checksums),
+        ("archive", &archive),
+        ("SHA-256", &certificate.sha256),
+    ] {
+        text += &format!("{name:<10} {value}\n");
+    }
     for sentences in [
         &certificate.findings,
         &certificate.doubts,
         &certificate.notes,
     ] {
-        text.extend(sentences.list.first().map(|_| "\n"));
-        text.extend(
-            sentences
-                .list
-                .iter()
-                .map(|sentence| format!("{sentence}\n")),
-        );
-        text.extend((sentences.more > 0).then(|| format!("… and {} more\n", sentences.more)));
+        if !sentences.list.is_empty() {
+            text += "\n";
+        }
+        for sentence in &sentences.list {
+            text += &format!("{sentence}\n");
+        }
+        if sentences.more > 0 {
+            text += &format!("… and {} more\n", sentences.more);
+        }
     }
     text
 }

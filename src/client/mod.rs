@@ -3,11 +3,11 @@
 //! Each request has a connection of its own, which costs less than a client with a pool: `cowbell run` must not slow down
 //! short commands.
 
-pub mod control;
-
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
@@ -25,6 +25,13 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::sizing::SizeAdvice;
 use crate::web::{JobReply, PutJob, StatusBody, escaped};
+
+/// The name of the service's socket, which systemd makes. A daemon that is started by hand has one of its own for its port.
+pub const CONTROL_SOCKET: &str = "control";
+/// The folder of the service's sockets.
+const SYSTEM: &str = "/run/cowbell";
+/// Permission bits of other users who may write.
+const OTHERS_WRITE: u32 = 0o022;
 
 /// The time limit for quick answers.
 pub const QUICK_LIMIT: Duration = Duration::from_secs(2);
@@ -55,9 +62,14 @@ pub struct DaemonAnswer {
 impl Daemon {
     /// The daemon that listens on `listen`; the service, unless the address is named.
     pub fn at(listen: SocketAddr, is_named: bool) -> Self {
-        Self {
-            paths: control::paths(listen.port(), is_named),
+        let port = listen.port();
+        let by_root = PathBuf::from(format!("{SYSTEM}/{CONTROL_SOCKET}-{port}"));
+        let mut paths = vec![own_socket(port), by_root];
+        paths.dedup();
+        if !is_named {
+            paths.push(format!("{SYSTEM}/{CONTROL_SOCKET}").into());
         }
+        Self { paths }
     }
 
     /// The text of an answer.
@@ -181,19 +193,40 @@ impl DaemonAnswer {
     }
 }
 
+/// The control socket of a daemon that this user starts by hand.
+pub fn own_socket(port: u16) -> PathBuf {
+    folder(std::env::var_os("XDG_RUNTIME_DIR")).join(format!("{CONTROL_SOCKET}-{port}"))
+}
+
+/// Below this user's runtime directory. After `su`, the variable may name that of another user, who could replace the socket.
+fn folder(runtime: Option<OsString>) -> PathBuf {
+    let is_own = |folder: &Path| {
+        let own = rustix::process::geteuid().as_raw();
+        folder
+            .symlink_metadata()
+            .is_ok_and(|it| it.is_dir() && it.uid() == own && it.mode() & OTHERS_WRITE == 0)
+    };
+    let runtime = runtime.map(PathBuf::from).filter(|folder| is_own(folder));
+    runtime.map_or_else(|| SYSTEM.into(), |runtime| runtime.join("cowbell"))
+}
+
 /// Whether a cowbell answers over HTTP, however old its figures are. It always listens on loopback too.
 pub async fn answers(listen: SocketAddr) -> bool {
-    let ip = match listen.ip() {
-        IpAddr::V4(ip) if !ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if !ip.is_loopback() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
     let answer = async {
-        let stream = TcpStream::connect(SocketAddr::new(ip, listen.port())).await?;
+        let stream = TcpStream::connect((loopback(listen.ip()), listen.port())).await?;
         let response = exchange(stream, Method::GET, "/api/v1/status", Body::empty()).await?;
         parsed::<StatusBody>(&DaemonAnswer::read(response).await?.text)
     };
     matches!(tokio::time::timeout(QUICK_LIMIT, answer).await, Ok(Ok(_)))
+}
+
+/// An address of loopback as it is, or else that of its kind.
+pub fn loopback(ip: IpAddr) -> IpAddr {
+    match ip {
+        ip if ip.is_loopback() => ip,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    }
 }
 
 /// Sends one request; the answer's body may still be on its way.
@@ -243,4 +276,28 @@ fn unreachable(why: &str) -> anyhow::Error {
 pub fn parsed<T: DeserializeOwned>(answer: &str) -> anyhow::Result<T> {
     serde_json::from_str(answer)
         .context("the daemon's answer cannot be parsed: has it the same version?")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    use super::*;
+
+    #[test]
+    fn only_a_runtime_directory_of_this_user_is_used() {
+        let own = tempfile::tempdir().unwrap();
+        let found = || folder(Some(own.path().into()));
+        assert_eq!(found(), own.path().join("cowbell"));
+        std::fs::set_permissions(own.path(), PermissionsExt::from_mode(0o1777)).unwrap();
+        assert_eq!(found(), Path::new(SYSTEM));
+        std::fs::set_permissions(own.path(), PermissionsExt::from_mode(0o700)).unwrap();
+        // Only root can give it away.
+        if chown(own.path(), Some(65_534), None).is_ok() {
+            assert_eq!(found(), Path::new(SYSTEM));
+        }
+        for other in [None, Some("".into()), Some("/does/not/exist".into())] {
+            assert_eq!(folder(other), Path::new(SYSTEM));
+        }
+    }
 }

@@ -15,11 +15,11 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use jiff::SignedDuration;
 use rustix::process::Signal;
 
 use super::mark::{SetArguments, name};
 use super::output;
+use super::record::duration;
 use crate::client::Daemon;
 use crate::commands::{LONGEST_NAME, MarkKind};
 use crate::source::clock;
@@ -276,12 +276,9 @@ fn is_name(text: &str) -> bool {
     name(text).is_ok()
 }
 
-fn settle(text: &str) -> Result<Duration, String> {
-    let length = text
-        .parse::<SignedDuration>()
+fn settle(text: &str) -> Result<Duration, &'static str> {
+    duration(text)
         .ok()
-        .and_then(|length| Duration::try_from(length).ok());
-    length
         .filter(|length| *length <= LONGEST_SETTLE)
-        .ok_or_else(|| "expected a duration from 0s to 24h such as 10s".into())
+        .ok_or("expected a duration from 0s to 24h such as 10s")
 }

@@ -22,6 +22,7 @@ use tokio::process::Command;
 
 use super::volume::TargetVolume;
 use super::{refusal, require_room};
+use crate::cli::output::complain;
 use crate::source::clock;
 
 /// A region takes milliseconds. One that takes longer than this is deleted again.
@@ -121,9 +122,9 @@ pub async fn create(subject: &TargetVolume, region: &NewRegion) -> anyhow::Resul
     let answer = match tokio::time::timeout(LIMIT, &mut answer).await {
         Ok(answer) => answer,
         Err(_) => {
-            eprintln!(
+            complain(&format!(
                 "The storage of {name} does not answer. Process {pid} waits for it, and this command for that process."
-            );
+            ));
             answer.await
         }
     };
