@@ -10,8 +10,8 @@ use super::nearest::{Nearest, nearest};
 use super::{Sketch, axis};
 use crate::alert::Pace;
 use crate::chart::{
-    self, Band, Chart, Forecast, LegendEntry, Line, Mark, Picture, PictureSize, Side, TimeLabels,
-    Unit,
+    self, Band, Chart, EventMark, Forecast, LegendEntry, Line, Picture, PictureSize, Side,
+    TimeLabels, Unit,
 };
 use crate::forecast::Eta;
 use crate::job::Job;
@@ -88,7 +88,7 @@ struct ChartContext<'a> {
     /// With the time that a forecast adds.
     range: Range,
     bands: Vec<Band>,
-    marks: Vec<Mark>,
+    marks: Vec<EventMark>,
     /// Of the host, to see which devices are gone.
     host: Series,
     paces: &'a Paces,
