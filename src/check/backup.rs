@@ -8,7 +8,7 @@ use super::CheckLine;
 use super::tonight::{self, BackupFacts, DirectoryLookup};
 use crate::mylvmbackup::{self, BackupPlan};
 use crate::sample::diskstats::Number;
-use crate::sample::lvm::{Group, Report, Volume};
+use crate::sample::lvm::{Report, ReportedGroup, ReportedVolume};
 use crate::sample::mounts::{self, Mount};
 use crate::sample::sysfs::{self, BlockDevice};
 use crate::source::backup::{self, CONFIGURATION, PROGRAM, ProgramState};
@@ -173,7 +173,7 @@ fn is_on(device: &BlockDevice, uuid: &str, devices: &[BlockDevice]) -> bool {
 }
 
 /// A volume's UUID in the device-mapper.
-fn dm_uuid(group: &Group, volume: &Volume) -> String {
+fn dm_uuid(group: &ReportedGroup, volume: &ReportedVolume) -> String {
     let uuids = format!("{}{}", group.uuid, volume.uuid);
     format!("LVM-{}", uuids.replace('-', ""))
 }
@@ -217,13 +217,13 @@ mod tests {
             "sda1/dev\t8:1\ndm-3/dev\t254:3\ndm-3/dm/uuid\tCRYPT-x\ndm-3/slaves\tdm-2\ndm-2/dev\t254:2\n\
              dm-2/dm/uuid\tLVM-g1d1\ndm-2/slaves\tdm-1\ndm-1/dev\t254:1\ndm-1/dm/uuid\tLVM-g1d1-real\n",
         );
-        let group = Group {
+        let group = ReportedGroup {
             uuid: "g-1".into(),
-            ..Group::default()
+            ..ReportedGroup::default()
         };
-        let volume = Volume {
+        let volume = ReportedVolume {
             uuid: "d-1".into(),
-            ..Volume::default()
+            ..ReportedVolume::default()
         };
         let uuid = dm_uuid(&group, &volume);
         let found = |folder: &str| {

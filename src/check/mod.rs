@@ -15,7 +15,7 @@ use crate::notify;
 use crate::sample::{diskstats, host, lvm, sysfs};
 use crate::sizing::SizeRisk;
 use crate::source::files::Root;
-use crate::source::lvm::Reporter;
+use crate::source::lvm::LvmQuery;
 use crate::store;
 use crate::units::{count_text, size_text};
 pub use hooks::hook_socket;
@@ -171,7 +171,7 @@ fn device_mapper() -> CheckLine {
 }
 
 async fn lvm_report() -> (CheckLine, Option<lvm::Report>) {
-    let mut reporter = Reporter::default();
+    let mut reporter = LvmQuery::default();
     reporter.start();
     let answer = reporter.answer().await.report;
     let report = answer

@@ -319,7 +319,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::Label;
+    use crate::commands::JobLabel;
     use crate::job::{JobKind, Outcome};
     use crate::verdict::{Grade, Verdict};
 
@@ -371,7 +371,7 @@ mod tests {
         let command = JobBody {
             kind: JobKind::Command,
             name: "dd".into(),
-            label: Some(Label {
+            label: Some(JobLabel {
                 set: "copy".into(),
                 variant: None,
                 repeat: Some(2),

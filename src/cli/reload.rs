@@ -59,7 +59,7 @@ pub fn start(
 /// Reads all files. Fails if cowbell would not start with them.
 fn read(load: &Load, inherited: &[SocketAddr]) -> anyhow::Result<(Access, Config)> {
     let config = load()?;
-    let host = Header::of_this_machine(config.interval.0).host;
+    let host = RecordingHeader::of_this_machine(config.interval.0).host;
     let (access, config) = ready(config, &host)?;
     check_addresses(&config, inherited, access.token.is_some())?;
     Ok((access, config))

@@ -24,7 +24,7 @@ use crate::check;
 use crate::client::{Daemon, QUICK_LIMIT};
 use crate::config::{Config, ConfigError};
 use crate::source::files::Root;
-use crate::source::recording;
+use crate::source::recording::RecordingHeader;
 use crate::store::{self, in_words};
 
 /// The length of the recording, and of long ticks their number.
@@ -74,7 +74,7 @@ pub async fn support_bundle(
     };
     let usual = RECORD_FOR.max(config.interval.0 * FEWEST_TICKS);
     let length = arguments.length.unwrap_or(usual);
-    let header = recording::Header::of_this_machine(config.interval.0);
+    let header = RecordingHeader::of_this_machine(config.interval.0);
     let name = name(&header);
     let path = arguments
         .file
@@ -105,7 +105,7 @@ pub async fn support_bundle(
 }
 
 /// Such as `cowbell-db1-20261122T020000`.
-fn name(header: &recording::Header) -> String {
+fn name(header: &RecordingHeader) -> String {
     let signs = header.host.chars();
     let host = signs.filter(|sign| sign.is_ascii_alphanumeric() || *sign == '-');
     let host: String = host.take(LONGEST_HOST).collect();
@@ -114,7 +114,7 @@ fn name(header: &recording::Header) -> String {
 }
 
 /// Names and contents. The recording is first: what is wrong now may be over soon.
-async fn parts(host: &BundledHost, header: &recording::Header) -> Vec<(&'static str, Vec<u8>)> {
+async fn parts(host: &BundledHost, header: &RecordingHeader) -> Vec<(&'static str, Vec<u8>)> {
     let recording = recording(host).await;
     let version = format!("cowbell {}\nLinux {}\n", header.cowbell, header.kernel);
     let (check_text, _) = check::check(&host.config, &host.root, host.db.as_deref()).await;
@@ -206,13 +206,13 @@ mod tests {
     #[test]
     fn the_name_of_a_file_is_no_path() {
         let at = Timestamp::from_second(1_772_330_400).unwrap();
-        let usual = recording::Header::of_this_machine(std::time::Duration::ZERO);
+        let usual = RecordingHeader::of_this_machine(std::time::Duration::ZERO);
         for (host, expected) in [
             ("db-1", "cowbell-db-1-20260301T020000"),
             ("../../etc/<b>\n\"$(x)", "cowbell-etcbx-20260301T020000"),
         ] {
             assert_eq!(
-                name(&recording::Header {
+                name(&RecordingHeader {
                     host: host.into(),
                     started_at: at,
                     ..usual.clone()

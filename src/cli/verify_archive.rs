@@ -13,7 +13,8 @@ use super::mark::{certify, id_of};
 use super::output::{ProgressBar, complain, print};
 use crate::client::Daemon;
 use crate::commands::ArchiveSummary;
-use crate::source::{clock, recording};
+use crate::source::clock;
+use crate::source::recording::RecordingHeader;
 use crate::store::in_words;
 use crate::units::{count_text, grouped, size_text, took_text};
 
@@ -50,7 +51,7 @@ async fn verify(daemon: &Daemon, arguments: &ArchiveArguments) -> anyhow::Result
     }
     let mut certificate = read_through(arguments)?;
     certificate.job = job;
-    certificate.host = Some(recording::Header::of_this_machine(Duration::ZERO).host);
+    certificate.host = Some(RecordingHeader::of_this_machine(Duration::ZERO).host);
     let written = told(certificate.write());
     if let Some(id) = job {
         let summary = summary(&certificate, written.as_deref());

@@ -3,7 +3,7 @@
 use super::super::CheckLine;
 use super::{BackupFacts, named, quoted};
 use crate::mylvmbackup::{BackupPlan, is_lvm_name};
-use crate::sample::lvm::{Group, Volume};
+use crate::sample::lvm::{ReportedGroup, ReportedVolume};
 use crate::source::backup::CONFIGURATION;
 use crate::units::size_text;
 
@@ -63,8 +63,8 @@ fn misnamed(plan: &BackupPlan) -> Option<CheckLine> {
 }
 
 /// An existing snapshot with the planned name, or one that matches the name's pattern.
-fn left_behind(plan: &BackupPlan, group: &Group) -> Option<CheckLine> {
-    let is_it = |volume: &&Volume| match plan.snapshot.split_once('%') {
+fn left_behind(plan: &BackupPlan, group: &ReportedGroup) -> Option<CheckLine> {
+    let is_it = |volume: &&ReportedVolume| match plan.snapshot.split_once('%') {
         None => volume.name == plan.snapshot,
         Some((start, _)) => {
             !start.is_empty()
@@ -85,7 +85,7 @@ fn left_behind(plan: &BackupPlan, group: &Group) -> Option<CheckLine> {
     )))
 }
 
-fn thin(plan: &BackupPlan, facts: &BackupFacts, origin: &Volume) -> Option<CheckLine> {
+fn thin(plan: &BackupPlan, facts: &BackupFacts, origin: &ReportedVolume) -> Option<CheckLine> {
     let name = named(plan, &origin.name);
     let sentence = match (plan.is_thin, is_thin(origin)) {
         (true, false) => format!(
@@ -111,7 +111,7 @@ fn thin(plan: &BackupPlan, facts: &BackupFacts, origin: &Volume) -> Option<Check
     Some(CheckLine::missing(sentence))
 }
 
-fn room_in_group(plan: &BackupPlan, group: &Group, origin: &Volume) -> CheckLine {
+fn room_in_group(plan: &BackupPlan, group: &ReportedGroup, origin: &ReportedVolume) -> CheckLine {
     let Some(asked) = plan.size_bytes() else {
         return CheckLine::missing(format!(
             "`lvsize` is {}: expected a number with a unit such as 5G, and no percentage, or lvcreate fails while the database is \

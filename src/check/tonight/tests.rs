@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::mylvmbackup;
-use crate::sample::lvm::{Group, Segment, Volume};
+use crate::sample::lvm::{ReportedGroup, ReportedVolume, Segment};
 use crate::source::backup::FileEntry;
 
 const MIB: u64 = 1 << 20;
@@ -69,7 +69,7 @@ fn facts() -> BackupFacts {
     }
 }
 
-fn has(facts: &mut BackupFacts) -> &mut Group {
+fn has(facts: &mut BackupFacts) -> &mut ReportedGroup {
     &mut facts.report.as_mut().unwrap().groups[0]
 }
 
