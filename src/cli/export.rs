@@ -97,9 +97,17 @@ fn query(
     now: Option<Timestamp>,
 ) -> anyhow::Result<ExportQuery> {
     let now = now.context("the database holds no ticks yet")?;
+    // "The last minute" ends now, although the clock may have been in the future. All data includes what it stored then.
+    let is_relative = from
+        .as_deref()
+        .is_some_and(|from| from.trim().starts_with('-'));
     let times = TimeQuery { from, to };
+    let mut range = times.range(now, DEFAULT_FROM)?;
+    if !is_relative {
+        range = including_latest(&times, range);
+    }
     Ok(ExportQuery {
-        range: including_latest(&times, times.range(now, DEFAULT_FROM)?),
+        range,
         of: Vec::new(),
         metrics: Vec::new(),
         resolution: Resolution::Tick,
