@@ -1,8 +1,10 @@
 //! `/`: the verdict, usage of snapshots and pools, throughput, and recent jobs.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use askama::Template;
+use jiff::Timestamp;
 
 use super::charts::{self, Charts, RangeTools, Sketch};
 use super::jobs::{JobTable, took};
@@ -126,6 +128,7 @@ struct FillRow<'a> {
 
 /// All snapshots and pools, the worst first, then by fill. Many quiet ones are one row.
 fn fill_table(present: &Present) -> Table {
+    let jobs = VolumeJobs::of(present);
     let mut rows = Vec::new();
     for (volume, state) in present.interval.volumes() {
         let Some(rule) = volume.kind.fill_rule() else {
@@ -138,7 +141,7 @@ fn fill_table(present: &Present) -> Table {
             rule,
             grade: grade_of(present, volume, state),
             pace: present.paces.get(&volume.uuid),
-            user: user(present, volume),
+            user: jobs.user(volume, present.interval.at),
         });
         if volume.kind.is_thin_pool() {
             rows.push(FillRow::of_metadata(present, volume, state));
@@ -262,27 +265,46 @@ impl<'a> FillRow<'a> {
     }
 }
 
-/// The running job that fills a volume, or since when a snapshot is left over.
-fn user(present: &Present, volume: &Volume) -> Option<Cell> {
-    let now = present.interval.at;
-    let link = |job: &Job, text: String| Cell::link(text, format!("/jobs/{}", job.id));
-    let fills_it =
-        |job: &Job| filled_by(present, job).is_some_and(|(full, _)| full.uuid == volume.uuid);
-    let mut latest_first = present.jobs.iter().rev();
-    if let Some(job) = latest_first
-        .clone()
-        .find(|job| job.kind == JobKind::Snapshot && fills_it(job))
-    {
-        let what = if job.is_backup() {
-            "backup"
-        } else {
-            "snapshot"
-        };
-        return Some(link(job, format!("{what}, {}", took(job, now))));
+/// The jobs of snapshots that fill a volume, and those that are over, by UUID. They are found in one pass, since a host may
+/// have a thousand snapshots, each with its job.
+#[derive(Default)]
+struct VolumeJobs<'a> {
+    filling: HashMap<&'a str, &'a Job>,
+    ended: HashMap<&'a str, &'a Job>,
+}
+
+impl<'a> VolumeJobs<'a> {
+    fn of(present: &'a Present) -> Self {
+        let mut jobs = Self::default();
+        // The latest come last, and replace earlier ones.
+        for job in present.jobs.iter().map(Arc::as_ref) {
+            if job.ended_at.is_some() {
+                jobs.ended.insert(&job.key, job);
+            }
+            if job.kind == JobKind::Snapshot
+                && let Some((volume, _)) = filled_by(present, job)
+            {
+                jobs.filling.insert(&volume.uuid, job);
+            }
+        }
+        jobs
     }
-    let ended = latest_first.find(|job| job.key == *volume.uuid && job.ended_at.is_some())?;
-    let since = moment(ended.ended_at?, now);
-    Some(link(ended, format!("left over since {since}")))
+
+    /// The running job that fills a volume, or since when a snapshot is left over.
+    fn user(&self, volume: &Volume, now: Timestamp) -> Option<Cell> {
+        let link = |job: &Job, text: String| Cell::link(text, format!("/jobs/{}", job.id));
+        if let Some(job) = self.filling.get(&*volume.uuid) {
+            let what = if job.is_backup() {
+                "backup"
+            } else {
+                "snapshot"
+            };
+            return Some(link(job, format!("{what}, {}", took(job, now))));
+        }
+        let job = self.ended.get(&*volume.uuid)?;
+        let since = moment(job.ended_at?, now);
+        Some(link(job, format!("left over since {since}")))
+    }
 }
 
 /// The read speed of what is backed up.
