@@ -133,18 +133,15 @@ impl Present {
 
     /// Takes up to half a millisecond for each job.
     fn all_outlooks(&self) -> HashMap<i64, Outlook> {
-        let ended = || {
-            self.jobs
-                .iter()
-                .rev()
-                .map(Arc::as_ref)
-                .filter(|other| !other.is_running())
-        };
-        let running = self.jobs.iter().filter(|job| job.is_running());
-        let outlook = |job: &Job| forecast(job, &self.interval, &self.curves, ended());
-        running
-            .filter_map(|job| Some((job.id, outlook(job)?)))
-            .collect()
+        let jobs = || self.jobs.iter().map(Arc::as_ref);
+        let mut outlooks = HashMap::new();
+        for job in jobs().filter(|job| job.is_running()) {
+            let ended = jobs().rev().filter(|other| !other.is_running());
+            if let Some(outlook) = forecast(job, &self.interval, &self.curves, ended) {
+                outlooks.insert(job.id, outlook);
+            }
+        }
+        outlooks
     }
 
     /// How large a snapshot of this volume has to be; `None` of a volume that has none, or if nothing is known.

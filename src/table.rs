@@ -154,8 +154,9 @@ impl Cell {
     /// Appends small text.
     pub fn small(mut self, text: impl Into<String>) -> Self {
         let text = text.into();
-        self.0
-            .extend((!text.is_empty()).then_some((CellPart::Small, text)));
+        if !text.is_empty() {
+            self.0.push((CellPart::Small, text));
+        }
         self
     }
 
@@ -169,27 +170,23 @@ impl Cell {
         self
     }
 
+    /// `None` if it is unknown.
     fn text(&self) -> Option<String> {
-        let mut parts = self
-            .0
-            .iter()
-            .filter(|(look, _)| !matches!(look, CellPart::Bar(_)))
-            .peekable();
-        parts.peek()?;
-        let (mut text, mut was_small) = (String::new(), false);
-        for (look, part) in parts {
+        let mut text: Option<String> = None;
+        let mut was_small = false;
+        for (look, part) in &self.0 {
+            if matches!(look, CellPart::Bar(_)) {
+                continue;
+            }
+            let text = text.get_or_insert_default();
             let is_small = *look == CellPart::Small;
-            text += if is_small && was_small {
-                ", "
-            } else if is_small {
-                " "
-            } else {
-                ""
-            };
-            text += part;
+            if is_small {
+                *text += if was_small { ", " } else { " " };
+            }
+            *text += part;
             was_small = is_small;
         }
-        Some(text)
+        text
     }
 }
 
@@ -296,10 +293,9 @@ impl Table {
                     break;
                 };
                 table.columns.remove(place);
-                table
-                    .rows
-                    .iter_mut()
-                    .for_each(|row| drop(row.remove(place)));
+                for row in &mut table.rows {
+                    row.remove(place);
+                }
             }
         }
         table
@@ -311,54 +307,42 @@ impl Table {
 
     /// The table as text; an unknown value is a dash.
     pub fn write(&self, style: Style) -> String {
-        let head = self
-            .columns
-            .iter()
-            .map(|column| style.line(&column.name))
-            .collect();
-        let cell = |cell: &Cell| style.line(&cell.text().unwrap_or_else(|| "-".into()));
-        let is_stacked = self.is_stacked && style == Style::Plain;
-        let lines_of = |row: &Vec<Cell>| {
-            if is_stacked {
-                stack(row)
+        let names = self.columns.iter().map(|column| style.line(&column.name));
+        let mut lines: Vec<Vec<String>> = vec![names.collect()];
+        if style == Style::Markdown {
+            let rules = self.columns.iter().map(|column| match column.kind {
+                ColumnKind::Number => "---:".into(),
+                ColumnKind::Name | ColumnKind::Text => "---".into(),
+            });
+            lines.push(rules.collect());
+        }
+        for row in &self.rows {
+            if self.is_stacked && style == Style::Plain {
+                lines.extend(stack(row).iter().map(|line| style.texts(line)));
             } else {
-                vec![row.clone()]
-            }
-        };
-        let rows = self
-            .rows
-            .iter()
-            .flat_map(lines_of)
-            .map(|row| row.iter().map(cell).collect());
-        let mut lines: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-        match style {
-            Style::Plain => self.pad(&mut lines),
-            Style::Markdown => {
-                let rule = |column: &Column| {
-                    if column.kind == ColumnKind::Number {
-                        "---:"
-                    } else {
-                        "---"
-                    }
-                };
-                lines.insert(1, self.columns.iter().map(rule).map(String::from).collect());
+                lines.push(style.texts(row));
             }
         }
-        let line = |cells: &Vec<String>| match style {
-            Style::Plain => format!("{}\n", cells.join("  ").trim_end()),
-            Style::Markdown => format!("| {} |\n", cells.join(" | ")),
-        };
-        lines.iter().map(line).collect()
+        if style == Style::Plain {
+            self.pad(&mut lines);
+        }
+        let mut text = String::new();
+        for cells in &lines {
+            match style {
+                Style::Plain => text += cells.join("  ").trim_end(),
+                Style::Markdown => text += &format!("| {} |", cells.join(" | ")),
+            }
+            text.push('\n');
+        }
+        text
     }
 
     /// Pads each cell to the width of its column.
     fn pad(&self, lines: &mut [Vec<String>]) {
         for (place, column) in self.columns.iter().enumerate() {
-            let cells = || lines.iter().filter_map(|cells| cells.get(place));
-            let width = cells()
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or_default();
+            let cells = lines.iter().filter_map(|cells| cells.get(place));
+            let width = cells.map(|cell| cell.chars().count()).max();
+            let width = width.unwrap_or_default();
             for cell in lines.iter_mut().filter_map(|cells| cells.get_mut(place)) {
                 *cell = if column.kind == ColumnKind::Number {
                     format!("{cell:>width$}")
@@ -374,15 +358,14 @@ impl Table {
         let mut writer = csv_writer(Vec::new());
         writer.write_record(self.columns.iter().map(|column| &column.name))?;
         for row in &self.rows {
-            let field = |(cell, column): (&Cell, &Column)| {
+            let fields = row.iter().zip(&self.columns).map(|(cell, column)| {
                 let text = cell.text().unwrap_or_default();
-                if column.kind == ColumnKind::Number {
-                    text
-                } else {
-                    no_formula(&text).into()
+                match column.kind {
+                    ColumnKind::Number => text,
+                    ColumnKind::Name | ColumnKind::Text => no_formula(&text).into(),
                 }
-            };
-            writer.write_record(row.iter().zip(&self.columns).map(field))?;
+            });
+            writer.write_record(fields)?;
         }
         writer
             .into_inner()
@@ -392,40 +375,27 @@ impl Table {
 
 /// A row in lines: first the text that is not small, then each small text.
 fn stack(row: &[Cell]) -> Vec<Vec<Cell>> {
-    let small = |cell: &Cell| {
-        cell.0
-            .iter()
-            .filter(|(look, _)| *look == CellPart::Small)
-            .cloned()
-            .collect()
-    };
-    let smalls: Vec<Vec<(CellPart, String)>> = row.iter().map(small).collect();
-    let first = row.iter().map(|cell| {
-        Cell(
-            cell.0
-                .iter()
-                .filter(|(look, _)| *look != CellPart::Small)
-                .cloned()
-                .collect(),
-        )
-    });
-    let depth = smalls.iter().map(Vec::len).max().unwrap_or_default();
-    let below = |place: usize| {
-        smalls
-            .iter()
-            .map(|parts| parts.get(place).map_or("", |(_, text)| text).into())
-            .collect()
-    };
-    std::iter::once(first.collect())
-        .chain((0..depth).map(below))
-        .collect()
+    let mut lines = vec![Vec::new()];
+    for (place, cell) in row.iter().enumerate() {
+        let parts = cell.0.iter().cloned();
+        let (small, large): (Vec<_>, _) = parts.partition(|(look, _)| *look == CellPart::Small);
+        lines[0].push(Cell(large));
+        for (depth, (_, text)) in (1..).zip(small) {
+            if lines.len() == depth {
+                lines.push(vec![Cell::from(""); row.len()]);
+            }
+            lines[depth][place] = text.into();
+        }
+    }
+    lines
 }
 
 /// Text for a field of CSV; a formula gets a leading quote.
 pub fn no_formula(text: &str) -> Cow<'_, str> {
-    match text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
-        true => format!("'{text}").into(),
-        false => text.into(),
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        format!("'{text}").into()
+    } else {
+        text.into()
     }
 }
 
@@ -437,6 +407,14 @@ pub fn csv_writer<W: Write>(out: W) -> csv::Writer<W> {
 }
 
 impl Style {
+    fn texts(self, cells: &[Cell]) -> Vec<String> {
+        let mut texts = Vec::new();
+        for cell in cells {
+            texts.push(self.line(cell.text().as_deref().unwrap_or("-")));
+        }
+        texts
+    }
+
     /// Text on one line, with markup escaped and control characters replaced.
     pub fn line(self, text: &str) -> String {
         let mut shown = String::with_capacity(text.len());

@@ -79,25 +79,19 @@ impl Interval {
     /// area splits over several PVs.
     pub fn share(&self, pv: &Device) -> Option<Share> {
         let mut share = Share::default();
-        let origins = self
-            .topology
-            .volumes
-            .iter()
-            .filter(|volume| volume.real.is_some());
-        for origin in
-            origins.filter(|origin| self.topology.thick_snapshots(origin).next().is_some())
-        {
-            let snapshots = || self.topology.thick_snapshots(origin);
-            let touches = |volume: &Volume| volume.pvs.iter().any(|name| **name == *pv.name);
-            if !touches(origin) && !snapshots().any(touches) {
+        let touches = |volume: &Volume| volume.pvs.iter().any(|name| **name == *pv.name);
+        let written = |device: Option<usize>| self.devices.get(device?)?.work.written_bytes();
+        let volumes = self.topology.volumes.iter();
+        for origin in volumes.filter(|volume| volume.real.is_some()) {
+            let snapshots: Vec<&Volume> = self.topology.thick_snapshots(origin).collect();
+            let is_on_pv = touches(origin) || snapshots.iter().any(|snapshot| touches(snapshot));
+            if snapshots.is_empty() || !is_on_pv {
                 continue;
             }
             let copied = self.copying(origin)?.copied_bytes();
             share.read += bytes_on(origin, pv, copied)?;
-            for snapshot in snapshots() {
-                let cow_written = self.devices.get(snapshot.cow?)?.work.written_bytes()?;
-                let into_it = self.devices.get(snapshot.device?)?.work.written_bytes()?;
-                let copied = cow_written.saturating_sub(into_it);
+            for snapshot in snapshots {
+                let copied = written(snapshot.cow)?.saturating_sub(written(snapshot.device)?);
                 share.written += bytes_on(snapshot, pv, copied)?;
             }
         }

@@ -57,17 +57,7 @@ pub fn instant(key: &str, text: &str, now: Timestamp) -> Result<Timestamp, Inval
     let found = match text.strip_prefix('-') {
         _ if text == "now" => Some(now),
         Some(length) => ago(now, length),
-        None => text
-            .parse()
-            .ok()
-            .or_else(|| text.parse::<Zoned>().ok().map(Into::into))
-            .or_else(|| {
-                text.parse::<DateTime>()
-                    .ok()?
-                    .to_zoned(TimeZone::UTC)
-                    .ok()
-                    .map(Into::into)
-            }),
+        None => absolute(text),
     };
     found.ok_or_else(|| {
         InvalidTime(format!(
@@ -76,15 +66,25 @@ pub fn instant(key: &str, text: &str, now: Timestamp) -> Result<Timestamp, Inval
     })
 }
 
+/// With an offset, with a zone, or else in UTC.
+fn absolute(text: &str) -> Option<Timestamp> {
+    if let Ok(at) = text.parse() {
+        return Some(at);
+    }
+    if let Ok(zoned) = text.parse::<Zoned>() {
+        return Some(zoned.timestamp());
+    }
+    let local: DateTime = text.parse().ok()?;
+    Some(local.to_zoned(TimeZone::UTC).ok()?.timestamp())
+}
+
 fn ago(now: Timestamp, length: &str) -> Option<Timestamp> {
-    let length: jiff::Span = length
-        .parse()
-        .ok()
-        .filter(|length: &jiff::Span| !length.is_negative())?;
-    let length = length
-        .to_duration(SpanRelativeTo::days_are_24_hours())
-        .ok()?;
-    now.checked_sub(length).ok()
+    let length: jiff::Span = length.parse().ok()?;
+    if length.is_negative() {
+        return None;
+    }
+    let days = SpanRelativeTo::days_are_24_hours();
+    now.checked_sub(length.to_duration(days).ok()?).ok()
 }
 
 #[cfg(test)]
