@@ -132,7 +132,7 @@ pub async fn run(
 
 /// What happens between two readings.
 enum LoopEvent {
-    Command(Request),
+    Command(Box<Request>),
     AlertCommand(AlertRequest),
     Reload(Reload),
     /// A notification or a request of remote write has ended.
@@ -207,7 +207,7 @@ impl Watcher {
                 event = next_event(inlets, outlets, &self.supervisor) => event,
             };
             match event {
-                LoopEvent::Command(request) => self.answer(request, outlets).await,
+                LoopEvent::Command(request) => self.answer(*request, outlets).await,
                 LoopEvent::AlertCommand(request) => self.answer_on_alerts(request, outlets).await,
                 LoopEvent::Reload(reload) => self.reload(reload, outlets),
                 LoopEvent::ToStore(op) => outlets.store.append(op).await,
@@ -373,7 +373,7 @@ async fn next_event(
 ) -> LoopEvent {
     tokio::select! {
         biased;
-        Some(request) = inlets.commands.recv() => LoopEvent::Command(request),
+        Some(request) = inlets.commands.recv() => LoopEvent::Command(Box::new(request)),
         Some(request) = inlets.alert_commands.recv() => LoopEvent::AlertCommand(request),
         Some(reload) = inlets.reloads.recv() => LoopEvent::Reload(reload),
         delivery = outlets.notifier.next_record() => {
