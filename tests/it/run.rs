@@ -537,6 +537,13 @@ fn a_signal_ends_the_repeats_also_between_two_runs() {
     );
 }
 
+/// `/proc/PID/stat` of a process of this name.
+fn process_stat(pid: u32, name: &str) -> String {
+    let own = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let (_, rest) = own.rsplit_once(") ").unwrap();
+    format!("{pid} ({name}) {rest}")
+}
+
 /// A machine on which these programs run, as `cowbell run` sees it.
 fn drop_caches(machine: &Machine, option: &str) -> crate::daemon::Said {
     let mut command = cowbell();
@@ -567,7 +574,7 @@ fn caches_are_dropped_before_a_run_but_not_beside_a_database() {
     let dropped =
         || std::fs::read_to_string(machine.root().join("proc/sys/vm/drop_caches")).unwrap();
     machine.write("proc/sys/vm/drop_caches", "");
-    machine.write("proc/1/comm", "systemd\n");
+    machine.write("proc/1/stat", &process_stat(1, "systemd"));
     let found = drop_caches(&machine, "--drop-caches");
     assert_eq!(
         (found.code, &*found.out, &*dropped()),
@@ -582,7 +589,7 @@ fn caches_are_dropped_before_a_run_but_not_beside_a_database() {
         "ora_pmon_XE",
     ] {
         machine.write("proc/sys/vm/drop_caches", "");
-        machine.write("proc/77/comm", &format!("{server}\n"));
+        machine.write("proc/77/stat", &process_stat(77, server));
         let found = drop_caches(&machine, "--drop-caches");
         assert_eq!(
             (found.code, &*found.out, &*dropped()),
