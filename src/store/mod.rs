@@ -87,6 +87,8 @@ const QUEUE: usize = 10_000;
 const OPENING: Duration = Duration::from_secs(10);
 /// Maximum wait for the disk when the program ends.
 const CLOSING: Duration = Duration::from_secs(5);
+/// How often a tick in memory has its decoder, of 7 kB with 30 devices.
+const DECODER_EVERY_MS: i64 = 60_000;
 /// The reasons of gaps: of ticks with a time that is stored nowhere, and of ticks that did not fit into the queue.
 const WRONG_TIME: &str = "their time is before 1970 or after 2527";
 const QUEUE_FULL: &str = "the database could not be written for so long that memory was full";
@@ -101,6 +103,8 @@ pub struct StoreWriter {
     encoder: Encoder,
     /// The last tick.
     last: Option<Position>,
+    /// Of the last tick with a decoder.
+    minute: i64,
     /// Of the catalog that has the numbers of the encoder's devices and volumes.
     generation: u64,
     /// Operations that were queued, and those that did not fit.
@@ -179,6 +183,7 @@ pub async fn open(
         recent,
         encoder: Encoder::new(Level::Ticks),
         last: None,
+        minute: -1,
         generation: u64::MAX,
         taken: 0,
         lost: AtomicU64::new(0),
@@ -267,9 +272,13 @@ impl StoreWriter {
         };
         self.last = Some(position);
         let record = self.encoder.encode(position, interval.elapsed_us, &rows);
+        let minute = at_ms.div_euclid(DECODER_EVERY_MS);
+        let decoder = (self.minute != minute).then(|| Arc::new(self.encoder.decoder()));
+        self.minute = minute;
         let record = TickRecord {
             position,
             record: record.into(),
+            decoder,
         };
         ops.push(WriteOp::Tick(self.generation, record));
         ops

@@ -79,6 +79,10 @@ impl<Sink: RowSink> RangeReader<Sink> {
     /// Takes the next row. One that cannot be decoded is a gap.
     fn take(&mut self, position: Position, record: &[u8], is_covered: bool) {
         let is_readable = self.decoder.decode(position, record).is_ok();
+        self.take_decoded(position, is_readable, is_covered);
+    }
+
+    fn take_decoded(&mut self, position: Position, is_readable: bool, is_covered: bool) {
         let (from_ms, to_ms) = self.times;
         if is_covered || !(from_ms..=to_ms).contains(&position.at_ms) {
             return;
@@ -111,6 +115,14 @@ impl<Sink: RowSink> RangeReader<Sink> {
     /// Takes ticks in memory that follow the stored rows.
     fn take_recent(mut self, ticks: &[TickRecord]) -> Self {
         self.decoder = Decoder::new(Level::Ticks);
+        let mut ticks = ticks.iter();
+        if let Some(first) = ticks.as_slice().first()
+            && let Some(decoder) = &first.decoder
+        {
+            self.decoder = Decoder::clone(decoder);
+            self.take_decoded(first.position, true, false);
+            ticks.next();
+        }
         for tick in ticks {
             self.take(tick.position, &tick.record, false);
         }
@@ -341,17 +353,20 @@ async fn read_stored<Sink: RowSink>(
     Ok((reader, scan.rolled))
 }
 
-/// The ticks of a range after a position, from the beginning of their first window, since ticks depend on those before.
+/// The ticks of a range after a position, from a tick on that can be read without those before.
 fn within(mut ticks: Vec<TickRecord>, range: Range, after: Option<Position>) -> Vec<TickRecord> {
     let (from_ms, to_ms) = times(range);
     ticks.retain(|tick| Some(tick.position) > after);
     let is_in_range = |tick: &TickRecord| (from_ms..=to_ms).contains(&tick.position.at_ms);
-    let Some(first) = ticks.iter().find(|tick| is_in_range(tick)) else {
+    let Some(first) = ticks.iter().position(is_in_range) else {
         return Vec::new();
     };
-    let window = first.position.window();
-    ticks.retain(|tick| tick.position.window() >= window);
-    ticks
+    // The first of all can be read without others.
+    let start = ticks[..=first]
+        .iter()
+        .rposition(|tick| tick.decoder.is_some());
+    let start = start.unwrap_or_default();
+    ticks.split_off(start)
 }
 
 /// A downsampler for each series.

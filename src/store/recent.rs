@@ -7,15 +7,18 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::address::{Position, TickWindow};
+use super::record::Decoder;
 
 /// Windows of ten minutes that stay in memory after they were committed.
 const COMMITTED_WINDOWS: usize = 2;
 
 /// A tick, encoded.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct TickRecord {
     pub position: Position,
     pub record: Arc<[u8]>,
+    /// Once a minute, a decoder that has decoded the tick. A chart of five minutes thus need not decode up to ten before.
+    pub decoder: Option<Arc<Decoder>>,
 }
 
 /// A ring of ticks, in the order of writing. The first one is complete.
@@ -155,6 +158,7 @@ mod tests {
         TickRecord {
             position: Position { stretch: 0, at_ms },
             record: Arc::from([]),
+            decoder: None,
         }
     }
 

@@ -103,7 +103,7 @@ struct Before {
 #[derive(Debug)]
 pub struct Encoder {
     level: Level,
-    layout: RecordLayout,
+    layout: Arc<RecordLayout>,
     cells: Vec<StoredValue>,
     /// For each stream, the columns that changed last.
     changed: Vec<u64>,
@@ -114,7 +114,7 @@ impl Encoder {
     pub fn new(level: Level) -> Self {
         Self {
             level,
-            layout: RecordLayout::default(),
+            layout: Arc::default(),
             cells: Vec::new(),
             changed: Vec::new(),
             before: None,
@@ -124,6 +124,18 @@ impl Encoder {
     /// Makes the next record complete, since the last one is not stored.
     pub fn restart(&mut self) {
         self.before = None;
+    }
+
+    /// A decoder that has decoded the last record.
+    pub fn decoder(&self) -> Decoder {
+        Decoder {
+            level: self.level,
+            layout: Arc::clone(&self.layout),
+            stored_columns: Kind::ALL.map(|kind| self.level.columns(kind)),
+            cells: self.cells.clone(),
+            changed: self.changed.clone(),
+            before: self.before,
+        }
     }
 
     pub fn encode(&mut self, position: Position, elapsed_us: u64, rows: &Rows) -> Vec<u8> {
@@ -166,7 +178,7 @@ impl Encoder {
             push_varint(record, u64::from(stream.number()));
         }
         let streams = rows.streams.iter().map(|(stream, _)| *stream).collect();
-        self.layout = RecordLayout::new(self.level, streams);
+        self.layout = Arc::new(RecordLayout::new(self.level, streams));
         self.cells = vec![Some(0); self.layout.length];
         self.changed = vec![0; self.layout.streams.len()];
     }
@@ -220,7 +232,7 @@ impl Encoder {
 }
 
 /// Decodes records in the order of writing.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Decoder {
     level: Level,
     layout: Arc<RecordLayout>,

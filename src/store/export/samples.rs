@@ -98,6 +98,7 @@ async fn stored_after(
     let record = |(position, record): (Position, Vec<u8>)| TickRecord {
         position,
         record: record.into(),
+        decoder: None,
     };
     Ok(rows.into_iter().map(record).collect())
 }

@@ -1,5 +1,7 @@
 //! Any course of ticks: streams come and go, clocks jump, numbers are any.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use crate::store::address::{Kind, Level, Position, StoredValue, Stream};
@@ -150,9 +152,11 @@ pub fn records(ticks: &[CourseTick]) -> Vec<TickRecord> {
     let record = |tick: &CourseTick| {
         let position = Position::next(last, tick.at_ms).unwrap();
         last = Some(position);
+        let record = encoder.encode(position, tick.elapsed_us, &tick.rows);
         TickRecord {
             position,
-            record: encoder.encode(position, tick.elapsed_us, &tick.rows).into(),
+            record: record.into(),
+            decoder: (tick.at_ms % 3 == 0).then(|| Arc::new(encoder.decoder())),
         }
     };
     ticks.iter().map(record).collect()
