@@ -146,11 +146,11 @@ pub fn outlook(
             }
             Eta::full(usage, free + more as f64, growth_speed)
         };
-        outlook.full = full_with(0);
         if let Some(done) = outlook.done {
             let growth = GrowthForecast::until(done, usage, free, growth_speed);
             outlook.growth = growth.map(|growth| growth.at_most(room.most_bytes, free));
         }
+        outlook.full = full_with(0);
         outlook.verdict = verdict(&outlook, usage.quiet_s);
         let add = outlook.growth.and_then(|growth| growth.add_bytes);
         if let Some(add) = add.filter(|add| *add > 0)
