@@ -83,25 +83,28 @@ impl Verdict {
         let fill = state.fill.map(|fill| percent_text(fill.percent()));
         let sentence = match (grade, fill) {
             (Grade::Unknown, _) if state.state == State::Inactive => {
-                format!("{kind} {name} is inactive, so its usage is unknown.")
+                sentence!["{kind} {name} is inactive, so its usage is unknown."]
             }
-            (Grade::Unknown, _) => {
-                present
-                    .why_usage_is_unknown(volume, state)
-                    .unwrap_or_else(|| {
-                        format!("The usage of {} {name} is unknown.", volume.kind.text())
-                    })
-            }
-            (Grade::Ok, Some(fill)) => match outlook(present, volume) {
-                Some(outlook) => format!(
-                    "{kind} {name} is {fill} full{}",
-                    ahead(present, volume, &outlook)
-                ),
-                None => format!("{kind} {name} is {fill} full."),
+            (Grade::Unknown, _) => match present.why_usage_is_unknown(volume, state) {
+                Some(why) => Sentence::with_commands(&why),
+                None => {
+                    let kind = volume.kind.text();
+                    sentence!["The usage of {kind} {name} is unknown."]
+                }
             },
-            _ => format!("{kind} {name} is {}.", state.state.text()),
+            (Grade::Ok, Some(fill)) => match outlook(present, volume) {
+                Some(outlook) => {
+                    let ahead = ahead(present, volume, &outlook);
+                    sentence!["{kind} {name} is {fill} full", ahead]
+                }
+                None => sentence!["{kind} {name} is {fill} full."],
+            },
+            _ => {
+                let state = state.state.text();
+                sentence!["{kind} {name} is {state}."]
+            }
         };
-        Self::new(grade, Sentence::with_commands(&sentence))
+        Self::new(grade, sentence)
     }
 
     /// An open alert about the job comes first, as on the overview. Then comes what is known of the job itself, if its
@@ -226,10 +229,10 @@ fn outlook(present: &Present, volume: &Volume) -> Option<Outlook> {
 }
 
 /// Goes on after `Snapshot vg0/snap is 20 % full`, as an alert does.
-fn ahead(present: &Present, volume: &Volume, outlook: &Outlook) -> String {
+fn ahead(present: &Present, volume: &Volume, outlook: &Outlook) -> Sentence {
     let pace = present.paces.get(&volume.uuid).and_then(|pace| pace.full);
     let Some(full) = pace.or(outlook.full).filter(|_| !outlook.cannot_overflow) else {
-        return format!(". {}", outlook.text);
+        return sentence![". ", outlook.text.clone()];
     };
     let basis = match full.basis {
         EtaBasis::Tested => String::new(),
@@ -245,7 +248,7 @@ fn ahead(present: &Present, volume: &Volume, outlook: &Outlook) -> String {
             ". It is too early to say whether the backup will be done before".into()
         }
     };
-    format!(" and{basis} {} {}{then}.", end(volume.kind), full.in_text())
+    format!(" and{basis} {} {}{then}.", end(volume.kind), full.in_text()).into()
 }
 
 /// Of the backups that run, what is said of the volume that is full soonest.

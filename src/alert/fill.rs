@@ -9,7 +9,7 @@ use crate::forecast::{Eta, EtaBasis, Outlook, OutlookVerdict, Risk};
 use crate::sentence;
 use crate::sentence::{Sentence, command};
 use crate::topology::{Extensible, Group, State, Volume, VolumeKind};
-use crate::units::{Fill, capital, rough_text, size_text};
+use crate::units::{Fill, rough_text, size_text};
 
 /// The smallest growth to suggest, as a share of the size: with less, the alert would soon be raised again.
 const MIN_GROWTH: f64 = 0.2;
@@ -99,10 +99,10 @@ impl VolumeUnderRule<'_> {
             match (&outlook.remedy, eta) {
                 (_, Some(_)) if is_done_first => return "Nothing needs to be done.".into(),
                 (Some(remedy), Some(_)) => {
-                    return Sentence::with_commands(&format!("{}.", capital(&remedy.text)));
+                    return sentence![remedy.text.clone().capitalized(), "."];
                 }
                 (remedy, None) if is_done_first || remedy.is_some() => {
-                    return Sentence::with_commands(&outlook.text);
+                    return outlook.text.clone();
                 }
                 _ => {}
             }

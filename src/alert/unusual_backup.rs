@@ -10,7 +10,7 @@ use crate::job::backup_run::BackupRun;
 use crate::job::progress::past_runs;
 use crate::job::{Job, JobKind, MOST_EARLIER_RUNS};
 use crate::sentence;
-use crate::sentence::{Sentence, command};
+use crate::sentence::command;
 use crate::sizing::{SizeRisk, SizingRequest, next_snapshot};
 use crate::units::{duration_text, size_text};
 
@@ -165,9 +165,9 @@ impl Rules {
             let evaluation = Evaluation::warning_if(planned.risk == SizeRisk::Likely);
             let subject = AlertSubject::new(&volume.vg, &volume.lv, &volume.uuid);
             let finding = RuleFinding::new(Rule::SnapshotSmall, subject, at, evaluation);
-            let text = Sentence::with_commands(&planned.text);
-            let raised = |_| AlertText::new(text.clone(), "");
-            changed.extend(self.settle(&finding, raised, || text.clone()));
+            let text = &*planned.text;
+            let raised = |_| AlertText::new(text, "");
+            changed.extend(self.settle(&finding, raised, || text.into()));
         }
         changed.extend(self.clear_all(at, |alert| {
             let is_forgotten = alert.rule == Rule::SnapshotSmall && !judged.contains(&&*alert.uuid);

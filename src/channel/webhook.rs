@@ -163,12 +163,8 @@ impl WebhookClient {
         );
         let in_file = keys.template_file.as_ref().map(|file| &file.text);
         let body = keys.template.as_ref().or(in_file);
-        let values = json!(
-            keys.values
-                .iter()
-                .map(|(name, value)| (name, &value.0))
-                .collect::<BTreeMap<_, _>>()
-        );
+        let values = keys.values.iter().map(|(name, value)| (name, &value.0));
+        let values = json!(values.collect::<BTreeMap<_, _>>());
         let template = |key, text: &str| Template {
             key,
             text: text.into(),
@@ -297,11 +293,8 @@ impl Template {
         for name in names {
             let is_function = environment.globals().any(|(function, _)| function == name);
             if fields.get(&name).is_none() && !is_function {
-                let known: Vec<&String> = fields
-                    .as_object()
-                    .into_iter()
-                    .flat_map(|it| it.keys())
-                    .collect();
+                let known = fields.as_object().map(|fields| fields.keys());
+                let known: Vec<&String> = known.into_iter().flatten().collect();
                 return Err(format!(
                     "`{}`: a message has no field {name:?}: expected one of {known:?}",
                     self.key

@@ -78,17 +78,11 @@ impl Config {
         for receiver in &mut self.notify {
             receiver.load()?;
         }
-        if let Some(heartbeat) = &mut self.heartbeat {
-            heartbeat
-                .load()
-                .map_err(|why| ConfigError(format!("in [heartbeat]: {why}")))?;
-        }
-        if let Some(remote_write) = &mut self.remote_write {
-            remote_write
-                .load()
-                .map_err(|why| ConfigError(format!("in [remote_write]: {why}")))?;
-        }
-        Ok(())
+        let heartbeat = self.heartbeat.as_mut().map_or(Ok(()), Heartbeat::load);
+        heartbeat.map_err(|why| ConfigError(format!("in [heartbeat]: {why}")))?;
+        let remote_write = self.remote_write.as_mut();
+        let remote_write = remote_write.map_or(Ok(()), RemoteWriteSettings::load);
+        remote_write.map_err(|why| ConfigError(format!("in [remote_write]: {why}")))
     }
 }
 

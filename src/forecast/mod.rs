@@ -18,6 +18,7 @@ pub use eta::{Eta, EtaBasis, GrowthForecast};
 pub use reads::{Basis, MOST_POINTS, PastRun, PastRuns, ReadPoint, ReadProgress, RemainingReads};
 pub use text::Remedy;
 
+use crate::sentence::Sentence;
 use crate::topology::Extensible;
 
 /// Earlier, there is no verdict: mounting and the first writes are unlike the rest.
@@ -47,7 +48,8 @@ pub struct Outlook {
     pub risk: Risk,
     /// What makes it large enough; `null` if it is, or if it is unknown how much is needed.
     pub remedy: Option<Remedy>,
-    pub text: String,
+    #[schema(value_type = String)]
+    pub text: Sentence,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -128,7 +130,7 @@ pub fn outlook(
         verdict: OutlookVerdict::TooEarly,
         risk: Risk::Low,
         remedy: None,
-        text: String::new(),
+        text: Sentence::default(),
     };
     // A reader that stopped does not tell when it will be done.
     if let Some(reads) = reads

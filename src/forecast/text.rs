@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Eta, EtaBasis, IDLE_S, Outlook, OutlookVerdict, Risk};
+use crate::sentence;
+use crate::sentence::{Sentence, command};
 use crate::topology::Extensible;
 use crate::units::{capital, duration_text, rough_text, size_text};
 
@@ -19,7 +21,8 @@ pub struct Remedy {
     /// When the volume is full with it; `null` if it then holds a copy of its whole origin.
     pub full: Option<Eta>,
     /// Without a capital and a full stop.
-    pub text: String,
+    #[schema(value_type = String)]
+    pub text: Sentence,
 }
 
 impl Remedy {
@@ -32,46 +35,43 @@ impl Remedy {
             added_bytes,
             is_enough: added_bytes >= needed,
             full: full_with(added_bytes),
-            text: String::new(),
+            text: Sentence::default(),
         };
         remedy.text = remedy.sentence(volume, needed);
         remedy
     }
 
-    fn sentence(&self, volume: &Extensible, needed: u64) -> String {
+    fn sentence(&self, volume: &Extensible, needed: u64) -> Sentence {
         let (vg, lasts) = (&volume.vg, self.lasts());
         let within = self.full.map_or("now".into(), |full| {
             format!("within {}", duration_text(full.soonest_s))
         });
-        let needs = format!(
-            "the backup needs {} more, but VG {vg} has",
-            size_text(needed)
-        );
-        match &self.command {
-            Some(command) if self.is_enough => {
-                let if_free = if volume.free.is_none() {
-                    format!(" if VG {vg} has free space")
-                } else {
-                    String::new()
-                };
-                match self.full {
-                    Some(_) => {
-                        format!(
-                            "run `{command}`{if_free}, which makes it last {lasts}, long enough for the backup"
-                        )
-                    }
-                    None => format!("run `{command}`{if_free}, after which it cannot overflow"),
-                }
-            }
-            Some(command) => format!(
-                "{needs} only {} free: run `{command}`, which makes it last {lasts}, then slow the writes, or stop the \
-                 backup {within}",
-                size_text(volume.free.unwrap_or_default())
-            ),
-            None => format!(
-                "{needs} no free space: add a PV with `vgextend {vg} DEVICE`, slow the writes, or stop the backup {within}"
-            ),
+        let needed = size_text(needed);
+        let needs = format!("the backup needs {needed} more, but VG {vg} has");
+        let run = self.command.as_ref().map(command);
+        let Some(run) = run else {
+            let add = command(format!("vgextend {vg} DEVICE"));
+            let then = format!(", slow the writes, or stop the backup {within}");
+            return sentence![needs, " no free space: add a PV with ", add, then];
+        };
+        if !self.is_enough {
+            let free = size_text(volume.free.unwrap_or_default());
+            let then = "then slow the writes, or stop the backup";
+            return sentence![
+                needs,
+                " only {free} free: run ",
+                run,
+                ", which makes it last {lasts}, {then} {within}",
+            ];
         }
+        let then = match self.full {
+            Some(_) => format!(", which makes it last {lasts}, long enough for the backup"),
+            None => ", after which it cannot overflow".into(),
+        };
+        if volume.free.is_none() {
+            return sentence!["run ", run, " if VG {vg} has free space", then];
+        }
+        sentence!["run ", run, then]
     }
 
     /// `about 40 min`
@@ -84,12 +84,9 @@ impl Remedy {
 }
 
 /// One sentence for each time, and one for the verdict.
-pub fn sentences(outlook: &Outlook, is_pool: bool, idle_s: f64) -> String {
-    let mut text = format!("{} {}", done(outlook, idle_s), full(outlook));
-    if let Some(verdict) = verdict(outlook, is_pool) {
-        text += &format!(" {verdict}");
-    }
-    text
+pub fn sentences(outlook: &Outlook, is_pool: bool, idle_s: f64) -> Sentence {
+    let times = Sentence::from(done(outlook, idle_s)).then(full(outlook));
+    times.then(verdict(outlook, is_pool))
 }
 
 fn done(outlook: &Outlook, idle_s: f64) -> String {
@@ -119,11 +116,11 @@ fn full(outlook: &Outlook) -> String {
     }
 }
 
-fn verdict(outlook: &Outlook, is_pool: bool) -> Option<String> {
-    let remedy = outlook
-        .remedy
-        .as_ref()
-        .map_or("make it larger now", |remedy| &remedy.text);
+fn verdict(outlook: &Outlook, is_pool: bool) -> Option<Sentence> {
+    let remedy = match &outlook.remedy {
+        Some(remedy) => remedy.text.clone(),
+        None => "make it larger now".into(),
+    };
     let will = if outlook.verdict == OutlookVerdict::FullFirst {
         "will"
     } else {
@@ -134,20 +131,24 @@ fn verdict(outlook: &Outlook, is_pool: bool) -> Option<String> {
         (OutlookVerdict::DoneFirst, _) if outlook.cannot_overflow => return None,
         (OutlookVerdict::DoneFirst, _) => "The backup will be done first.".into(),
         (_, Risk::High) if is_pool => {
-            format!("The pool {will} be full first, for all its volumes: {remedy}.")
+            sentence![
+                "The pool {will} be full first, for all its volumes: ",
+                remedy,
+                "."
+            ]
         }
         (_, Risk::High) => {
-            format!("The snapshot {will} overflow first, and the backup {will} be lost: {remedy}.")
+            let lost = format!("and the backup {will} be lost: ");
+            sentence!["The snapshot {will} overflow first, ", lost, remedy, "."]
         }
-        (_, Risk::Race) => format!("It is a race: {remedy}."),
-        (OutlookVerdict::Open, _) if are_known => match &outlook.remedy {
-            Some(remedy) => format!(
-                "The backup will probably be done first. To be sure, {}.",
-                remedy.text
-            ),
-            None => "The backup will probably be done first.".into(),
-        },
-        (OutlookVerdict::Open, _) if outlook.remedy.is_some() => format!("To be sure, {remedy}."),
+        (_, Risk::Race) => sentence!["It is a race: ", remedy, "."],
+        (OutlookVerdict::Open, _) => {
+            let first = are_known.then_some("The backup will probably be done first.");
+            let sure = outlook.remedy.is_some();
+            let sure = sure.then(|| sentence!["To be sure, ", remedy, "."]);
+            let sentence = Sentence::from(first).then(sure);
+            return Some(sentence).filter(|sentence| !sentence.is_empty());
+        }
         _ => return None,
     })
 }

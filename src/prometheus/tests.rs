@@ -14,6 +14,7 @@ use crate::interval::{DeviceInterval, Host, Interval, Work};
 use crate::job::{Job, JobKind, Outcome};
 use crate::present::Ticks;
 use crate::sample::diskstats::{Counter, Counters, Number};
+use crate::sentence::Sentence;
 use crate::store::Health;
 use crate::topology::{
     Device, DeviceKind, LvDevice, State, Topology, Volume, VolumeKind, VolumeState,
@@ -161,7 +162,7 @@ fn outlook(eta: Eta) -> Outlook {
         verdict: OutlookVerdict::Open,
         risk: Risk::Race,
         remedy: None,
-        text: String::new(),
+        text: Sentence::default(),
     }
 }
 

@@ -153,9 +153,10 @@ fn expected(outlook: Option<&Outlook>, verdict: &Verdict) -> Vec<Sentence> {
     let Some(Outlook { text, left, .. }) = outlook else {
         return Vec::new();
     };
-    let mut said = vec![Sentence::with_commands(&left.text)];
-    if verdict.grade == Grade::Ok && !verdict.sentence.to_string().contains(text) {
-        said.insert(0, Sentence::with_commands(text));
+    let mut said = vec![Sentence::from(&*left.text)];
+    let is_said = verdict.sentence.to_string().contains(&text.to_string());
+    if verdict.grade == Grade::Ok && !is_said {
+        said.insert(0, text.clone());
     }
     said
 }
