@@ -75,10 +75,8 @@ impl Verdict {
         if let Some(alert) = worst_of(present, volume) {
             return Self::of_alert(alert);
         }
-        let (grade, kind) = (
-            grade_of(present, volume, state),
-            capital(volume.kind.text()),
-        );
+        let grade = grade_of(present, volume, state);
+        let kind = capital(volume.kind.text());
         let name = volume.full_name();
         let fill = state.fill.map(|fill| percent_text(fill.percent()));
         let sentence = match (grade, fill) {

@@ -63,17 +63,29 @@ struct SpeedTrend {
 }
 
 impl SpeedTrend {
+    /// A speed that stays.
+    fn straight(speed: f64) -> Self {
+        Self {
+            speed: speed.max(0.0),
+            loss_per_s: 0.0,
+        }
+    }
+
     /// The seconds until `bytes` more; infinite if never.
     fn time(self, bytes: f64) -> f64 {
         let straight_s = bytes / self.speed;
         let bend = self.loss_per_s * straight_s;
         let doubled = -bend - 1.0;
-        match () {
-            () if bytes <= 0.0 => 0.0,
-            () if self.speed <= 0.0 || bend >= 1.0 => f64::INFINITY,
-            () if bend.abs() < 1e-6 => straight_s,
-            () if doubled > 0.0 => straight_s * (LN_2 + doubled / 2.0) / -bend,
-            () => straight_s * -(-bend).ln_1p() / bend,
+        if bytes <= 0.0 {
+            0.0
+        } else if self.speed <= 0.0 || bend >= 1.0 {
+            f64::INFINITY
+        } else if bend.abs() < 1e-6 {
+            straight_s
+        } else if doubled > 0.0 {
+            straight_s * (LN_2 + doubled / 2.0) / -bend
+        } else {
+            straight_s * -(-bend).ln_1p() / bend
         }
     }
 
@@ -81,10 +93,12 @@ impl SpeedTrend {
     fn gain(self, seconds: f64) -> f64 {
         let bend = self.loss_per_s * seconds;
         let doubled = -bend - LN_2;
-        let share = match () {
-            () if bend.abs() < 1e-6 => 1.0,
-            () if doubled > 0.0 => (1.0 + 2.0 * doubled) / -bend,
-            () => -(-bend).exp_m1() / bend,
+        let share = if bend.abs() < 1e-6 {
+            1.0
+        } else if doubled > 0.0 {
+            (1.0 + 2.0 * doubled) / -bend
+        } else {
+            -(-bend).exp_m1() / bend
         };
         self.speed * seconds * share
     }
@@ -191,22 +205,24 @@ impl Prediction {
 }
 
 fn candidates(past: &Sums, moments: &[usize], usual_speed: Option<f64>) -> Vec<Candidate> {
-    let usual = usual_speed.map(|speed| {
-        vec![
-            SpeedTrend {
-                speed,
-                loss_per_s: 0.0
-            };
-            moments.len()
-        ]
-    });
-    let lines = half_lives(past).map(|s| (untested(s), line(past, s, moments)));
-    lines
-        .chain(FITTED_S.map(|s| (untested(s), fitted(past, s, moments))))
-        .chain(BENT_S.map(|s| (UNTESTED_BENT_ERROR, bent(past, s, moments))))
-        .chain(usual.map(|at| (UNTESTED_ERROR, at)))
-        .map(|(untested, at)| Candidate { untested, at })
-        .collect()
+    let mut all = Vec::new();
+    let mut add = |untested, at| all.push(Candidate { untested, at });
+    for half_life_s in half_lives(past) {
+        add(untested(half_life_s), line(past, half_life_s, moments));
+    }
+    for half_life_s in FITTED_S {
+        add(untested(half_life_s), fitted(past, half_life_s, moments));
+    }
+    for half_life_s in BENT_S {
+        add(UNTESTED_BENT_ERROR, bent(past, half_life_s, moments));
+    }
+    if let Some(speed) = usual_speed {
+        add(
+            UNTESTED_ERROR,
+            vec![SpeedTrend::straight(speed); moments.len()],
+        );
+    }
+    all
 }
 
 /// The mean of the middle half of the weights: what is far off does not matter.
@@ -237,58 +253,56 @@ fn untested(half_life_s: f64) -> f64 {
 
 /// The mean speed at each of the moments.
 fn line(past: &Sums, half_life_s: f64, moments: &[usize]) -> Vec<SpeedTrend> {
-    let [mut seconds, mut bytes] = [0.0; 2];
+    let mut seconds = 0.0;
+    let mut bytes = 0.0;
     at_moments(past, half_life_s, moments, |kept, step_s, step, _| {
-        (seconds, bytes) = (seconds * kept + step_s, bytes * kept + step);
-        SpeedTrend {
-            speed: (bytes / seconds).max(0.0),
-            loss_per_s: 0.0,
-        }
+        seconds = seconds * kept + step_s;
+        bytes = bytes * kept + step;
+        SpeedTrend::straight(bytes / seconds)
     })
+}
+
+/// The sums of a regression of `y` on `x`, in which what is older counts less.
+#[derive(Default)]
+struct Regression([f64; 5]);
+
+impl Regression {
+    /// Adds a point; returns the means of `x`, of its square, of `y`, and of their product.
+    fn add(&mut self, kept: f64, weight: f64, x: f64, y: f64) -> [f64; 4] {
+        for (sum, term) in self.0.iter_mut().zip([1.0, x, x * x, y, x * y]) {
+            *sum = *sum * kept + weight * term;
+        }
+        let [n, x, xx, y, xy] = self.0;
+        [x, xx, y, xy].map(|sum| sum / n)
+    }
 }
 
 /// A regression of the sum on the time: better than the mean speed if the sum only varies around a line.
 fn fitted(past: &Sums, half_life_s: f64, moments: &[usize]) -> Vec<SpeedTrend> {
-    let mut sums = [0.0, 0.0, 0.0, 0.0, 0.0];
+    let mut regression = Regression::default();
     let mut now_s = 0.0;
     at_moments(past, half_life_s, moments, |kept, step_s, _, gained| {
         now_s += step_s;
-        for (sum, term) in sums
-            .iter_mut()
-            .zip([1.0, now_s, now_s * now_s, gained, gained * now_s])
-        {
-            *sum = *sum * kept + step_s * term;
-        }
-        let [x, xx, y, xy] = [sums[1], sums[2], sums[3], sums[4]].map(|sum| sum / sums[0]);
+        let [x, xx, y, xy] = regression.add(kept, step_s, now_s, gained);
         let scatter = xx - x * x;
-        let speed = if scatter > 0.0 {
-            (xy - x * y) / scatter
-        } else {
-            gained / now_s
-        };
-        SpeedTrend {
-            speed: speed.max(0.0),
-            loss_per_s: 0.0,
+        if scatter > 0.0 {
+            return SpeedTrend::straight((xy - x * y) / scatter);
         }
+        SpeedTrend::straight(gained / now_s)
     })
 }
 
 /// A regression of the speed on the bytes so far.
 fn bent(past: &Sums, half_life_s: f64, moments: &[usize]) -> Vec<SpeedTrend> {
-    let mut sums = [0.0; 5];
+    let mut regression = Regression::default();
     at_moments(past, half_life_s, moments, |kept, step_s, step, gained| {
-        let (middle, speed) = (gained - step / 2.0, step / step_s);
-        let terms = [1.0, middle, middle * middle, speed, middle * speed];
-        for (sum, term) in sums.iter_mut().zip(terms) {
-            *sum = *sum * kept + step_s * term;
+        let middle = gained - step / 2.0;
+        let [x, xx, y, xy] = regression.add(kept, step_s, middle, step / step_s);
+        let scatter = xx - x * x;
+        let mut slope = 0.0;
+        if scatter > 1e-9 * x * x {
+            slope = (xy - x * y) / scatter;
         }
-        let [x, xx, y, xy] = [sums[1], sums[2], sums[3], sums[4]].map(|sum| sum / sums[0]);
-        let (scatter, together) = (xx - x * x, xy - x * y);
-        let slope = if scatter > 1e-9 * x * x {
-            together / scatter
-        } else {
-            0.0
-        };
         let loss_per_s = (-slope).max(-MOST_RISE * y / (gained + 1.0));
         SpeedTrend {
             speed: (y - loss_per_s * (gained - x)).max(0.0),
@@ -305,16 +319,13 @@ fn at_moments(
     moments: &[usize],
     mut trend: impl FnMut(f64, f64, f64, f64) -> SpeedTrend,
 ) -> Vec<SpeedTrend> {
-    let (mut wanted, mut found) = (moments.iter().peekable(), Vec::with_capacity(moments.len()));
-    for (index, (times, sums)) in past.times.windows(2).zip(past.sums.windows(2)).enumerate() {
-        let step_s = times[1] - times[0];
-        let now = trend(
-            (-step_s / half_life_s).exp2(),
-            step_s,
-            sums[1] - sums[0],
-            sums[1] - past.sums[0],
-        );
-        if wanted.next_if_eq(&&(index + 1)).is_some() {
+    let mut found = Vec::with_capacity(moments.len());
+    for index in 1..past.times.len() {
+        let step_s = past.times[index] - past.times[index - 1];
+        let step = past.sums[index] - past.sums[index - 1];
+        let kept = (-step_s / half_life_s).exp2();
+        let now = trend(kept, step_s, step, past.sums[index] - past.sums[0]);
+        if moments.get(found.len()) == Some(&index) {
             found.push(now);
         }
     }
@@ -325,31 +336,35 @@ fn at_moments(
 /// ahead, though not further than now, and if they began and ended lately. `from` is the index of the moment.
 fn tests(past: &Sums, moments: &[usize], bytes: f64, about_s: f64) -> Vec<Test> {
     let last = past.times.len() - 1;
-    let test = |(from, &moment): (usize, &usize)| {
+    let mut tests = Vec::new();
+    for (from, &moment) in moments.iter().enumerate() {
         let age_s = past.times[last] - past.times[moment];
+        if age_s < LEAST_AGE_S {
+            continue;
+        }
         let bytes = bytes.min(past.sums[last] - past.sums[moment]);
         let is_open = bytes <= 0.0;
-        let took_s = if is_open {
-            age_s
-        } else {
-            past.time_of(moment, bytes)?
-        };
-        let weight = (-(age_s - took_s) / END_HALF_LIFE_S
-            - age_s / (START_HALF_LIFE * past.seen_s()))
-        .exp2();
-        (age_s >= LEAST_AGE_S).then_some(Test {
+        let mut took_s = age_s;
+        if !is_open {
+            let Some(seconds) = past.time_of(moment, bytes) else {
+                continue;
+            };
+            took_s = seconds;
+        }
+        let ended = (age_s - took_s) / END_HALF_LIFE_S;
+        let began = age_s / (START_HALF_LIFE * past.seen_s());
+        tests.push(Test {
             from,
             bytes,
             took_s,
             is_open,
-            weight,
-        })
-    };
-    let mut tests: Vec<Test> = moments.iter().enumerate().filter_map(test).collect();
+            weight: (-ended - began).exp2(),
+        });
+    }
     let longest_s = tests.iter().map(|test| test.took_s).fold(0.0, f64::max);
-    tests
-        .iter_mut()
-        .for_each(|test| test.weight *= (test.took_s / about_s.min(longest_s * FURTHER)).min(1.0));
+    for test in &mut tests {
+        test.weight *= (test.took_s / about_s.min(longest_s * FURTHER)).min(1.0);
+    }
     tests
 }
 
@@ -365,33 +380,24 @@ impl Test {
 
 /// Of each trend; their sum is 1.
 fn weights(all: &[Candidate], tests: &[Test]) -> Vec<f64> {
-    let error = |one: &Candidate, test: &Test| test.error(one.at[test.from].time(test.bytes));
-    let errors: Vec<Vec<f64>> = all
-        .iter()
-        .map(|one| tests.iter().map(|test| error(one, test)).collect())
-        .collect();
-    let least = |test: usize| {
-        errors
+    // By how much each trend missed more than the best one, with the weight of that test.
+    let mut worse: Vec<Vec<(f64, f64)>> = vec![Vec::new(); all.len()];
+    for test in tests {
+        let errors = all
             .iter()
-            .map(|of| of[test])
-            .fold(f64::INFINITY, f64::min)
-    };
-    let best: Vec<(f64, f64)> = (0..tests.len())
-        .map(|test| {
-            (
-                least(test),
-                tests[test].weight * (1.0 - least(test) / UNFORESEEN).max(0.0),
-            )
-        })
-        .collect();
-    let weight = |(one, errors): (&Candidate, &Vec<f64>)| {
-        let worse = errors
-            .iter()
-            .zip(&best)
-            .map(|(error, (least, weight))| (error - least, *weight));
-        (mean(worse.chain([(one.untested, UNTESTED)])) + LEAST_ERROR).powi(SELECTION)
-    };
-    let weights: Vec<f64> = all.iter().zip(&errors).map(weight).collect();
+            .map(|one| test.error(one.at[test.from].time(test.bytes)));
+        let errors: Vec<f64> = errors.collect();
+        let least = errors.iter().copied().fold(f64::INFINITY, f64::min);
+        let weight = test.weight * (1.0 - least / UNFORESEEN).max(0.0);
+        for (worse, error) in worse.iter_mut().zip(errors) {
+            worse.push((error - least, weight));
+        }
+    }
+    let mut weights = Vec::new();
+    for (one, worse) in all.iter().zip(worse) {
+        let error = mean(worse.into_iter().chain([(one.untested, UNTESTED)]));
+        weights.push((error + LEAST_ERROR).powi(SELECTION));
+    }
     let sum: f64 = weights.iter().sum();
     weights.iter().map(|weight| weight / sum).collect()
 }
@@ -400,12 +406,15 @@ fn weights(all: &[Candidate], tests: &[Test]) -> Vec<f64> {
 fn variance(past: &Sums) -> f64 {
     let block_s = (past.seen_s() / MOST_BLOCKS).max(SHORTEST_BLOCK_S);
     let usual = past.gained() / past.seen_s();
-    let (mut squares, mut blocks, mut from) = (0.0, 0.0_f64, 0);
+    let mut squares = 0.0;
+    let mut blocks = 0.0_f64;
+    let mut from = 0;
     for to in 1..past.times.len() {
         let seconds = past.times[to] - past.times[from];
         if seconds >= block_s {
             squares += ((past.sums[to] - past.sums[from]) / seconds / usual - 1.0).powi(2);
-            (blocks, from) = (blocks + 1.0, to);
+            blocks += 1.0;
+            from = to;
         }
     }
     block_s * (squares + ASSUMED * ASSUMED_VARIANCE) / ((blocks - 1.0).max(0.0) + ASSUMED)

@@ -159,7 +159,8 @@ impl Job {
     pub(super) fn accept(&mut self, at: Timestamp) -> bool {
         let can_be = self.can_be_accepted();
         if can_be {
-            (self.accepted_at, self.outcome) = (Some(at), Some(Outcome::Succeeded));
+            self.accepted_at = Some(at);
+            self.outcome = Some(Outcome::Succeeded);
         }
         can_be || self.accepted_at.is_some()
     }

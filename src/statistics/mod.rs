@@ -28,10 +28,8 @@ pub struct Spread {
 impl Sorted {
     /// `None` without any finite number.
     pub fn new(numbers: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut numbers: Vec<f64> = numbers
-            .into_iter()
-            .filter(|number| number.is_finite())
-            .collect();
+        let finite = numbers.into_iter().filter(|number| number.is_finite());
+        let mut numbers: Vec<f64> = finite.collect();
         numbers.sort_unstable_by(f64::total_cmp);
         (!numbers.is_empty()).then_some(Self(numbers))
     }
@@ -42,10 +40,8 @@ impl Sorted {
     /// 1996: the default of R, NumPy and spreadsheets, so an exported table gives the same.
     pub fn percentile(&self, share: f64) -> f64 {
         let place = share.clamp(0.0, 1.0) * (self.0.len() - 1) as f64;
-        let (below, above) = (
-            self.0[place.floor() as usize],
-            self.0[place.ceil() as usize],
-        );
+        let below = self.0[place.floor() as usize];
+        let above = self.0[place.ceil() as usize];
         below + (above - below) * place.fract()
     }
 
@@ -170,10 +166,8 @@ fn log_error(numbers: &[f64]) -> Option<f64> {
     }
     let mut random = Random::default();
     let log_mean = |_| ((0..n).map(|_| numbers[random.below(n)]).sum::<f64>() / n as f64).ln();
-    let logs: Vec<f64> = (0..RESAMPLES)
-        .map(log_mean)
-        .filter(|log| log.is_finite())
-        .collect();
+    let logs = (0..RESAMPLES).map(log_mean);
+    let logs: Vec<f64> = logs.filter(|log| log.is_finite()).collect();
     Some(Moments::of(&logs)?.sd? * (n as f64 / (n - 1) as f64).sqrt())
 }
 
@@ -277,11 +271,13 @@ impl Trend {
     fn of(rank: f64, slope: f64, independent: f64) -> Self {
         let freedom = independent - 2.0;
         let student = rank.abs() * (freedom / (1.0 - rank * rank)).sqrt();
-        match freedom >= 1.0 && student > student_975(freedom) && rank * slope > 0.0 {
-            true if rank > 0.0 => Self::Rising,
-            true => Self::Falling,
-            false => Self::Unclear,
+        if freedom < 1.0 || student <= student_975(freedom) || rank * slope <= 0.0 {
+            return Self::Unclear;
         }
+        if rank > 0.0 {
+            return Self::Rising;
+        }
+        Self::Falling
     }
 }
 
@@ -331,13 +327,8 @@ pub fn independent(series: &[f64]) -> f64 {
 /// at worst.
 fn worth(n: usize, at_lag: impl Fn(usize) -> f64) -> f64 {
     let lags = 1..=(n as f64 * LONGEST_LAG) as usize;
-    n as f64
-        / (1.0
-            + 2.0
-                * lags
-                    .map(at_lag)
-                    .take_while(|alike| *alike > 0.0)
-                    .sum::<f64>())
+    let alike = lags.map(at_lag).take_while(|alike| *alike > 0.0);
+    n as f64 / (1.0 + 2.0 * alike.sum::<f64>())
 }
 
 /// Of numbers around 0; 0 if they are constant.
@@ -363,11 +354,14 @@ fn slope(x: &[f64], y: &[f64]) -> Option<f64> {
 fn ranks(numbers: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..numbers.len()).collect();
     order.sort_by(|a, b| numbers[*a].total_cmp(&numbers[*b]));
-    let (middle, mut before) = ((numbers.len() as f64 - 1.0) / 2.0, 0);
+    let middle = (numbers.len() as f64 - 1.0) / 2.0;
+    let mut before = 0;
     let mut ranks = vec![0.0; numbers.len()];
     for equal in order.chunk_by(|a, b| numbers[*a] == numbers[*b]) {
         let rank = before as f64 + (equal.len() - 1) as f64 / 2.0 - middle;
-        equal.iter().for_each(|place| ranks[*place] = rank);
+        for place in equal {
+            ranks[*place] = rank;
+        }
         before += equal.len();
     }
     ranks
