@@ -92,7 +92,8 @@ pub async fn write(
     } = recorded;
     let interval = config.interval.0;
     let mut recorder = Recorder::new(output, &RecordingHeader::of_this_machine(interval))?;
-    let live = Live::new(root, interval, config.lvm.source)?.with_hooks(hooks);
+    let mut live = Live::new(root, interval, config.lvm.source)?;
+    live.hook_listener = hooks;
     let mut source = Source::Live(Box::new(live));
     let (sender, mut commands) = mpsc::channel(COMMANDS);
     tokio::spawn(follow(daemon, sender));

@@ -59,9 +59,9 @@ pub async fn this_machine(
         return serve(config, load, source, terms, &path, web).await;
     }
     let (hook_listener, problem) = hook_listener(check::hook_socket(&config));
-    let live = Live::new(root, interval, config.lvm.source)?
-        .with_hooks(hook_listener)
-        .with_probes();
+    let mut live = Live::new(root, interval, config.lvm.source)?;
+    live.hook_listener = hook_listener;
+    live.create_probes();
     let source = Source::Live(Box::new(live));
     let terms = terms.with_note(problem);
     serve(config, load, source, terms, &path, web).await

@@ -72,6 +72,13 @@ pub struct ChunkCurve {
     pub least: Vec<u64>,
 }
 
+impl ChunkCurve {
+    /// One end of the intervals; the counts themselves if they are exact.
+    fn or_counts<'a>(&'a self, end: &'a Vec<u64>) -> &'a Vec<u64> {
+        if end.is_empty() { &self.counts } else { end }
+    }
+}
+
 impl Curve {
     /// The growth of a snapshot with chunks of this size that would have reached each age now. Windows with discards are
     /// left out: they would make it too large. `None` if nothing is known of this size.
@@ -81,24 +88,12 @@ impl Curve {
 
     /// The same at the upper end of the interval, if it is estimated.
     pub fn most_growth(&self, chunk: u64) -> Option<Growth> {
-        self.growth_of(chunk, |of| {
-            if of.most.is_empty() {
-                &of.counts
-            } else {
-                &of.most
-            }
-        })
+        self.growth_of(chunk, |of| of.or_counts(&of.most))
     }
 
     /// The same at the lower end.
     pub fn least_growth(&self, chunk: u64) -> Option<Growth> {
-        self.growth_of(chunk, |of| {
-            if of.least.is_empty() {
-                &of.counts
-            } else {
-                &of.least
-            }
-        })
+        self.growth_of(chunk, |of| of.or_counts(&of.least))
     }
 
     /// Whether it comes from a part of the volume.

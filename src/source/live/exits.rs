@@ -65,8 +65,8 @@ impl ProcessExits {
     }
 
     /// Uses this socket in place of a new one.
-    pub fn inherit(&mut self, socket: Option<OwnedFd>) {
-        self.inherited = socket;
+    pub fn inherit(&mut self, socket: OwnedFd) {
+        self.inherited = Some(socket);
     }
 
     /// Begins or ends listening. Without the right to listen, no exit is reported.

@@ -38,14 +38,15 @@ pub struct Live {
     files: Files,
     ticker: Ticker,
     interval: Duration,
-    hook_listener: Option<HookListener>,
+    /// Receives messages of hooks too, if set.
+    pub hook_listener: Option<HookListener>,
     device_mapper: Option<DmSource>,
     makers: Makers,
     watched: WatchedProcesses,
     exits: ProcessExits,
     kernel_log: KernelLog,
-    /// `None` without the device-mapper.
-    touched: Option<TouchedAreas>,
+    /// `None` without the device-mapper. A later `Live` can continue its counts.
+    pub touched: Option<TouchedAreas>,
     names: Names,
     backup_plan: Option<BackupPlanQuery>,
     usage: Option<UsageQuery>,
@@ -121,39 +122,16 @@ impl Live {
         })
     }
 
-    /// Receives messages of hooks too.
-    pub fn with_hooks(self, hook_listener: Option<HookListener>) -> Self {
-        Self {
-            hook_listener,
-            ..self
-        }
-    }
-
-    /// Continues to count the written areas of an earlier one.
-    pub fn with_touched(self, touched: Option<TouchedAreas>) -> Self {
-        Self {
-            touched: touched.filter(|_| self.touched.is_some()).or(self.touched),
-            ..self
-        }
-    }
-
     /// Starts processes that create the probes of maps.
-    pub fn with_probes(mut self) -> Self {
-        self.touched
-            .iter_mut()
-            .for_each(TouchedAreas::create_probes);
-        self
-    }
-
-    /// Its hooks and its written areas, with which the next one continues.
-    pub fn into_parts(self) -> (Option<HookListener>, Option<TouchedAreas>) {
-        (self.hook_listener, self.touched)
+    pub fn create_probes(&mut self) {
+        if let Some(touched) = &mut self.touched {
+            touched.create_probes();
+        }
     }
 
     /// Reads exits through a netlink socket of the host's network namespace.
-    pub fn with_netlink(mut self, socket: Option<OwnedFd>) -> Self {
+    pub fn inherit_netlink(&mut self, socket: OwnedFd) {
         self.exits.inherit(socket);
-        self
     }
 
     /// Waits for the next tick or hook message.

@@ -117,17 +117,23 @@ impl ReaderServer {
                 refuse(client, &why);
                 continue;
             }
-            let netlink = self
-                .netlink
-                .as_ref()
-                .and_then(|socket| socket.try_clone().ok());
-            let live = Live::new(self.root.clone(), self.interval, self.lvm)?;
-            let live = live.with_hooks(self.hooks.take()).with_netlink(netlink);
-            let mut live = live.with_touched(touched.take()).with_probes();
+            // A new one begins with a complete reading. Hooks and counts of written areas continue.
+            let mut live = Live::new(self.root.clone(), self.interval, self.lvm)?;
+            live.hook_listener = self.hooks.take();
+            if let Some(netlink) = &self.netlink
+                && let Ok(netlink) = netlink.try_clone()
+            {
+                live.inherit_netlink(netlink);
+            }
+            if live.touched.is_some() && touched.is_some() {
+                live.touched = touched.take();
+            }
+            live.create_probes();
             if let Err(why) = self.stream(&mut live, client, shutdown).await {
                 tracing::warn!("closed the daemon's connection: {why}");
             }
-            (self.hooks, touched) = live.into_parts();
+            self.hooks = live.hook_listener;
+            touched = live.touched;
         }
     }
 
