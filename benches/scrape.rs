@@ -163,6 +163,7 @@ fn device(index: usize) -> Device {
         lv: Some(lv),
         is_pv: false,
         slaves: Vec::new(),
+        paths: Vec::new(),
         size: Some(Sectors(1 << 30)),
         model: Some("a model".into()),
         rotational: Some(false),

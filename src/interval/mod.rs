@@ -14,12 +14,12 @@ use jiff::Timestamp;
 
 use crate::mylvmbackup::NextSnapshot;
 use crate::sample::Sample;
-use crate::sample::diskstats::{Counted, Counter, Counters, DeviceLine, Number};
+use crate::sample::diskstats::{Counted, Counter, Counters, DeviceLine};
 use crate::sample::lvm::Policies;
 use crate::sample::mounts::Usage;
 use crate::sample::processes::Maker;
 use crate::sample::processes::{BackupProcess, FailedProcess};
-use crate::topology::{Device, Topology, Volume, VolumeState};
+use crate::topology::{Device, DeviceKind, Topology, Volume, VolumeState};
 use crate::units::Sectors;
 
 /// The changes from the previous sample up to `at`.
@@ -61,6 +61,17 @@ pub struct DeviceInterval {
     pub counters: Option<Counters>,
 }
 
+impl DeviceInterval {
+    fn plus(self, other: Self) -> Self {
+        let counters = self.counters.zip(other.counters);
+        Self {
+            work: Work::sum([self.work, other.work].into_iter()),
+            counters: counters
+                .map(|(a, b)| Counters(Work::sum([Work(a.0), Work(b.0)].into_iter()).0)),
+        }
+    }
+}
+
 /// Differences of a device's counters, in their units; `None` for one that is not known. The default is a gap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work(pub [Option<u64>; Counter::COUNT]);
@@ -77,21 +88,28 @@ impl Work {
     /// Nothing was done.
     pub const IDLE: Self = Self([Some(0); Counter::COUNT]);
 
-    /// A device whose requests or sectors went back was recreated: nothing is known of it.
+    /// A counter that stepped back is unknown: the kernel adds up those of its processors without a lock, and sectors wrap at
+    /// 2³² on 32-bit kernels.
     ///
-    /// Times can step back by some milliseconds, since the kernel adds up those of its processors without a lock. Then
-    /// that time alone is unknown.
+    /// If half of all requests and sectors went back, and not one alone, the device was recreated: nothing is known of it.
     pub fn between(before: &Counters, now: &Counters) -> Self {
         let mut work = Self::default();
+        let (mut back, mut used) = (0, 0);
         for counter in Counter::all() {
             let (Some(before), Some(now)) = (before[counter], now[counter]) else {
                 continue;
             };
             work.0[counter as usize] = match counter.counted() {
                 Counted::Milliseconds => increase_of_ms(before, now),
-                Counted::Requests | Counted::Sectors if now < before => return Self::default(),
-                Counted::Requests | Counted::Sectors => Some(now - before),
+                Counted::Requests | Counted::Sectors => {
+                    used += usize::from(before > 0);
+                    back += usize::from(now < before);
+                    now.checked_sub(before)
+                }
             };
+        }
+        if back > 1 && back * 2 >= used {
+            return Self::default();
         }
         work
     }
@@ -253,9 +271,9 @@ impl Interval {
 
 fn device_intervals(before: Option<&SampledMachine>, now: &SampledMachine) -> Vec<DeviceInterval> {
     let counters_before = before.map(counters_by_identity).unwrap_or_default();
-    let lines = by_number(&now.sample);
-    let devices = now.topology.devices.iter().map(|device| {
-        let Some(line) = lines.get(&device.number) else {
+    let lines = by_name(&now.sample);
+    let of = |device: &Device| {
+        let Some(line) = lines.get(&*device.name) else {
             return DeviceInterval::default();
         };
         let before = counters_before.get(&(&*device.identity, device.generation));
@@ -265,30 +283,58 @@ fn device_intervals(before: Option<&SampledMachine>, now: &SampledMachine) -> Ve
             }),
             counters: Some(line.counters),
         }
-    });
-    devices.collect()
+    };
+    let devices = now.topology.devices.iter();
+    let mut intervals: Vec<DeviceInterval> = devices.map(of).collect();
+    count_by_paths(&now.topology, &mut intervals);
+    intervals
+}
+
+/// Before Linux 6.4, the paths of native NVMe multipath count, and their disk does not. How much of that was on which
+/// partition is unknown.
+fn count_by_paths(topology: &Topology, intervals: &mut [DeviceInterval]) {
+    for (index, device) in topology.devices.iter().enumerate() {
+        let counts = |interval: &DeviceInterval| {
+            let counters = interval.counters;
+            counters.is_some_and(|counters| !counters.is_untouched())
+        };
+        if device.paths.is_empty() || counts(&intervals[index]) {
+            continue;
+        }
+        let mut paths = device.paths.iter().map(|path| {
+            let path = topology.device_index(path);
+            path.map_or_else(DeviceInterval::default, |path| intervals[path])
+        });
+        intervals[index] = match device.kind {
+            DeviceKind::Partition => DeviceInterval::default(),
+            _ => paths.next().map_or_else(DeviceInterval::default, |first| {
+                paths.fold(first, DeviceInterval::plus)
+            }),
+        };
+    }
 }
 
 /// Counters by identity and generation, so that a recreated device starts anew.
 fn counters_by_identity(observed: &SampledMachine) -> HashMap<(&str, Option<u64>), Counters> {
-    let lines = by_number(&observed.sample);
+    let lines = by_name(&observed.sample);
     let devices = observed.topology.devices.iter();
     devices
         .filter_map(|device| {
             Some((
                 (&*device.identity, device.generation),
-                lines.get(&device.number)?.counters,
+                lines.get(&*device.name)?.counters,
             ))
         })
         .collect()
 }
 
-fn by_number(sample: &Sample) -> HashMap<Number, &DeviceLine> {
+/// Hidden devices share the number 0:0.
+fn by_name(sample: &Sample) -> HashMap<&str, &DeviceLine> {
     sample
         .devices
         .iter()
         .flatten()
-        .map(|line| (line.number, line))
+        .map(|line| (&*line.name, line))
         .collect()
 }
 

@@ -112,6 +112,7 @@ fn device() -> Device {
         lv: Some(lv),
         is_pv: true,
         slaves: Vec::new(),
+        paths: Vec::new(),
         size: Some(Sectors(1)),
         model: Some("a model".into()),
         rotational: Some(false),

@@ -32,6 +32,8 @@ pub struct BlockDevice {
 }
 
 /// Parses `name/attribute<TAB>value` lines. Unknown attributes are ignored.
+///
+/// sysfs writes `!` where the kernel's name has a slash: `cciss!c0d0` is `cciss/c0d0`.
 pub fn parse(text: &str) -> Vec<BlockDevice> {
     let mut attributes: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
     for line in text.lines() {
@@ -64,13 +66,15 @@ fn block_device(name: &str, attributes: &BTreeMap<&str, &str>) -> BlockDevice {
         .into_iter()
         .find_map(text);
     BlockDevice {
-        name: name.to_string(),
+        name: kernel_name(name),
         inode: value("inode").and_then(|inode| inode.parse().ok()),
         number: value("dev").and_then(|dev| dev.parse().ok()),
         size: value("size")
             .and_then(|size| size.parse().ok())
             .map(Sectors),
-        partition: text("parent").zip(value("partition").and_then(|number| number.parse().ok())),
+        partition: value("parent")
+            .map(kernel_name)
+            .zip(value("partition").and_then(|number| number.parse().ok())),
         dm_name: text("dm/name"),
         dm_uuid: text("dm/uuid"),
         serial,
@@ -82,9 +86,13 @@ fn block_device(name: &str, attributes: &BTreeMap<&str, &str>) -> BlockDevice {
         slaves: value("slaves")
             .unwrap_or_default()
             .split_ascii_whitespace()
-            .map(String::from)
+            .map(kernel_name)
             .collect(),
     }
+}
+
+fn kernel_name(in_sysfs: &str) -> String {
+    in_sysfs.replace('!', "/")
 }
 
 /// The bracketed word of `mq-deadline [none]`.

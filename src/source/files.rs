@@ -68,7 +68,8 @@ impl Root {
         {
             name.hash(&mut hasher);
             if let Ok(folder) = &folder
-                && let Ok(link) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+                && let Ok(link) =
+                    rustix::fs::statat(folder, name.replace('/', "!"), AtFlags::SYMLINK_NOFOLLOW)
             {
                 link.st_ino.hash(&mut hasher);
             }

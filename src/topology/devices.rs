@@ -1,7 +1,7 @@
 //! Devices: kinds, identities and labels, and which of them count in the host's total. An identity is the device-
 //! mapper's UUID, a WWID or a serial number. Numbers are reused, and names change.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::lvm_name::{self, DmUuid};
@@ -42,6 +42,7 @@ pub fn of(lines: &[DeviceLine], names: &[BlockDevice], dm_devices: &[DmDevice]) 
             device(line, block, disk.unwrap_or(block), dm)
         })
         .collect();
+    find_hidden_paths(&mut devices, &by_name);
     make_unique(&mut devices);
     choose_counted(&mut devices, &by_name);
     devices
@@ -107,6 +108,7 @@ fn device(
         }),
         is_pv: false,
         slaves: block.slaves.clone(),
+        paths: Vec::new(),
         size: block.size,
         model: disk.model.clone(),
         rotational: disk.rotational,
@@ -189,7 +191,9 @@ fn kind(name: &str, block: &BlockDevice) -> DeviceKind {
         _ if name.starts_with("loop") => DeviceKind::Loop,
         _ if name.starts_with("zram") => DeviceKind::Zram,
         _ if is_numbered("md") || name.starts_with("md_") => DeviceKind::Md,
-        _ if block.is_hidden || OTHERS.into_iter().any(is_numbered) => DeviceKind::Other,
+        _ if block.is_hidden || head_of(name).is_some() || OTHERS.into_iter().any(is_numbered) => {
+            DeviceKind::Other
+        }
         _ => DeviceKind::Disk,
     }
 }
@@ -200,14 +204,48 @@ fn is_multipath(device: &Device) -> bool {
 
 /// Names of the devices that are paths of a multipath device.
 fn paths(devices: &[Device]) -> HashSet<String> {
-    devices
-        .iter()
-        .filter(|device| is_multipath(device))
-        .flat_map(|device| device.slaves.clone())
-        .collect()
+    let mut paths = HashSet::new();
+    for device in devices {
+        if is_multipath(device) {
+            paths.extend(device.slaves.iter().cloned());
+        }
+        paths.extend(device.paths.iter().cloned());
+    }
+    paths
 }
 
-/// Counts each byte once: on disks, not on layers above; on a multipath device, not on its paths.
+/// The disk of native NVMe multipath that a hidden path belongs to: `nvme0n1` of `nvme0c2n1`, by controller 2.
+fn head_of(path: &str) -> Option<String> {
+    let (subsystem, rest) = path.strip_prefix("nvme")?.split_once('c')?;
+    let (controller, namespace) = rest.split_once('n')?;
+    for number in [subsystem, controller, namespace] {
+        number.parse::<u32>().ok()?;
+    }
+    Some(format!("nvme{subsystem}n{namespace}"))
+}
+
+/// Tells each disk of native NVMe multipath, and its partitions, their paths. Paths share the number 0:0 and the disk's
+/// WWID, and have no link to it, so their names tell.
+fn find_hidden_paths(devices: &mut [Device], names: &HashMap<&str, &BlockDevice>) {
+    let mut paths: HashMap<String, BTreeSet<String>> = HashMap::new();
+    let listed = devices.iter().map(|device| &*device.name);
+    for name in listed.chain(names.keys().copied()) {
+        if let Some(head) = head_of(name) {
+            paths.entry(head).or_default().insert(name.into());
+        }
+    }
+    for device in devices {
+        let block = names.get(&*device.name);
+        let disk = block.and_then(|block| block.partition.as_ref());
+        let disk = disk.map_or(&*device.name, |(disk, _)| disk);
+        if let Some(paths) = paths.get(disk) {
+            device.paths = paths.iter().cloned().collect();
+        }
+    }
+}
+
+/// Counts each byte once: on disks, not on layers above; on a multipath device, not on its paths. A partition or a hidden
+/// path counts if its disk is not listed.
 fn choose_counted(devices: &mut [Device], names: &HashMap<&str, &BlockDevice>) {
     let paths = paths(devices);
     let present: HashSet<Arc<str>> = devices
@@ -223,7 +261,10 @@ fn choose_counted(devices: &mut [Device], names: &HashMap<&str, &BlockDevice>) {
             DeviceKind::Disk => device.slaves.is_empty() && !paths.contains(&*device.name),
             DeviceKind::Partition => disk.is_some_and(|disk| !present.contains(disk.as_str())),
             DeviceKind::Dm => is_multipath(device),
-            DeviceKind::Loop | DeviceKind::Md | DeviceKind::Zram | DeviceKind::Other => false,
+            DeviceKind::Other => {
+                head_of(&device.name).is_some_and(|disk| !present.contains(disk.as_str()))
+            }
+            DeviceKind::Loop | DeviceKind::Md | DeviceKind::Zram => false,
         };
     }
 }

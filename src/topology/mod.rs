@@ -54,6 +54,8 @@ pub struct Device {
     pub is_pv: bool,
     /// Kernel names of the devices below.
     pub slaves: Vec<String>,
+    /// For a disk of native NVMe multipath, and its partitions, the hidden paths that may count its I/O.
+    pub paths: Vec<String>,
     pub size: Option<Sectors>,
     pub model: Option<String>,
     /// Queue attributes of a disk; a partition has those of its disk.

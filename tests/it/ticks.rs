@@ -78,6 +78,7 @@ pub fn disks(names: &[&str]) -> Arc<Topology> {
         lv: None,
         is_pv: false,
         slaves: Vec::new(),
+        paths: Vec::new(),
         size: None,
         model: None,
         rotational: None,

@@ -40,13 +40,15 @@ impl Fill {
 
     /// The percentage as `lvs` prints it, with two decimals: 0.01 if barely used, 99.99 if nearly full.
     ///
+    /// Ties go to the even digit, as in `printf`: an eighth of 25 % is 3.12 %.
+    ///
     /// Source: `dm_make_percent` and `dm_percent_to_round_float` of libdm 1.02.141 and later.
     pub fn percent(self) -> f64 {
         let millionths = self.millionths();
         match millionths {
             1..10_000 => 0.01,
             99_990_001..100_000_000 => 99.99,
-            _ => (f64::from(millionths as f32 / 1e6_f32) * 100.0).round() / 100.0,
+            _ => (f64::from(millionths as f32 / 1e6_f32) * 100.0).round_ties_even() / 100.0,
         }
     }
 
@@ -216,6 +218,14 @@ mod tests {
             (10, 10, 100.0),
             (1, 10_000_000, 0.01),
             (9_999_999, 10_000_000, 99.99),
+            (99_991, 100_000, 99.99),
+            (100, 3_200, 3.12),
+            (300, 3_200, 9.38),
+            (1, 32, 3.12),
+            (3, 32, 9.38),
+            (9, 32, 28.12),
+            (31, 32, 96.88),
+            (1, 160, 0.62),
         ] {
             assert_eq!(percent(used, total), lvs, "{used}/{total}");
         }

@@ -9,7 +9,7 @@ use super::setup::Setup;
 use crate::statistics::{Correlation, Relation, Trend};
 use crate::units::{bytes_text, share_text, speed_text, three_figures};
 
-/// Ratios up to this are ordinary variation.
+/// Ratios up to this are ordinary variation. Of requests whose sizes differ by more, times are not compared.
 const SAME_SPEED: f64 = 1.2;
 /// A speed that falls by a third needs an explanation.
 const SLOWED: f64 = 1.5;
@@ -224,6 +224,7 @@ impl Diagnosis<'_> {
         for pv in touched(self.figures) {
             if let Some(awaits) = pv.read_await_ms
                 && is_longer(awaits)
+                && pv.read_request_bytes.is_some_and(are_alike)
             {
                 let [first, last] = [awaits.first, awaits.last].map(ms_text);
                 let text = format!(
@@ -283,6 +284,7 @@ impl Diagnosis<'_> {
     fn origin_writes(&mut self) {
         if let Some((awaits, text)) = self.before_and_during(|work| work.write_await_ms, ms_text)
             && is_longer(awaits)
+            && self.origin_writes_are_alike()
         {
             let text = format!("A write to the origin took {text}.");
             self.say(Finding::WritesTookLonger, text);
@@ -296,6 +298,12 @@ impl Diagnosis<'_> {
             let text = format!("Writes to the origin ran at {text}.");
             self.say(Finding::WritesFell, text);
         }
+    }
+
+    /// A write of 59 KiB takes longer than its pieces of 4 KiB, into which a snapshot may split it.
+    fn origin_writes_are_alike(&self) -> bool {
+        let sizes = self.before_and_during(|work| work.write_request_bytes, bytes_text);
+        sizes.is_some_and(|(sizes, _)| are_alike(sizes))
     }
 
     /// A mean of the origin before and with the snapshot, and as text; the text includes the mean after it, if known.
@@ -368,6 +376,10 @@ fn touched(figures: &Figures) -> impl Iterator<Item = &PvWork> {
 
 fn is_longer(awaits: EndMeans) -> bool {
     awaits.last >= awaits.first * LONGER && awaits.last - awaits.first >= FELT_MS
+}
+
+fn are_alike(sizes: EndMeans) -> bool {
+    growth(sizes).is_some_and(|grown| (1.0 / SAME_SPEED..=SAME_SPEED).contains(&grown))
 }
 
 /// `9.00 ms`
