@@ -241,6 +241,7 @@ fn device(index: usize, counts: bool) -> topology::Device {
         lv: None,
         is_pv: counts,
         slaves: Vec::new(),
+        paths: Vec::new(),
         size: None,
         model: None,
         rotational: None,
