@@ -3,11 +3,10 @@
 //! The grade is that of the worst open alert, whose rules look ahead; so nothing looks better or worse than what receivers
 //! are told. What cannot be seen is unknown, never ok.
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::alert::{Alert, Rule, Severity, end, meanwhile};
+use crate::alert::{Alert, Rule, Severity, alike, end, meanwhile};
 use crate::config::RuleSubject;
 use crate::forecast::{EtaBasis, Outlook, Risk};
 pub use crate::job::Grade;
@@ -199,16 +198,9 @@ fn worst_of<'a>(present: &'a Present, volume: &Volume) -> Option<&'a Alert> {
 
 fn worst(present: &Present, is_meant: impl Fn(&Alert) -> bool) -> Option<&Alert> {
     let meant = present.alerts.iter().filter(|alert| is_meant(alert));
-    gravest(meant, present.interval.at)
-}
-
-/// Of the alerts with the highest severity, one that is not acknowledged, then the gravest, then the latest.
-fn gravest<'a>(alerts: impl Iterator<Item = &'a Alert>, at: Timestamp) -> Option<&'a Alert> {
-    alerts.max_by_key(|alert| {
-        let is_new = !alert.is_acknowledged(at);
-        let gravity = alert.rule.gravity();
-        (alert.severity, is_new, gravity, alert.raised_at)
-    })
+    alike(meant, present.interval.at)
+        .first()
+        .map(|group| group[0])
 }
 
 /// The forecast of the backup that reads a volume.
@@ -310,41 +302,4 @@ fn sentence_of_job(present: &Present, job: &Job, judgement: Judgement) -> Senten
         return format!("Running for {}.", duration_text(seconds)).into();
     }
     sentence![judgement.text().capitalized(), "."]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::alert::Acknowledgement;
-
-    fn alert(rule: Rule, severity: Severity, raised_s: i64) -> Alert {
-        let at = Timestamp::from_second(raised_s).unwrap();
-        Alert::new(raised_s, rule, severity, "uuid", at)
-    }
-
-    #[test]
-    fn a_lost_backup_is_graver_than_a_later_critical_alert() {
-        let lost = alert(Rule::BackupFailed, Severity::Critical, 1);
-        let race = alert(Rule::FullBeforeDone, Severity::Critical, 2);
-        let full = alert(Rule::SnapshotFill, Severity::Critical, 3);
-        let warning = alert(Rule::SnapshotInvalid, Severity::Warning, 4);
-        let known = Alert {
-            acknowledged: Some(Acknowledgement {
-                at: lost.raised_at,
-                until: None,
-                note: String::new(),
-            }),
-            ..lost.clone()
-        };
-        let of = |alerts: &[&Alert]| {
-            let at = Timestamp::from_second(10).unwrap();
-            gravest(alerts.iter().copied(), at).map(|alert| alert.rule)
-        };
-        assert_eq!(
-            of(&[&lost, &race, &full, &warning]),
-            Some(Rule::BackupFailed)
-        );
-        assert_eq!(of(&[&known, &race, &full]), Some(Rule::FullBeforeDone));
-        assert_eq!(of(&[&full, &warning]), Some(Rule::SnapshotFill));
-    }
 }

@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
-use crate::config::Alerts as Settings;
+use crate::config::{Alerts as Settings, Gravity, Measure};
 pub use crate::config::{Rule, Severity};
 use crate::forecast::Outlook;
 use crate::interval::Interval;
@@ -235,9 +235,12 @@ impl AlertStatus {
     }
 }
 
-/// Alerts in groups that say the same: several rules warn of one overflow. The worst of a group comes first, and of these
-/// the latest.
-pub fn alike<'a>(alerts: impl IntoIterator<Item = &'a Alert>) -> Vec<Vec<&'a Alert>> {
+/// Alerts in groups that say the same: several rules warn of one overflow. The most urgent group comes first, and in it
+/// the alert that says most. Verdict, pages, `status` and lists all have this order.
+pub fn alike<'a>(
+    alerts: impl IntoIterator<Item = &'a Alert>,
+    at: Timestamp,
+) -> Vec<Vec<&'a Alert>> {
     let mut groups: Vec<Vec<&Alert>> = Vec::new();
     for alert in alerts {
         let is_same = |other: &Alert| {
@@ -249,9 +252,50 @@ pub fn alike<'a>(alerts: impl IntoIterator<Item = &'a Alert>) -> Vec<Vec<&'a Ale
         }
     }
     for group in &mut groups {
-        group.sort_by_key(|alert| Reverse((alert.severity, alert.raised_at)));
+        group.sort_by_key(|alert| Reverse(gravity(alert, at)));
     }
+    groups.sort_by_key(|group| {
+        let (severity, is_new, gravity, raised_at) = gravity(group[0], at);
+        let (left_ms, fill) = (time_left_ms(group), centipercent(group));
+        let is_lost = gravity == Gravity::Lost;
+        Reverse((
+            severity,
+            is_new,
+            is_lost,
+            Reverse(left_ms),
+            gravity,
+            fill,
+            raised_at,
+        ))
+    });
     groups
+}
+
+fn gravity(alert: &Alert, at: Timestamp) -> (Severity, bool, Gravity, Timestamp) {
+    let is_new = !alert.is_acknowledged(at);
+    (
+        alert.severity,
+        is_new,
+        alert.rule.gravity(),
+        alert.raised_at,
+    )
+}
+
+/// Until the volume is full; the greatest number if no alert of the group is about that.
+fn time_left_ms(group: &[&Alert]) -> u64 {
+    let left_ms = group
+        .iter()
+        .filter(|alert| alert.rule.measure() == Measure::TimeLeft);
+    let left_ms = left_ms.filter_map(|alert| Some((alert.value? * 1000.0) as u64));
+    left_ms.min().unwrap_or(u64::MAX)
+}
+
+fn centipercent(group: &[&Alert]) -> u64 {
+    let fills = group
+        .iter()
+        .filter(|alert| alert.rule.measure() == Measure::Percent);
+    let fills = fills.filter_map(|alert| Some((alert.value? * 100.0) as u64));
+    fills.max().unwrap_or_default()
 }
 
 /// What rules about volumes and backups are judged by.

@@ -16,7 +16,8 @@ use crate::source::clock;
 use crate::table::{Column, Style, Table};
 use crate::units::duration_text;
 use crate::web::{
-    AcknowledgeAlert, AlertBody, AlertReply, LONGEST_SILENCE, PutSilence, TestResult, escaped,
+    AcknowledgeAlert, AlertBody, AlertReply, LONGEST_SILENCE, PutSilence, StatusBody, TestResult,
+    escaped,
 };
 
 /// The time limit for a test: the daemon reads certificates for up to 5 s, and receivers have 10 s to answer.
@@ -187,22 +188,26 @@ async fn list(daemon: &Daemon, format: &JsonFlag) -> anyhow::Result<String> {
     if alerts.is_empty() {
         return Ok("no alert was raised yet\n".into());
     }
-    let now = clock::now();
-    let table = fitted_table(&table(&alerts, now));
-    let open = alerts
+    // The daemon's clock is that of a recording, if it shows one.
+    let status: StatusBody = daemon.get("/api/v1/status", LONG_LIMIT).await?;
+    let now = status.ticks.last_at;
+    let (open, over): (Vec<&Alert>, Vec<&Alert>) = alerts
         .iter()
         .map(|body| &body.alert)
-        .filter(|alert| alert.cleared_at.is_none());
+        .partition(|alert| alert.cleared_at.is_none());
+    let groups = alike(open, now);
+    let in_order = groups.iter().flatten().copied().chain(over);
+    let table = fitted_table(&table(in_order, now));
     let mut sentences = String::new();
-    for alerts in alike(open) {
+    for alerts in &groups {
         let ids: Vec<String> = alerts.iter().map(|alert| alert.id.to_string()).collect();
         sentences += &format!("\n{}: {}\n", ids.join(", "), alerts[0].sentence());
     }
     Ok(table + &wrapped(&sentences))
 }
 
-fn table(alerts: &[AlertBody], now: Timestamp) -> Table {
-    Table::of("", alerts.iter().map(|body| &body.alert))
+fn table<'a>(alerts: impl Iterator<Item = &'a Alert>, now: Timestamp) -> Table {
+    Table::of("", alerts)
         .column(Column::name("ID"), |alert| alert.id.to_string())
         .column(Column::text("State"), |alert| state(alert, now))
         .column(Column::text("Rule"), |alert| alert.rule.text())
@@ -265,7 +270,8 @@ mod tests {
             alert(5, "time_until_full", "warning", "a"),
         ];
         let ids = |group: Vec<&Alert>| group.iter().map(|alert| alert.id).collect::<Vec<_>>();
-        let groups: Vec<_> = alike(&alerts).into_iter().map(ids).collect();
+        let now = Timestamp::now();
+        let groups: Vec<_> = alike(&alerts, now).into_iter().map(ids).collect();
         assert_eq!(groups, [vec![2, 1, 5], vec![3], vec![4]]);
     }
 

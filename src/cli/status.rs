@@ -86,7 +86,7 @@ fn text(state: &CurrentState) -> String {
         lines.push(job_line(job, state));
     }
     // The first line has that of the worst.
-    for alerts in alike(&state.open) {
+    for alerts in alike(&state.open, state.status.ticks.last_at) {
         let (severity, said) = (alerts[0].severity, alerts[0].sentence().to_string());
         if said != sentence {
             lines.push(format!("{}: {said}", severity.text()));

@@ -19,7 +19,7 @@ use toml::de::DeTable;
 use crate::channel::Heartbeat;
 pub use alerts::{Alerts, RuleSettings};
 pub use receiver::{Receiver, Severity};
-pub use rule::{Measure, Rule, RuleSubject, Thresholds};
+pub use rule::{Gravity, Measure, Rule, RuleSubject, Thresholds};
 pub use sections::{Changes, Hooks, Lvm, LvmSource, Proxy, RemoteWriteSettings, Store};
 pub use token::{Token, is_equal};
 pub use values::{

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::alert::alike;
 use crate::present::Present;
 use crate::systemd::{feed_every, is_supervisor, notify};
 use crate::units::{count_text, percent_text};
@@ -76,8 +77,8 @@ impl Supervisor {
             let (vg, lv) = (&volume.vg, &volume.lv);
             status += &format!("; {vg}/{lv} is {} full", percent_text(percent));
         }
-        if let Some(worst) = present.alerts.iter().max_by_key(|alert| alert.severity) {
-            status += &format!("; {}", worst.sentence());
+        if let Some(group) = alike(&present.alerts, interval.at).first() {
+            status += &format!("; {}", group[0].sentence());
         }
         if let Some(problem) = &self.problem {
             status += &format!("; {problem}");

@@ -7,10 +7,16 @@ use serde_json::{Map, Value, json};
 
 use crate::alert::{Alert, AlertText, Rule, Severity};
 use crate::channel::{Message, MessageAlert};
+use crate::config::Gravity;
 
-/// Orders alerts by importance: open ones first, then critical ones, then the oldest.
-pub fn rank(alert: &Alert) -> (bool, Reverse<Severity>, i64) {
-    (alert.is_over(), Reverse(alert.severity), alert.id)
+/// Orders alerts by importance: open ones first, then critical ones, then what is lost, then the oldest.
+pub fn rank(alert: &Alert) -> (bool, Reverse<(Severity, Gravity)>, i64) {
+    let gravity = alert.rule.gravity();
+    (
+        alert.is_over(),
+        Reverse((alert.severity, gravity)),
+        alert.id,
+    )
 }
 
 /// The message about these alerts; `None` without any.

@@ -646,3 +646,39 @@ proptest! {
         prop_assert!((1_200.0..2_400.0).contains(&left_s), "{left_s} s left, {:?}", machine.events);
     }
 }
+
+#[test]
+fn what_is_lost_comes_first_then_what_is_full_soonest() {
+    let alert = |id: i64, rule, severity, uuid: &str, value: f64| {
+        let at = BEGIN + SignedDuration::from_secs(id);
+        let value = (value > 0.0).then_some(value);
+        Alert {
+            value,
+            ..Alert::new(id, rule, severity, uuid, at)
+        }
+    };
+    let (warning, critical) = (Severity::Warning, Severity::Critical);
+    let mut alerts = [
+        alert(1, Rule::SnapshotInvalid, critical, "lost", 0.0),
+        alert(2, Rule::SnapshotFill, critical, "soon", 95.0),
+        alert(3, Rule::TimeUntilFull, critical, "soon", 4.0),
+        alert(4, Rule::FullBeforeDone, critical, "will be lost", 0.0),
+        alert(5, Rule::SnapshotFill, critical, "full", 99.0),
+        alert(6, Rule::SnapshotFill, critical, "less full", 90.0),
+        alert(7, Rule::SnapshotInvalid, warning, "warning", 0.0),
+        alert(8, Rule::TimeUntilFull, critical, "later", 300.0),
+    ];
+    let order = |alerts: &[Alert]| {
+        let groups = alike(alerts, BEGIN).into_iter();
+        let uuids: Vec<String> = groups.map(|group| group[0].uuid.clone()).collect();
+        uuids.join(", ")
+    };
+    let by_need = "soon, later, will be lost, full, less full";
+    assert_eq!(order(&alerts), format!("lost, {by_need}, warning"));
+    alerts[0].acknowledged = Some(Acknowledgement {
+        at: BEGIN,
+        until: None,
+        note: String::new(),
+    });
+    assert_eq!(order(&alerts), format!("{by_need}, lost, warning"));
+}

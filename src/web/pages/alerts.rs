@@ -1,6 +1,5 @@
 //! `/alerts`: open and cleared alerts, their deliveries, and silences.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use askama::Template;
@@ -81,11 +80,10 @@ pub async fn page(
     let Partial { found, missing } = listed;
     let deliveries = site.deliveries(&found).await?;
     let is_open = |alert: &&Alert| alert.cleared_at.is_none();
-    let (mut open, cleared): (Vec<&Alert>, Vec<&Alert>) = found.iter().partition(is_open);
-    open.sort_by_key(|alert| Reverse(alert.severity));
+    let (open, cleared): (Vec<&Alert>, Vec<&Alert>) = found.iter().partition(is_open);
     let silences = present.silences.iter();
     let page = AlertsPage {
-        open: alike(open)
+        open: alike(open, now)
             .iter()
             .map(|alerts| alike_alerts(alerts, &deliveries, now))
             .collect(),

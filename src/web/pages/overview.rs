@@ -82,7 +82,9 @@ pub async fn page(request: PageRequest) -> PageResult {
 /// What else there is to say, such as other alerts.
 fn more(present: &Present, verdict: &Verdict) -> Vec<Sentence> {
     let mut more = Vec::new();
-    let others = alike(&present.alerts).len().saturating_sub(1);
+    let others = alike(&present.alerts, present.interval.at)
+        .len()
+        .saturating_sub(1);
     if others > 0 {
         let others = count_text(others, "more alert is", "more alerts are");
         more.push(format!("{others} open.").into());
@@ -120,31 +122,36 @@ struct FillRow<'a> {
     fill: Option<Fill>,
     rule: Rule,
     grade: Grade,
+    /// How many groups of alerts are more urgent than those of the volume.
+    rank: usize,
     /// Of a pool, that of its data.
     pace: Option<&'a Pace>,
     /// The running job that fills it, or since when a snapshot is left over.
     user: Option<Cell>,
 }
 
-/// All snapshots and pools, the worst first, then by fill. Many quiet ones are one row.
+/// All snapshots and pools, the most urgent first, as the verdict has it, then by fill. Many quiet ones are one row.
 fn fill_table(present: &Present) -> Table {
     let jobs = VolumeJobs::of(present);
+    let ranks = alert_ranks(present);
     let mut rows = Vec::new();
     for (volume, state) in present.interval.volumes() {
         let Some(rule) = volume.kind.fill_rule() else {
             continue;
         };
+        let rank = ranks.get(&*volume.uuid).copied().unwrap_or(usize::MAX);
         rows.push(FillRow {
             volume,
             state,
             fill: state.fill,
             rule,
             grade: grade_of(present, volume, state),
+            rank,
             pace: present.paces.get(&volume.uuid),
             user: jobs.user(volume, present.interval.at),
         });
         if volume.kind.is_thin_pool() {
-            rows.push(FillRow::of_metadata(present, volume, state));
+            rows.push(FillRow::of_metadata(present, volume, state, rank));
         }
     }
     rows.sort_by(|a, b| {
@@ -157,6 +164,7 @@ fn fill_table(present: &Present) -> Table {
         a.is_quiet()
             .cmp(&b.is_quiet())
             .then_with(by_grade)
+            .then(a.rank.cmp(&b.rank))
             .then_with(by_fill)
     });
     let mut quiet = Vec::new();
@@ -199,8 +207,23 @@ fn fill_table(present: &Present) -> Table {
     table
 }
 
+/// The place of each volume's most urgent alert, by UUID.
+fn alert_ranks(present: &Present) -> HashMap<&str, usize> {
+    let mut ranks = HashMap::new();
+    let groups = alike(&present.alerts, present.interval.at);
+    for (rank, group) in groups.iter().enumerate() {
+        ranks.entry(&*group[0].uuid).or_insert(rank);
+    }
+    ranks
+}
+
 impl<'a> FillRow<'a> {
-    fn of_metadata(present: &Present, volume: &'a Volume, state: &'a VolumeState) -> Self {
+    fn of_metadata(
+        present: &Present,
+        volume: &'a Volume,
+        state: &'a VolumeState,
+        rank: usize,
+    ) -> Self {
         let rule = Rule::PoolMetadata;
         Self {
             volume,
@@ -212,6 +235,7 @@ impl<'a> FillRow<'a> {
                 Some(_) => grade_by(present, volume, rule),
                 None => grade_of(present, volume, state),
             },
+            rank,
             pace: None,
             user: None,
         }
