@@ -53,6 +53,9 @@ pub mod series;
 /// Means and percentiles, correlations over time, ratios of repeated runs.
 pub mod statistics;
 
+/// Commands that LVM accepts in the state of a volume and its group, or what helps instead.
+pub mod advice;
+
 /// When a backup will be done, and its snapshot full.
 pub mod forecast;
 

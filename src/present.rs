@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::advice::{Extensible, PoolPart, never_overflows};
 use crate::alert::{Alert, Pace, Race};
 use crate::averages::Averages;
 use crate::config::{self, Receiver};
@@ -19,10 +20,10 @@ use crate::job::progress::{Curves, overflows};
 use crate::notify::{Delivery, Silence};
 use crate::remote_write::RemoteWriteState;
 use crate::sample::PartState;
-use crate::sizing::{MeasuredVolumes, SizeAdvice, SizingRequest, advise, never_overflows};
+use crate::sizing::{MeasuredVolumes, SizeAdvice, SizingRequest, advise};
 use crate::source::{Part, ReadError, variant_name};
 use crate::store::Health;
-use crate::topology::{Extensible, State, Volume, VolumeState};
+use crate::topology::{State, Volume, VolumeState};
 
 /// The minimum time for which a tick counts as fresh; otherwise three intervals.
 const MIN_FRESHNESS: Duration = Duration::from_secs(3);
@@ -238,6 +239,6 @@ fn room(job: &Job, interval: &Interval, volume: &Volume, state: &VolumeState) ->
         is_pool: volume.kind.is_thin_pool(),
         free_bytes: fill.total_bytes().saturating_sub(fill.used_bytes()),
         most_bytes: most.map(|most| most.saturating_sub(fill.used_bytes())),
-        volume: Extensible::new(volume, interval.topology.group(&volume.vg), "-L"),
+        volume: Extensible::new(volume, &interval.topology, PoolPart::Data),
     })
 }

@@ -3,11 +3,12 @@
 //! A poll is a forecast after a tick, until the first of both events. An error is that of the time left, over the time
 //! left. Before a volume is extended, *full* is when the size that it had would be reached. The last two seconds are left out.
 
+use cowbell::advice::{Extensible, PoolPart};
 use cowbell::forecast::{
     Eta, GrowthForecast, OutlookVerdict, ReadPoint, ReadProgress, RemainingReads, Risk, Room,
     outlook,
 };
-use cowbell::topology::{Extensible, Volume};
+use cowbell::topology::{Topology, Volume};
 
 use super::course::{Course, Tick};
 
@@ -96,7 +97,7 @@ pub fn forecast(course: &Course, every: usize) -> Box<dyn FnMut(usize) -> Said +
             is_pool: false,
             free_bytes,
             most_bytes: None,
-            volume: Extensible::new(&Volume::default(), None, "-L"),
+            volume: Extensible::new(&Volume::default(), &Topology::default(), PoolPart::Data),
         };
         let said = outlook(left, Some(room), &curve, &course.earlier);
         Said {

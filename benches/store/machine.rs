@@ -268,6 +268,8 @@ fn volume(index: usize, devices: usize) -> Volume {
         created_at: None,
         pvs: Vec::new(),
         health: None,
+        is_merging: false,
+        is_locked: false,
         tags: Vec::new(),
         when_full: None,
         layout: Vec::new(),

@@ -4,11 +4,12 @@ use super::settle::Evaluation;
 use super::trend::{Expected, VolumeForecast};
 use super::volumes::VolumeUnderRule;
 use super::{AlertText, Rule, Severity};
+use crate::advice::{Extensible, PoolPart};
 use crate::config::{Measure, Thresholds};
 use crate::forecast::{Eta, EtaBasis, Outlook, OutlookVerdict, Risk};
 use crate::sentence;
 use crate::sentence::{Sentence, command};
-use crate::topology::{Extensible, Group, State, Volume, VolumeKind};
+use crate::topology::{State, Topology, Volume, VolumeKind};
 use crate::units::{Fill, rough_text, size_text};
 
 /// The smallest growth to suggest, as a share of the size: with less, the alert would soon be raised again.
@@ -112,7 +113,8 @@ impl VolumeUnderRule<'_> {
             _ => fill.percent(),
         };
         let likely_s = eta.and_then(|eta| eta.likely_s);
-        extension(self.rule, self.volume, fill, clear, self.group(), likely_s)
+        let topology = &self.now.interval.topology;
+        extension(self.rule, self.volume, fill, clear, topology, likely_s)
     }
 
     pub(super) fn full_no_more(&self) -> Sentence {
@@ -228,27 +230,25 @@ pub(super) fn extension(
     volume: &Volume,
     fill: Fill,
     clear: f64,
-    group: Option<&Group>,
+    topology: &Topology,
     likely_s: Option<f64>,
 ) -> Sentence {
     let vg = &volume.vg;
-    let option = if rule == Rule::PoolMetadata {
-        "--poolmetadatasize"
-    } else {
-        "-L"
+    let part = match rule {
+        Rule::PoolMetadata => PoolPart::Metadata,
+        _ => PoolPart::Data,
     };
-    let room = Extensible::new(volume, group, option);
-    let Some(extension) = room.by(growth(fill, clear)) else {
-        return sentence![
-            "VG {vg} has no free space: add a PV with ",
-            command(format!("vgextend {vg} DEVICE")),
-            ", or stop the writes.",
-        ];
+    let room = Extensible::new(volume, topology, part);
+    let wanted = growth(fill, clear);
+    let Some(extension) = room.by(wanted) else {
+        let why_not = room.why_not().capitalized();
+        return sentence![why_not, ". Otherwise stop the writes."];
     };
     let (used, total) = (fill.used_bytes() as f64, fill.total_bytes() as f64);
     let added = extension.bytes as f64;
     let free = total - used;
     let percent = used * 100.0 / (total + added);
+    let more = (extension.bytes < wanted).then(|| sentence![", then ", room.more_space.clone()]);
     let lasts = likely_s.filter(|_| free > 0.0).map(|likely_s| {
         let lasts = rough_text(likely_s * (free + added) / free);
         format!(" and makes it last about {lasts}")
@@ -258,10 +258,11 @@ pub(super) fn extension(
         command(extension.command),
         ", which brings it to {percent:.0} %",
         lasts,
+        more,
         ".",
     ];
     match room.free.map(size_text) {
-        Some(free) => sentence!["VG {vg} has {free} free: ", run],
+        Some(free) => sentence!["VG {vg} has {free} for it: ", run],
         None => sentence!["If VG {vg} has free space, ", run],
     }
 }
@@ -285,6 +286,7 @@ fn used_text(fill: Fill) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topology::Group;
 
     const MIB: u64 = 1024 * 1024;
 
@@ -300,11 +302,13 @@ mod tests {
             unit: MIB,
         };
         let group = Group {
+            name: "vg0".into(),
             free,
             extent: Some(4 * MIB),
             ..Group::default()
         };
-        let found = extension(Rule::SnapshotFill, &volume, fill, 65.0, Some(&group), None);
+        let topology = Topology::new(Vec::new(), vec![group], vec![volume.clone()]);
+        let found = extension(Rule::SnapshotFill, &volume, fill, 65.0, &topology, None);
         assert_eq!(found.to_string(), expected, "{free:?} free");
     }
 
@@ -312,18 +316,18 @@ mod tests {
     fn without_a_backup_an_extension_clears_the_alert() {
         check(
             Some(1024 * MIB),
-            "VG vg0 has 1.00 GiB free: run `lvextend -L +16m vg0/snap`, which brings it to 58 %.",
+            "VG vg0 has 1.00 GiB for it: run `lvextend -L +16m vg0/snap`, which brings it to 58 %.",
         );
         check(
             Some(9 * MIB),
-            "VG vg0 has 9.00 MiB free: run `lvextend -L +8m vg0/snap`, which brings it to 64 %.",
+            "VG vg0 has 9.00 MiB for it: run `lvextend -L +8m vg0/snap`, which brings it to 64 %, then add a PV to VG vg0, since no \
+             PV is free.",
         );
         check(
             None,
             "If VG vg0 has free space, run `lvextend -L +16m vg0/snap`, which brings it to 58 %.",
         );
-        let none =
-            "VG vg0 has no free space: add a PV with `vgextend vg0 DEVICE`, or stop the writes.";
+        let none = "VG vg0 has no room for it: add a PV to VG vg0, since no PV is free. Otherwise stop the writes.";
         check(Some(MIB), none);
     }
 }

@@ -7,11 +7,12 @@ use super::fill::extension;
 use super::settle::Evaluation;
 use super::volumes::{VolumeRule, VolumeUnderRule};
 use super::{Alert, AlertText, Rule, Severity, Situation};
+use crate::advice::{Extensible, PoolPart, removal};
 use crate::config::RuleSubject;
 use crate::job::{Job, JobKind};
 use crate::sample::lvm::Policies;
 use crate::sentence;
-use crate::sentence::{Sentence, SentencePart, command};
+use crate::sentence::{Sentence, command};
 use crate::topology::{State, Volume};
 use crate::units::{Fill, duration_text, size_text};
 
@@ -116,8 +117,17 @@ impl VolumeUnderRule<'_> {
         }
     }
 
+    /// What it can get in its group: nothing if LVM refuses.
     fn free(&self) -> Option<u64> {
-        self.group()?.free
+        let room = self.room();
+        match room.refusal {
+            Some(_) => Some(0),
+            None => room.free,
+        }
+    }
+
+    fn room(&self) -> Extensible {
+        Extensible::new(self.volume, &self.now.interval.topology, PoolPart::Data)
     }
 
     /// The bytes by which LVM would extend the pool.
@@ -136,19 +146,19 @@ impl VolumeUnderRule<'_> {
         }
     }
 
-    fn removal(&self) -> SentencePart {
-        command(format!("lvremove {}", self.volume.full_name()))
+    fn removal(&self) -> Sentence {
+        removal(self.volume, &self.now.interval.topology)
     }
 
     fn overflowed(&self) -> AlertText {
         let of = self.origin_after("of");
         let size = self.volume.size.map_or("before".into(), size_text);
         let why = "it overflowed, or its COW area had an I/O error";
-        let lost = "Any backup that reads it is lost. Unmount it, and remove it with ";
+        let lost = "Any backup that reads it is lost. ";
         let next = format!(". If it overflowed, make the next one larger than {size}.");
         AlertText::new(
             self.says(format!("{of} is invalid: {why}.")),
-            sentence![lost, self.removal(), next],
+            sentence![lost, self.removal().capitalized(), next],
         )
     }
 
@@ -167,7 +177,12 @@ impl VolumeUnderRule<'_> {
         let limit = duration_text(self.thresholds.warning);
         AlertText::new(
             self.says(format!("{of} is {age} old (warning from {limit}).")),
-            sentence![self.slows_writes(), self.removal(), " if it is not needed."],
+            sentence![
+                "If it is not needed, ",
+                self.removal(),
+                ". ",
+                self.slows_writes()
+            ],
         )
     }
 
@@ -175,13 +190,13 @@ impl VolumeUnderRule<'_> {
         let of = self.origin_after("of");
         AlertText::new(
             self.says(format!("{of} still exists, although its backup has ended.")),
-            sentence![self.slows_writes(), self.removal(), "."],
+            sentence![self.removal().capitalized(), ". ", self.slows_writes()],
         )
     }
 
     fn slows_writes(&self) -> String {
         let to = self.origin_after("to");
-        format!("It slows down writes{to}. Remove it with ")
+        format!("It slows down writes{to}.")
     }
 
     fn pool_broken(&self) -> AlertText {
@@ -233,7 +248,8 @@ impl VolumeUnderRule<'_> {
                 None => return Sentence::default(),
             },
         };
-        extension(rule, self.volume, fill, ROOMY_PERCENT, self.group(), None)
+        let topology = &self.now.interval.topology;
+        extension(rule, self.volume, fill, ROOMY_PERCENT, topology, None)
     }
 
     fn cannot_extend(&self) -> AlertText {
@@ -242,13 +258,14 @@ impl VolumeUnderRule<'_> {
         let threshold = policies.pool.threshold;
         let step = size_text(self.step(&policies).unwrap_or_default());
         let free = size_text(self.free().unwrap_or_default());
-        let need = format!("from {threshold} % on, it needs {step}, but VG {vg} has {free} free");
+        let need = format!("from {threshold} % on, it needs {step}, but VG {vg} has {free} for it");
         let fill = self.state.fill.map(Fill::percent);
         let fill = fill.map(|percent| format!("It is {percent:.2} % full."));
-        let add = command(format!("vgextend {vg} DEVICE"));
+        let room = self.room();
+        let helps = room.refusal.unwrap_or(room.more_space).capitalized();
         AlertText::new(
             self.says(format!(" cannot be extended by LVM: {need}.")),
-            Sentence::from(fill).then(sentence!["Add a PV with ", add, "."]),
+            Sentence::from(fill).then(sentence![helps, "."]),
         )
     }
 }

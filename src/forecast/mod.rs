@@ -18,8 +18,8 @@ pub use eta::{Eta, EtaBasis, GrowthForecast};
 pub use reads::{Basis, MOST_POINTS, PastRun, PastRuns, ReadPoint, ReadProgress, RemainingReads};
 pub use text::Remedy;
 
+use crate::advice::Extensible;
 use crate::sentence::Sentence;
-use crate::topology::Extensible;
 
 /// Earlier, there is no verdict: mounting and the first writes are unlike the rest.
 const LEAST_SEEN_S: f64 = 10.0;

@@ -44,9 +44,11 @@ fn room(free_mb: u64) -> Option<Room> {
     let volume = Extensible {
         name: "vg0/snap".into(),
         vg: "vg0".into(),
-        option: "-L",
-        extent: 4 << 20,
+        option: "-L".into(),
+        step: 4 << 20,
         free: Some(64 * GIB),
+        refusal: None,
+        more_space: "add a PV to VG vg0".into(),
     };
     Some(Room {
         is_pool: false,
@@ -629,13 +631,13 @@ fn a_remedy_names_a_command_and_what_it_buys() {
     remedied(
         Some(22),
         300.0,
-        "the backup needs 46.0 MiB more, but VG vg0 has only 22.0 MiB free: run `lvextend -L +20m vg0/snap`, which makes it \
-         last about 5 min, then slow the writes, or stop the backup within 4 min 00 s",
+        "the backup needs 46.0 MiB more, but VG vg0 has only 22.0 MiB for it: run `lvextend -L +20m vg0/snap`, which makes \
+         it last about 5 min, then add a PV to VG vg0, slow the writes, or stop the backup within 4 min 00 s",
     );
     remedied(
         Some(0),
         100.0,
-        "the backup needs 46.0 MiB more, but VG vg0 has no free space: add a PV with `vgextend vg0 DEVICE`, slow the writes, \
-         or stop the backup within 80 s",
+        "the backup needs 46.0 MiB more, but VG vg0 has no room for it: add a PV to VG vg0, slow the writes, or stop the backup \
+         within 80 s",
     );
 }

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Eta, EtaBasis, IDLE_S, Outlook, OutlookVerdict, Risk};
+use crate::advice::Extensible;
 use crate::sentence;
 use crate::sentence::{Sentence, command};
-use crate::topology::Extensible;
 use crate::units::{capital, duration_text, rough_text, size_text};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -47,21 +47,21 @@ impl Remedy {
             format!("within {}", duration_text(full.soonest_s))
         });
         let needed = size_text(needed);
-        let needs = format!("the backup needs {needed} more, but VG {vg} has");
+        let needs = format!("the backup needs {needed} more, but ");
+        let otherwise = format!(", slow the writes, or stop the backup {within}");
         let run = self.command.as_ref().map(command);
         let Some(run) = run else {
-            let add = command(format!("vgextend {vg} DEVICE"));
-            let then = format!(", slow the writes, or stop the backup {within}");
-            return sentence![needs, " no free space: add a PV with ", add, then];
+            return sentence![needs, volume.why_not(), otherwise];
         };
         if !self.is_enough {
             let free = size_text(volume.free.unwrap_or_default());
-            let then = "then slow the writes, or stop the backup";
             return sentence![
                 needs,
-                " only {free} free: run ",
+                "VG {vg} has only {free} for it: run ",
                 run,
-                ", which makes it last {lasts}, {then} {within}",
+                ", which makes it last {lasts}, then ",
+                volume.more_space.clone(),
+                otherwise,
             ];
         }
         let then = match self.full {

@@ -7,10 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::setup::SnapshotKind;
 use super::{Job, Outcome, tool};
+use crate::advice::DEFAULT_CHUNK;
 use crate::units::Fill;
 
-/// LVM's default chunk.
-pub const DEFAULT_CHUNK: u64 = 4 * 1024;
 /// A snapshot that became invalid below this percentage did not overflow: the kernel also gives up after an I/O error.
 const LEAST_FULL_PERCENT: f64 = 90.0;
 

@@ -6,11 +6,11 @@ use utoipa::ToSchema;
 use super::hours::{Hours, hours};
 use super::needs::{MeasuredNeeds, PlannedSize, SizePoint, SizeRisk, SizeRow};
 use super::{Curve, Measured, SizingRequest, last};
+use crate::advice::lvm_size;
 use crate::job::advice::{Advice, AdviceKind};
 use crate::job::growth::FinishedSnapshot;
 use crate::statistics::Sorted;
 use crate::table::{Cell, Column, Table};
-use crate::topology::lvm_size;
 use crate::units::{count_text, duration_text, size_text};
 
 /// The ages that people ask for, besides the usual one.

@@ -20,20 +20,9 @@ pub use measured::{Measured, MeasuredVolumes, Now, OLDEST_CURVE, Tracker};
 pub use needs::{PlannedSize, SizePoint, SizeRisk, SizeRow};
 
 use crate::interval::Interval;
-use crate::job::growth::{DEFAULT_CHUNK, FinishedSnapshot};
+use crate::job::growth::FinishedSnapshot;
 use crate::job::{Job, MOST_EARLIER_RUNS};
 use crate::topology::{Volume, extent_of};
-use cowbell_touched::curve::BYTES_OF_AN_EXCEPTION;
-
-/// The size of a COW area that holds every chunk of its origin. Source: dm-snap-persistent.c.
-///
-/// An origin of 100 MiB with chunks of 4 KiB: 25,600 chunks, 101 with their exceptions, 256 in each, and the header.
-pub fn never_overflows(origin_bytes: u64, chunk: Option<u64>) -> u64 {
-    let chunk = chunk
-        .filter(|chunk| *chunk >= BYTES_OF_AN_EXCEPTION)
-        .unwrap_or(DEFAULT_CHUNK);
-    cow_bytes(origin_bytes.div_ceil(chunk), chunk)
-}
 
 /// What is known of an origin: its finished snapshots, what was measured, and the room that there is.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Curve, Measured, SizingRequest, last, never_overflows};
+use super::{Curve, Measured, SizingRequest, last};
+use crate::advice::never_overflows;
 use crate::job::Grade;
 use crate::job::growth::{AGES_MIN, FinishedSnapshot, Growth};
 use crate::statistics::Sorted;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::needs::LEAST_WINDOWS;
 use super::*;
+use crate::advice::never_overflows;
 use crate::job::growth::{AGES_MIN, FinishedSnapshot, Growth};
 use crate::sample::diskstats::Number;
 use crate::table::Style;

@@ -28,9 +28,12 @@ const SETTINGS: &str = "global{wait_for_locks=0 units=\"b\" suffix=0} report{com
 const FIELDS: [(&str, &str); 4] = [
     (
         "vg",
-        "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_missing_pv_count,vg_tags",
+        "vg_name,vg_uuid,vg_attr,vg_size,vg_free,vg_extent_size,vg_missing_pv_count,vg_tags",
     ),
-    ("pv", "pv_name,pv_size,pv_free,pv_major,pv_minor,pv_missing"),
+    (
+        "pv",
+        "pv_name,pv_size,pv_free,pv_major,pv_minor,pv_missing,pv_allocatable",
+    ),
     (
         "lv",
         "lv_name,lv_uuid,lv_attr,lv_size,origin,pool_lv,data_percent,metadata_percent,copy_percent,\
@@ -43,7 +46,8 @@ const FIELDS: [(&str, &str); 4] = [
 ];
 
 /// LVM's settings for autoextend.
-const POLICIES: [&str; 5] = [
+const POLICIES: [&str; 6] = [
+    "global/metadata_read_only",
     "activation/monitoring",
     "activation/snapshot_autoextend_threshold",
     "activation/snapshot_autoextend_percent",

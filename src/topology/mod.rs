@@ -2,7 +2,6 @@
 //! if names, layers, mounts or LVM's report change.
 
 mod devices;
-mod extension;
 mod kind;
 mod lvm_name;
 mod states;
@@ -19,8 +18,10 @@ use crate::sample::Sample;
 use crate::sample::diskstats::Number;
 use crate::sample::lvm::Segment;
 use crate::units::{Fill, Sectors};
-pub use extension::{Extensible, extent_of, lvm_size};
 pub use kind::VolumeKind;
+
+/// LVM's default.
+const DEFAULT_EXTENT: u64 = 4 << 20;
 
 /// All properties of this machine's devices except counters.
 #[derive(Clone, Debug, Default)]
@@ -111,6 +112,26 @@ pub struct Group {
     pub free: Option<u64>,
     pub extent: Option<u64>,
     pub missing_pvs: u32,
+    /// Whether a missing PV has a part of a volume.
+    pub misses_data: bool,
+    /// Free bytes of each PV that LVM may allocate from.
+    pub room: Vec<u64>,
+    /// A PV with free space that LVM may not allocate from.
+    pub not_allocatable: Option<String>,
+    /// A PV that belongs to no group.
+    pub free_pv: Option<String>,
+    /// The letter of its allocation policy, as in `vg_attr`.
+    pub allocation: Option<char>,
+    /// The UUID of another group of this name.
+    pub namesake: Option<String>,
+    /// Whether its volumes are active although LVM's report lacks it.
+    pub is_unreported: bool,
+    pub is_exported: bool,
+    pub is_shared: bool,
+    /// Whether LVM may not change its metadata, by its permission or by `lvm.conf`.
+    pub is_read_only: bool,
+    /// Whether LVM refuses to add PVs.
+    pub is_fixed: bool,
     /// Size of the hidden spare volume for repairing pool metadata, in bytes. It is never written to.
     pub spare: Option<u64>,
     pub tags: Vec<String>,
@@ -138,6 +159,10 @@ pub struct Volume {
     pub pvs: Vec<String>,
     /// Health from LVM's report, unless empty.
     pub health: Option<String>,
+    /// Whether it waits to be merged into its origin, or is being merged.
+    pub is_merging: bool,
+    /// Whether a pvmove moves it.
+    pub is_locked: bool,
     pub tags: Vec<String>,
     /// What a full pool does with writes: `queue` or `error`.
     pub when_full: Option<String>,
@@ -156,7 +181,24 @@ pub struct Volume {
 pub struct LvLayout {
     /// The name without group, such as `pool_tdata`.
     pub lv: String,
+    /// The letter of its allocation policy, as in `lv_attr`.
+    pub allocation: Option<char>,
     pub segments: Vec<Segment>,
+}
+
+impl Group {
+    /// LVM's default if unknown.
+    pub fn extent_bytes(&self) -> u64 {
+        extent_of(Some(self))
+    }
+}
+
+/// The size of an extent in bytes; LVM's default if unknown.
+pub fn extent_of(group: Option<&Group>) -> u64 {
+    let extent = group.and_then(|group| group.extent);
+    extent
+        .filter(|extent| *extent > 0)
+        .unwrap_or(DEFAULT_EXTENT)
 }
 
 impl Volume {

@@ -18,6 +18,7 @@ pub struct LvmInputs<'a> {
     by_name: HashMap<&'a str, usize>,
     targets: HashMap<Number, &'a str>,
     report: Option<&'a lvm::Report>,
+    metadata_is_read_only: bool,
     mounts: Option<&'a [Mount]>,
     /// Layers by volume UUID without dashes.
     active: BTreeMap<&'a str, Layers<'a>>,
@@ -48,6 +49,8 @@ impl<'a> LvmInputs<'a> {
                 .filter_map(|identity| Some((identity.number, identity.kind()?)))
                 .collect(),
             report: sample.slow.report.as_deref(),
+            metadata_is_read_only: (sample.slow.policies)
+                .is_some_and(|policies| policies.metadata_is_read_only),
             mounts: sample.slow.mounts.as_deref().map(Vec::as_slice),
             active,
         }
@@ -84,8 +87,11 @@ impl<'a> LvmInputs<'a> {
         for layers in self.active.values() {
             for device in layers.values().map(|index| &self.devices[*index]) {
                 let Some(vg) = &device.vg else { continue };
-                let group = groups.entry(vg.clone()).or_default();
-                group.name.clone_from(vg);
+                let group = groups.entry(vg.clone()).or_insert_with(|| Group {
+                    name: vg.clone(),
+                    is_unreported: self.report.is_some(),
+                    ..Group::default()
+                });
                 group.pvs.extend(self.pvs_below(device));
             }
         }
@@ -113,7 +119,33 @@ impl<'a> LvmInputs<'a> {
             .volumes
             .iter()
             .find(|volume| lvm_name::is_spare(&volume.name));
+        let mut groups = self.report.iter().flat_map(|report| &report.groups);
+        let namesake = groups.find(|other| {
+            let is_active = other.volumes.iter().any(|volume| !volume.is_inactive());
+            other.name == reported.name && other.uuid != reported.uuid && !is_active
+        });
+        let (mut room, mut not_allocatable) = (Vec::new(), None);
+        for pv in reported.pvs.iter().filter(|pv| !pv.is_missing) {
+            match pv.free {
+                Some(free) if pv.is_allocatable => room.push(free),
+                Some(1..) => not_allocatable = Some(pv.name.clone()),
+                _ => {}
+            }
+        }
+        let mut free_pvs = self.report.iter().flat_map(|report| &report.free_pvs);
+        let misses_data = |pv: &lvm::Pv| pv.is_missing && pv.free != pv.size;
         Group {
+            misses_data: reported.pvs.iter().any(misses_data),
+            room,
+            not_allocatable,
+            free_pv: free_pvs.next().map(|pv| pv.name.clone()),
+            allocation: reported.letter(5),
+            namesake: namesake.map(|other| other.uuid.clone()),
+            is_unreported: false,
+            is_exported: reported.letter(3) == Some('x'),
+            is_shared: matches!(reported.letter(6), Some('s' | 'c')),
+            is_read_only: reported.letter(1) == Some('r') || self.metadata_is_read_only,
+            is_fixed: reported.letter(2) == Some('-'),
             name: reported.name.clone(),
             size: reported.size,
             free: reported.free,
@@ -184,6 +216,8 @@ impl<'a> LvmInputs<'a> {
             size: reported.size,
             created_at: reported.created_at,
             health: reported.health.clone(),
+            is_merging: reported.letter(1) == Some('S'),
+            is_locked: (reported.letter(3)).is_some_and(|policy| policy.is_ascii_uppercase()),
             tags: reported.tags.clone(),
             when_full: reported.when_full.clone(),
             layout: layout(group, reported, &|part| self.is_visible(part)),
@@ -355,6 +389,7 @@ fn layout(
     while let Some(volume) = next.pop() {
         parts.push(LvLayout {
             lv: volume.name.clone(),
+            allocation: volume.letter(3).map(|policy| policy.to_ascii_lowercase()),
             segments: volume.segments.clone(),
         });
         let is_part = |other: &&lvm::ReportedVolume| is_part(other, volume, is_visible);

@@ -9,12 +9,13 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 
 use super::*;
+use crate::advice::{Extensible, PoolPart};
 use crate::config::{RuleSubject, parse};
 use crate::forecast::{PastRuns, ReadPoint, ReadProgress, RemainingReads, Room, outlook};
 use crate::interval::Host;
 use crate::job::Job;
 use crate::sample::lvm::Policies;
-use crate::topology::{Extensible, Group, State, Topology, VolumeKind, VolumeState};
+use crate::topology::{Group, State, Topology, VolumeKind, VolumeState};
 use crate::units::Fill;
 
 const MIB: u64 = 1 << 20;
@@ -211,11 +212,13 @@ fn backup(left: u64, free: u64, speed: f64) -> Outlook {
         ..Volume::default()
     };
     let group = Group {
+        name: "vg0".into(),
         free: Some(100_000 * MIB),
         extent: Some(4 * MIB),
         ..Group::default()
     };
-    let volume = Extensible::new(&volume, Some(&group), "-L");
+    let topology = Topology::new(Vec::new(), vec![group], vec![volume.clone()]);
+    let volume = Extensible::new(&volume, &topology, PoolPart::Data);
     let room = Room {
         is_pool: false,
         free_bytes: free * MIB,
@@ -498,8 +501,8 @@ fn a_pool_that_lvm_cannot_extend_is_a_warning_and_critical_once_it_has_to() {
     );
     assert_eq!(
         sentence,
-        "Thin pool vg0/pool cannot be extended by LVM: from 80 % on, it needs 1.95 GiB, but VG vg0 has 1.95 GiB free. It is \
-         80.00 % full. Add a PV with `vgextend vg0 DEVICE`."
+        "Thin pool vg0/pool cannot be extended by LVM: from 80 % on, it needs 1.95 GiB, but VG vg0 has 1.95 GiB for it. It is \
+         80.00 % full. Add a PV to VG vg0, since no PV is free."
     );
 }
 
@@ -510,8 +513,8 @@ fn an_old_snapshot_is_a_warning() {
     machine.has(&["60 +snapshot_age warning"]);
     assert_eq!(
         machine.rules.open()[0].sentence().to_string(),
-        "Snapshot vg0/snap of data is 90 s old (warning from 60 s). It slows down writes to data. Remove it with `lvremove \
-         vg0/snap` if it is not needed."
+        "Snapshot vg0/snap of data is 90 s old (warning from 60 s). If it is not needed, remove it with `lvremove \
+         vg0/snap`. It slows down writes to data."
     );
 }
 

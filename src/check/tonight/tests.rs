@@ -57,6 +57,7 @@ fn facts() -> BackupFacts {
         is_installed: true,
         report: Some(Report {
             groups: vec![group(vec![volume("data", "linear")], 80)],
+            ..Report::default()
         }),
         skips_activation: Some(true),
         tools: Vec::new(),

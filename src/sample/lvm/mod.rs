@@ -16,12 +16,16 @@ pub use report::parse;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     pub groups: Vec<ReportedGroup>,
+    /// PVs that belong to no group.
+    pub free_pvs: Vec<Pv>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReportedGroup {
     pub name: String,
     pub uuid: String,
+    /// `vg_attr`, such as `wz--n-`.
+    pub attributes: String,
     pub size: Option<u64>,
     pub free: Option<u64>,
     pub extent: Option<u64>,
@@ -39,6 +43,8 @@ pub struct Pv {
     pub size: Option<u64>,
     pub free: Option<u64>,
     pub is_missing: bool,
+    /// Whether LVM may allocate from it.
+    pub is_allocatable: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -116,8 +122,19 @@ impl ReportedVolume {
 
     /// The n-th character of `lv_attr`, counted from 1 as in `lvs(8)`.
     pub fn letter(&self, place: usize) -> Option<char> {
-        self.attributes.chars().nth(place.checked_sub(1)?)
+        letter(&self.attributes, place)
     }
+}
+
+impl ReportedGroup {
+    /// The n-th character of `vg_attr`, counted from 1 as in `vgs(8)`.
+    pub fn letter(&self, place: usize) -> Option<char> {
+        letter(&self.attributes, place)
+    }
+}
+
+fn letter(attributes: &str, place: usize) -> Option<char> {
+    attributes.chars().nth(place.checked_sub(1)?)
 }
 
 /// Autoextend policies of snapshots and thin pools, and whether dmeventd can apply them.
@@ -127,6 +144,8 @@ pub struct Policies {
     pub monitoring: bool,
     /// Whether dmeventd runs.
     pub dmeventd: bool,
+    /// Whether `lvm.conf` forbids all changes of metadata.
+    pub metadata_is_read_only: bool,
     pub snapshot: Autoextend,
     pub pool: Autoextend,
 }
@@ -169,6 +188,7 @@ pub fn parse_policies(text: &str) -> Result<Policies, String> {
     };
     Ok(Policies {
         monitoring: number("monitoring")? != 0,
+        metadata_is_read_only: values.get("metadata_read_only") == Some(&"1"),
         dmeventd: values.get("dmeventd") == Some(&"running"),
         snapshot: growth("snapshot")?,
         pool: growth("thin_pool")?,

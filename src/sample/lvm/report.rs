@@ -22,8 +22,12 @@ pub fn parse(text: &str) -> Result<Report, String> {
     let reports = json.get("report").and_then(Value::as_array);
     let reports = reports.ok_or("cannot parse LVM's report: expected a list named `report`")?;
     // PVs without a group are in a report of their own without `vg`.
+    let without_group = reports.iter().filter(|report| report.get("vg").is_none());
     Ok(Report {
         groups: reports.iter().filter_map(group).collect(),
+        free_pvs: without_group
+            .flat_map(|report| rows(report, "pv").map(pv))
+            .collect(),
     })
 }
 
@@ -33,6 +37,7 @@ fn group(report: &Value) -> Option<ReportedGroup> {
     Some(ReportedGroup {
         name: text(vg, "vg_name")?,
         uuid: text(vg, "vg_uuid").unwrap_or_default(),
+        attributes: text(vg, "vg_attr").unwrap_or_default(),
         size: number(vg, "vg_size"),
         free: number(vg, "vg_free"),
         extent: number(vg, "vg_extent_size").filter(|bytes| *bytes > 0),
@@ -52,6 +57,9 @@ fn pv(row: &Map<String, Value>) -> Pv {
         number: number_of.map(|(major, minor)| Number { major, minor }),
         size: number(row, "pv_size"),
         free: number(row, "pv_free"),
+        // Reports of earlier versions lack it.
+        is_allocatable: number(row, "pv_allocatable") != Some(0)
+            && row.get("pv_allocatable") != Some(&"".into()),
         is_missing: number(row, "pv_missing") == Some(1)
             || text(row, "pv_name").as_deref() == Some(MISSING),
     }

@@ -342,6 +342,7 @@ mod tests {
         };
         let layout = vec![LvLayout {
             lv: "data".into(),
+            allocation: None,
             segments: vec![segment],
         }];
         Volume {

@@ -1,0 +1,378 @@
+//! Commands that LVM accepts in the present state of a volume and its group; where there is none, why, and what helps.
+//!
+//! What LVM refuses, and when, was tried with LVM 2.03.16; `tests/lab/scenarios/advice.sh` repeats that. It stands before
+//! `forecast`, which says what an extension brings.
+
+use crate::sample::lvm::Policies;
+use crate::sentence;
+use crate::sentence::{Sentence, command};
+use crate::topology::{Group, LvLayout, Topology, Volume, VolumeKind, extent_of};
+use crate::units::size_text;
+use cowbell_touched::curve::{BYTES_OF_AN_EXCEPTION, cow_bytes};
+
+/// LVM's default chunk of a snapshot.
+pub const DEFAULT_CHUNK: u64 = 4 * 1024;
+/// The most metadata that LVM gives to a thin pool: 15.81 GiB.
+const MOST_POOL_METADATA: u64 = 33_161_216 * 512;
+
+/// The size of a COW area that holds every chunk of its origin. Source: dm-snap-persistent.c.
+///
+/// An origin of 100 MiB with chunks of 4 KiB: 25,600 chunks, 101 with their exceptions, 256 in each, and the header.
+pub fn never_overflows(origin_bytes: u64, chunk: Option<u64>) -> u64 {
+    let chunk = chunk
+        .filter(|chunk| *chunk >= BYTES_OF_AN_EXCEPTION)
+        .unwrap_or(DEFAULT_CHUNK);
+    cow_bytes(origin_bytes.div_ceil(chunk), chunk)
+}
+
+/// Of a thin pool, what is to be extended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolPart {
+    Data,
+    Metadata,
+}
+
+/// What `lvextend` can do for a volume.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Extensible {
+    /// `vg0/mysql_snapshot`
+    pub name: String,
+    pub vg: String,
+    /// `-L`, or `--poolmetadatasize` for a pool's metadata, after other options.
+    pub option: String,
+    /// It grows by multiples of these bytes: an extent on each of its stripes.
+    pub step: u64,
+    /// The bytes that it can get; `None` if unknown.
+    pub free: Option<u64>,
+    /// Why LVM would refuse now, and what helps. Without a full stop.
+    pub refusal: Option<Sentence>,
+    /// How the group gets more space. Without a full stop.
+    pub more_space: Sentence,
+}
+
+/// An extension, in whole extents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extension {
+    pub bytes: u64,
+    pub command: String,
+}
+
+impl Extensible {
+    pub fn new(volume: &Volume, topology: &Topology, part: PoolPart) -> Self {
+        let group = topology.group(&volume.vg);
+        let option = match part {
+            PoolPart::Data => "-L",
+            PoolPart::Metadata => "--poolmetadatasize",
+        };
+        let mut extensible = Self {
+            name: volume.full_name(),
+            vg: volume.vg.clone(),
+            option: option.into(),
+            step: extent_of(group),
+            free: None,
+            refusal: None,
+            more_space: more_space(&volume.vg, group),
+        };
+        if let Some(group) = group {
+            extensible.refusal = refusal(group, volume, topology, true);
+            extensible.find_room(volume, group, part, topology);
+        }
+        extensible
+    }
+
+    /// By at least so many bytes, if there is room; otherwise by all that there is, and `None` if that is less than a step.
+    pub fn by(&self, bytes: u64) -> Option<Extension> {
+        if self.refusal.is_some() {
+            return None;
+        }
+        let most = self.free.map_or(u64::MAX, |free| free / self.step);
+        let steps = bytes.div_ceil(self.step).max(1).min(most);
+        let bytes = steps.saturating_mul(self.step);
+        let (size, name) = (lvm_size(bytes), &self.name);
+        let command = format!("lvextend {} +{size} {name}", self.option);
+        (steps > 0).then_some(Extension { bytes, command })
+    }
+
+    /// Why there is no extension, and what helps. Without a full stop.
+    pub fn why_not(&self) -> Sentence {
+        match &self.refusal {
+            Some(refusal) => refusal.clone(),
+            None => {
+                let vg = &self.vg;
+                sentence!["VG {vg} has no room for it: ", self.more_space.clone()]
+            }
+        }
+    }
+
+    /// LVM takes extents from PVs that it may allocate from, and one from a different PV for each stripe or leg.
+    fn find_room(&mut self, volume: &Volume, group: &Group, part: PoolPart, topology: &Topology) {
+        let Some(layout) = extended_part(volume, part) else {
+            self.free = group.free;
+            return;
+        };
+        let mut policy = layout.allocation;
+        if policy == Some('i') {
+            policy = group.allocation;
+        }
+        // These accept only extents next to its own, or on the same PV.
+        if matches!(policy, Some('c' | 'l')) {
+            self.option = format!("--alloc normal {}", self.option);
+        }
+        let extent = self.step;
+        let mut rooms: Vec<u64> = group.room.iter().map(|free| free / extent).collect();
+        rooms.sort_unstable_by(|a, b| b.cmp(a));
+        let Stripes {
+            all,
+            of_data,
+            are_stripes,
+        } = Stripes::of(layout);
+        let mut extents = rooms.get(all - 1).copied().unwrap_or_default() * of_data;
+        self.step = extent * of_data;
+        if extents == 0 && are_stripes {
+            self.option = format!("-i 1 {}", self.option);
+            self.step = extent;
+        }
+        if self.step == extent && (all == 1 || are_stripes) {
+            extents = rooms.iter().sum();
+        }
+        // LVM also extends the spare volume of a pool's metadata.
+        if part == PoolPart::Metadata {
+            extents = extents.div_ceil(2);
+        }
+        let mut free = extents * extent;
+        if let Some(most) = most_bytes(volume, part, topology) {
+            let size = layout
+                .segments
+                .iter()
+                .map(|segment| segment.extents)
+                .sum::<u64>()
+                * extent;
+            let left = most
+                .div_ceil(extent)
+                .saturating_mul(extent)
+                .saturating_sub(size);
+            if left == 0 && self.refusal.is_none() {
+                let size = size_text(size);
+                self.refusal = Some(sentence![
+                    "it has the largest size that it can have, {size}"
+                ]);
+            }
+            free = free.min(left);
+        }
+        self.free = group.free.map(|_| free);
+    }
+}
+
+/// `remove it with …`, after unmounting it; or why LVM would refuse. Without a full stop.
+pub fn removal(volume: &Volume, topology: &Topology) -> Sentence {
+    let group = topology.group(&volume.vg);
+    if let Some(refusal) = group.and_then(|group| refusal(group, volume, topology, false)) {
+        return sentence!["LVM cannot remove it now: ", refusal];
+    }
+    let name = volume.full_name();
+    if let Some(holder) = holder(volume, topology) {
+        return sentence!["close {holder}, which uses it, and remove it then"];
+    }
+    sentence![
+        unmounting(volume),
+        "remove it with ",
+        command(format!("lvremove {name}"))
+    ]
+}
+
+/// Has LVM's daemon watch the volume, and extend it. Without a full stop.
+pub fn monitoring(volume: &Volume, policies: Policies) -> Sentence {
+    let switch = command(format!("lvchange --monitor y {}", volume.full_name()));
+    let setting = "set activation/monitoring=1 in lvm.conf, then ";
+    let first = (!policies.monitoring).then_some(setting);
+    sentence![first, "run ", switch]
+}
+
+/// `unmount it with …, and `; empty if it is not mounted.
+fn unmounting(volume: &Volume) -> Sentence {
+    let mut sentence = Sentence::default();
+    for point in volume.mounted_on.iter().flatten() {
+        let point = shell_word(point);
+        sentence.push(sentence![
+            "unmount it with ",
+            command(format!("umount {point}")),
+            ", and "
+        ]);
+    }
+    sentence
+}
+
+/// In quotes, if a shell would split or change it.
+fn shell_word(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "/_.-+:@%".contains(letter);
+    if word.chars().all(is_plain) {
+        return word.into();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// A device on top of the volume that belongs to no LV of it, such as LUKS.
+fn holder<'a>(volume: &Volume, topology: &'a Topology) -> Option<&'a str> {
+    let own = &topology.devices[volume.device?];
+    let mut others = topology.devices.iter();
+    let holder = others.find(|device| {
+        let is_same = device.lv.as_ref().is_some_and(|lv| lv.uuid == volume.uuid);
+        !is_same && device.slaves.iter().any(|slave| *slave == *own.name)
+    })?;
+    Some(&holder.label)
+}
+
+/// Why LVM would refuse a change of this volume, and what helps. It removes volumes though PVs are missing.
+fn refusal(
+    group: &Group,
+    volume: &Volume,
+    topology: &Topology,
+    is_extension: bool,
+) -> Option<Sentence> {
+    let vg = &group.name;
+    if let Some(refusal) = group_refusal(group) {
+        return Some(refusal);
+    }
+    if volume.is_merging {
+        let origin = topology.origin_of(volume)?;
+        let name = origin.full_name();
+        return Some(sentence![
+            "it waits to be merged into {name}, and LVM refuses to change it until then; to merge it now, ",
+            unmounting(origin),
+            "run ",
+            command(format!("lvchange -an {name}")),
+            " and ",
+            command(format!("lvchange -ay {name}")),
+        ]);
+    }
+    if volume.is_locked {
+        return Some(sentence![
+            "a pvmove moves it, and LVM refuses to change it until that has ended; ",
+            command("pvmove --abort"),
+            " stops it"
+        ]);
+    }
+    if group.missing_pvs == 0 || !is_extension {
+        return None;
+    }
+    let back =
+        "a PV of VG {vg} is missing, and LVM refuses to extend volumes until it is attached again";
+    let reduce = command(format!("vgreduce --removemissing {vg}"));
+    let forget =
+        (!group.misses_data).then(|| sentence!["; it is empty, so if it is lost, run ", reduce]);
+    Some(sentence![back.replace("{vg}", vg), forget])
+}
+
+/// Why LVM would refuse any change in the group, and what helps.
+fn group_refusal(group: &Group) -> Option<Sentence> {
+    let vg = &group.name;
+    if let Some(uuid) = &group.namesake {
+        let rename = command(format!("vgrename {uuid} {vg}_other"));
+        let why = "two volume groups have the name {vg}, so LVM refuses it";
+        return Some(sentence![
+            why.replace("{vg}", vg),
+            ": rename the other one with ",
+            rename
+        ]);
+    }
+    if group.is_exported {
+        let import = command(format!("vgimport {vg}"));
+        return Some(sentence!["VG {vg} is exported: import it with ", import]);
+    }
+    if group.is_unreported {
+        return Some(sentence![
+            "LVM does not show VG {vg} on this host: change it on the host that it belongs to"
+        ]);
+    }
+    if group.is_read_only {
+        return Some(sentence![
+            "LVM may not write the metadata of VG {vg}: first make it writable"
+        ]);
+    }
+    if group.is_shared {
+        return Some(sentence![
+            "VG {vg} is shared: change it on the host that holds its lock"
+        ]);
+    }
+    None
+}
+
+/// Without a full stop.
+fn more_space(vg: &str, group: Option<&Group>) -> Sentence {
+    let Some(group) = group else {
+        return sentence!["add a PV to VG {vg}"];
+    };
+    if let Some(pv) = &group.not_allocatable {
+        let allow = command(format!("pvchange -x y {pv}"));
+        return sentence!["let LVM use the free space of {pv} with ", allow];
+    }
+    let Some(pv) = &group.free_pv else {
+        return sentence!["add a PV to VG {vg}, since no PV is free"];
+    };
+    let resizeable = command(format!("vgchange -x y {vg}"));
+    let allow = group.is_fixed.then(|| sentence![resizeable, " and "]);
+    let add = command(format!("vgextend {vg} {pv}"));
+    sentence!["add the free PV with ", allow, add]
+}
+
+/// The LV whose segments `lvextend` adds to.
+fn extended_part(volume: &Volume, part: PoolPart) -> Option<&LvLayout> {
+    let mut name = volume.lv.clone();
+    match (volume.kind, part) {
+        (_, PoolPart::Metadata) => name += "_tmeta",
+        (VolumeKind::ThinPool, PoolPart::Data) => name += "_tdata",
+        _ => {}
+    }
+    let mut layouts = volume.layout.iter();
+    layouts.find(|layout| layout.lv == name && !layout.segments.is_empty())
+}
+
+/// On how many PVs at once it allocates.
+struct Stripes {
+    all: usize,
+    /// The others have copies or parity.
+    of_data: u64,
+    are_stripes: bool,
+}
+
+impl Stripes {
+    fn of(layout: &LvLayout) -> Self {
+        let last = layout.segments.last();
+        let kind = last.map_or("", |segment| segment.kind.as_str());
+        let all = last.and_then(|segment| segment.stripes).unwrap_or(1).max(1);
+        let of_data = match kind {
+            "mirror" | "raid1" => 1,
+            "raid10" => all / 2,
+            _ if kind.starts_with("raid6") => all.saturating_sub(2),
+            _ if kind.starts_with("raid4") || kind.starts_with("raid5") => all - 1,
+            _ => all,
+        };
+        Self {
+            all: all as usize,
+            of_data: u64::from(of_data.max(1)),
+            are_stripes: kind == "striped" && all > 1,
+        }
+    }
+}
+
+/// The largest useful size.
+fn most_bytes(volume: &Volume, part: PoolPart, topology: &Topology) -> Option<u64> {
+    if part == PoolPart::Metadata {
+        return Some(MOST_POOL_METADATA);
+    }
+    let origin = topology
+        .origin_of(volume)
+        .filter(|_| volume.kind.is_thick_snapshot())?;
+    let chunk = volume.layout.first()?.segments.first()?.chunk_size;
+    Some(never_overflows(origin.size?, chunk))
+}
+
+/// A size as LVM's commands take it, a whole number: `40m`
+pub fn lvm_size(bytes: u64) -> String {
+    let units = [(30, "g"), (20, "m"), (10, "k")];
+    let (shift, unit) = units
+        .into_iter()
+        .find(|(shift, _)| bytes.is_multiple_of(1 << shift))
+        .unwrap_or((0, "b"));
+    format!("{}{unit}", bytes >> shift)
+}
