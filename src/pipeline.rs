@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::interval::{Interval, SampledMachine};
+use crate::interval::{Accounting, Interval, SampledMachine};
 use crate::sample::{PartState, Sampler};
 use crate::source::{Part, Reading};
 use crate::topology::Topology;
@@ -15,6 +15,7 @@ use crate::topology::Topology;
 pub struct Observer {
     sampler: Sampler,
     before: Option<SampledMachine>,
+    accounting: Accounting,
 }
 
 impl Observer {
@@ -30,7 +31,7 @@ impl Observer {
             _ => Arc::new(Topology::of(&sample)),
         };
         let now = SampledMachine { sample, topology };
-        let interval = Interval::between(self.before.as_ref(), &now);
+        let interval = Interval::between(self.before.as_ref(), &now, &mut self.accounting);
         self.before = Some(now);
         interval
     }

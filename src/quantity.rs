@@ -271,22 +271,22 @@ quantities! {
             Family::Counter(Counter::SectorsWritten, "cowbell_device_written_bytes",
                 "Bytes written.");
         Reads: "reads", "Reads", PerSecond,
-            |row| Some((row[Counter::Reads]?, row.us)), PER_SECOND,
+            |row| Some((reads(row)?, row.us)), PER_SECOND,
             ("read", "requests_per_second"),
             Family::Counter(Counter::Reads, "cowbell_device_read_requests",
-                "Completed reads.");
+                "Reads; of volumes before Linux 6.4, those that started.");
         Writes: "writes", "Writes", PerSecond,
-            |row| Some((row[Counter::Writes]?, row.us)), PER_SECOND,
+            |row| Some((writes(row)?, row.us)), PER_SECOND,
             ("write", "requests_per_second"),
             Family::Counter(Counter::Writes, "cowbell_device_write_requests",
-                "Completed writes.");
+                "Writes; of volumes before Linux 6.4, those that started.");
         ReadAwaitMs: "read_await_ms", "Read latency", Milliseconds,
-            |row| Some((row[Counter::ReadMs]?, row[Counter::Reads]?)), 1.0,
+            |row| Some((row[Counter::ReadMs]?, reads(row)?)), 1.0,
             ("read_await", "seconds"),
             Family::Counter(Counter::ReadMs, "cowbell_device_read_time_seconds",
                 "Sum of the times of reads, with their time in the queue.");
         WriteAwaitMs: "write_await_ms", "Write latency", Milliseconds,
-            |row| Some((row[Counter::WriteMs]?, row[Counter::Writes]?)), 1.0,
+            |row| Some((row[Counter::WriteMs]?, writes(row)?)), 1.0,
             ("write_await", "seconds"),
             Family::Counter(Counter::WriteMs, "cowbell_device_write_time_seconds",
                 "Sum of the times of writes, with their time in the queue.");
@@ -365,6 +365,15 @@ quantities! {
             |row| Some((row[HostColumn::PressureUs]?.min(row.us), row.us)), 1.0,
             ("io_pressure", "ratio");
     }
+}
+
+/// Those that completed.
+fn reads(row: TickRow) -> Option<u64> {
+    row[Counter::ReadsCompleted].or(row[Counter::Reads])
+}
+
+fn writes(row: TickRow) -> Option<u64> {
+    row[Counter::WritesCompleted].or(row[Counter::Writes])
 }
 
 fn moved_sectors(row: TickRow) -> Option<u64> {

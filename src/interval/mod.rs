@@ -3,6 +3,7 @@
 //! Differences are integers with their elapsed time, not rates. If a counter went back or a device was replaced, the
 //! difference is `None`, never zero or a spike.
 
+mod completed;
 pub mod copying;
 
 use std::collections::HashMap;
@@ -11,6 +12,8 @@ use std::sync::Arc;
 
 use cowbell_touched::text::Region;
 use jiff::Timestamp;
+
+pub use completed::Accounting;
 
 use crate::mylvmbackup::NextSnapshot;
 use crate::sample::Sample;
@@ -86,7 +89,12 @@ impl Index<Counter> for Work {
 
 impl Work {
     /// Nothing was done.
-    pub const IDLE: Self = Self([Some(0); Counter::COUNT]);
+    pub const IDLE: Self = {
+        let mut counters = [Some(0); Counter::COUNT];
+        counters[Counter::ReadsCompleted as usize] = None;
+        counters[Counter::WritesCompleted as usize] = None;
+        Self(counters)
+    };
 
     /// A counter that stepped back is unknown: the kernel adds up those of its processors without a lock, and sectors wrap at
     /// 2³² on 32-bit kernels.
@@ -183,16 +191,23 @@ pub struct SampledMachine {
 
 impl Interval {
     /// The changes from `before` to `now`. Without `before`, only fills and gauges are known.
-    pub fn between(before: Option<&SampledMachine>, now: &SampledMachine) -> Self {
+    pub fn between(
+        before: Option<&SampledMachine>,
+        now: &SampledMachine,
+        accounting: &mut Accounting,
+    ) -> Self {
         let elapsed_us = before
             .and_then(|before| now.sample.uptime_us.checked_sub(before.sample.uptime_us))
             .unwrap_or_default();
         let before = before.filter(|_| elapsed_us > 0);
+        let mut devices = device_intervals(before, now);
+        accounting.correct(now, elapsed_us, &mut devices);
+        count_by_paths(&now.topology, &mut devices);
         Self {
             at: now.sample.at,
             elapsed_us,
             topology: Arc::clone(&now.topology),
-            devices: device_intervals(before, now),
+            devices,
             volumes: now.topology.volume_states(&now.sample),
             host: host(before.map(|before| &before.sample), &now.sample),
             devices_listed: now.sample.devices.is_some(),
@@ -284,10 +299,7 @@ fn device_intervals(before: Option<&SampledMachine>, now: &SampledMachine) -> Ve
             counters: Some(line.counters),
         }
     };
-    let devices = now.topology.devices.iter();
-    let mut intervals: Vec<DeviceInterval> = devices.map(of).collect();
-    count_by_paths(&now.topology, &mut intervals);
-    intervals
+    now.topology.devices.iter().map(of).collect()
 }
 
 /// Before Linux 6.4, the paths of native NVMe multipath count, and their disk does not. How much of that was on which

@@ -9,6 +9,9 @@ use procfs::DiskStat;
 
 use crate::units::Sectors;
 
+/// As the kernel counts them, in 31 bits.
+const MOST_IN_FLIGHT: u64 = i32::MAX as u64;
+
 /// One line: a device and its counters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceLine {
@@ -16,6 +19,10 @@ pub struct DeviceLine {
     /// The kernel's name, such as `sda1` or `dm-3`.
     pub name: String,
     pub counters: Counters,
+    /// `None` if the kernel miscounted: it prints -1 as 4,294,967,295.
+    pub in_flight: Option<u64>,
+    /// Discards and flushes.
+    pub other_requests: u64,
 }
 
 /// What a counter counts.
@@ -53,6 +60,9 @@ counters! {
     QueueMs: Milliseconds, |line| Some(line.weighted_time_in_progress);
     /// Since Linux 4.18.
     SectorsDiscarded: Sectors, |line| line.sectors_discarded;
+    /// Where the kernel counts reads when they start, those that completed; see `interval::completed`.
+    ReadsCompleted: Requests, |_| None;
+    WritesCompleted: Requests, |_| None;
 }
 
 impl Counter {
@@ -147,6 +157,11 @@ fn device_line(stat: DiskStat) -> Option<DeviceLine> {
             minor: stat.minor.try_into().ok()?,
         },
         counters: Counters::of(&stat),
+        in_flight: Some(stat.in_progress).filter(|count| *count <= MOST_IN_FLIGHT),
+        other_requests: stat
+            .discards
+            .unwrap_or_default()
+            .saturating_add(stat.flushes.unwrap_or_default()),
         name: stat.name,
     })
 }

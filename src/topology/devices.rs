@@ -198,6 +198,19 @@ fn kind(name: &str, block: &BlockDevice) -> DeviceKind {
     }
 }
 
+/// Name prefixes of devices that pass requests on.
+const WITHOUT_QUEUE: [&str; 5] = ["dm-", "md", "zram", "drbd", "bcache"];
+
+impl Device {
+    /// Whether it has no request queue of its own, so that the kernel's version decides when it counts a request.
+    pub fn counts_without_queue(&self) -> bool {
+        let is_stacked = WITHOUT_QUEUE
+            .iter()
+            .any(|prefix| self.name.starts_with(prefix));
+        (is_stacked && !is_multipath(self)) || !self.paths.is_empty()
+    }
+}
+
 fn is_multipath(device: &Device) -> bool {
     device.identity.starts_with("mpath-")
 }

@@ -3,6 +3,7 @@
 //! One binary holds them all. The first block are the tools, the second the tests, one file per theme.
 
 mod captured;
+mod completed;
 mod counted;
 mod cow;
 mod daemon;
