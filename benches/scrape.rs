@@ -198,8 +198,7 @@ fn state(index: usize) -> VolumeState {
     VolumeState {
         fill,
         metadata,
-        sync: None,
-        state: State::Ok,
+        ..VolumeState::only(State::Ok)
     }
 }
 

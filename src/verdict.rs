@@ -79,9 +79,6 @@ impl Verdict {
         let name = volume.full_name();
         let fill = state.fill.map(|fill| percent_text(fill.percent()));
         let sentence = match (grade, fill) {
-            (Grade::Unknown, _) if state.state == State::Inactive => {
-                sentence!["{kind} {name} is inactive, so its usage is unknown."]
-            }
             (Grade::Unknown, _) => match present.why_usage_is_unknown(volume, state) {
                 Some(why) => Sentence::with_commands(&why),
                 None => {
@@ -170,12 +167,19 @@ pub fn filled_by<'a>(present: &'a Present, job: &Job) -> Option<(&'a Volume, &'a
 
 /// The grade of a volume, without a sentence.
 pub fn grade_of(present: &Present, volume: &Volume, state: &VolumeState) -> Grade {
-    let is_filled = volume.kind.can_overflow();
-    match (worst_of(present, volume), state.state) {
-        (Some(alert), _) => alert.severity.into(),
-        (None, state) if state.is_bad() => Grade::Critical,
-        (None, State::Unknown | State::Inactive) => Grade::Unknown,
-        _ if is_filled && state.fill.is_none() => Grade::Unknown,
+    if let Some(alert) = worst_of(present, volume) {
+        return alert.severity.into();
+    }
+    if let Some((rule, severity)) = state.state.alert(volume.kind)
+        && (present.thresholds.of(rule, &volume.vg, &volume.lv)).is_none()
+    {
+        // The configuration switches the alert off, not the state.
+        return severity.into();
+    }
+    match state.state {
+        State::Inactive => Grade::Ok,
+        State::Unknown => Grade::Unknown,
+        _ if volume.kind.can_overflow() && state.fill.is_none() => Grade::Unknown,
         _ => Grade::Ok,
     }
 }
@@ -186,13 +190,20 @@ pub fn grade_by(present: &Present, volume: &Volume, rule: Rule) -> Grade {
     worst(present, is_its).map_or(Grade::Ok, |alert| alert.severity.into())
 }
 
-/// About the volume itself, or the backups of it.
+/// About the volume itself, the state of the pool that it lies in, or the backups of it.
 fn worst_of<'a>(present: &'a Present, volume: &Volume) -> Option<&'a Alert> {
-    worst(present, |alert| {
-        if alert.rule.subject() == RuleSubject::Backups {
-            return alert.vg == volume.vg && alert.lv == volume.lv;
+    if present.alerts.is_empty() {
+        return None;
+    }
+    let pool = present.interval.topology.pool_of(volume);
+    worst(present, |alert| match (alert.rule, alert.rule.subject()) {
+        (_, RuleSubject::Backups) => alert.vg == volume.vg && alert.lv == volume.lv,
+        (Rule::PoolState | Rule::VolumeState, _)
+            if pool.is_some_and(|pool| *pool.uuid == *alert.uuid) =>
+        {
+            true
         }
-        alert.uuid == *volume.uuid
+        _ => alert.uuid == *volume.uuid,
     })
 }
 

@@ -162,8 +162,7 @@ impl Machine {
         VolumeState {
             fill: fill(self.used[volume], TOTAL, 512),
             metadata,
-            sync: None,
-            state: State::Ok,
+            ..VolumeState::only(State::Ok)
         }
     }
 

@@ -23,7 +23,7 @@ impl VolumeUnderRule<'_> {
     pub(super) fn evaluate_fill(&self, raised: Option<Severity>) -> (Evaluation, Option<f64>) {
         match self.state.state {
             // The alert `SnapshotInvalid` covers it.
-            State::Invalid | State::Inactive => return (Evaluation::Over, None),
+            State::Invalid | State::CutShort | State::Inactive => return (Evaluation::Over, None),
             State::Unknown => return (Evaluation::Unchanged, None),
             _ => {}
         }
@@ -121,7 +121,7 @@ impl VolumeUnderRule<'_> {
         let (name, lower) = (self.name(), self.lower_noun());
         let percent = self.fill().map(Fill::percent).unwrap_or_default();
         match (self.rule, self.state.state) {
-            (_, State::Invalid) => self.says(" is now invalid, which has its own alert."),
+            (_, state) if state.is_lost() => self.says(" is now invalid, which has its own alert."),
             (_, State::Inactive) => self.says(" was deactivated."),
             (Rule::FullBeforeDone, _) => {
                 let will = match self.forecast.and_then(VolumeForecast::verdict) {

@@ -43,7 +43,7 @@ pub struct Alert {
     pub id: i64,
     pub rule: Rule,
     pub severity: Severity,
-    /// Group and volume; both are empty for an alert about cowbell itself.
+    /// Group and volume. The volume is empty for an alert about a group; both are, for one about cowbell itself.
     pub vg: String,
     pub lv: String,
     /// Identifies what it is about: the volume's UUID, since its name may change, the key of a job, or a part of cowbell.
@@ -209,11 +209,11 @@ impl Alert {
         if self.recovered { "cleared" } else { "over" }
     }
 
-    /// `vg0/mysql`; `None` if it is about cowbell itself.
+    /// `vg0/mysql`, or `vg0` of a group; `None` if it is about cowbell itself.
     pub fn volume(&self) -> Option<String> {
         match (&*self.vg, &*self.lv) {
             ("", "") => None,
-            ("", name) => Some(name.into()),
+            ("", name) | (name, "") => Some(name.into()),
             (vg, lv) => Some(format!("{vg}/{lv}")),
         }
     }
@@ -408,6 +408,7 @@ impl Rules {
         if is_slow {
             self.trends.retain(&interval.topology);
         }
+        changed.extend(self.judge_groups(interval));
         changed.extend(self.judge_backups(now, is_slow));
         changed.extend(self.clear_off(interval.at));
         changed.extend(self.clear_gone(interval));

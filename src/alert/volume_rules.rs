@@ -13,7 +13,7 @@ use crate::job::{Job, JobKind};
 use crate::sample::lvm::Policies;
 use crate::sentence;
 use crate::sentence::{Sentence, command};
-use crate::topology::{State, Volume};
+use crate::topology::{State, Volume, VolumeKind};
 use crate::units::{Fill, duration_text, size_text};
 
 /// The end of an overflow is no recovery.
@@ -35,19 +35,29 @@ impl VolumeUnderRule<'_> {
                 cleared: |it| it.full_no_more(),
             },
             Rule::SnapshotInvalid => VolumeRule {
-                evaluate: |it, _| (invalid(it.state.state), None),
-                raised: |it, _| it.overflowed(),
+                evaluate: |it, _| (it.evaluate_state(), None),
+                raised: |it, _| it.lost(),
                 cleared: |it| it.says(format!(" was deactivated. {LOST}")),
             },
             Rule::MergeFailed => VolumeRule {
-                evaluate: |it, _| (merge_failed(it.state.state), None),
+                evaluate: |it, _| (it.evaluate_state(), None),
                 raised: |it, _| it.not_merged(),
                 cleared: |it| sentence!["The merge into ", it.name(), " goes on, or is over."],
             },
             Rule::PoolState => VolumeRule {
-                evaluate: |it, _| (pool_state(it.state.state), None),
+                evaluate: |it, _| (it.evaluate_state(), None),
                 raised: |it, _| it.pool_broken(),
                 cleared: |it| it.says(" works again. Writes that failed in the meantime are lost."),
+            },
+            Rule::VolumeState => VolumeRule {
+                evaluate: |it, _| (it.evaluate_state(), None),
+                raised: |it, _| it.troubled(),
+                cleared: |it| it.says(format!(" is {} now.", it.state.state.text())),
+            },
+            Rule::NextSnapshotBlocked => VolumeRule {
+                evaluate: |it, _| (it.next_snapshot_blocked(), None),
+                raised: |it, _| it.blocks_next_snapshot(),
+                cleared: |it| it.says(" does not block the next snapshot any more."),
             },
             Rule::AutoextendBlocked => VolumeRule {
                 evaluate: |it, _| (it.autoextend_blocked(), None),
@@ -73,7 +83,8 @@ impl VolumeUnderRule<'_> {
                 raised: |it, _| it.left_over(),
                 cleared: |it| it.says(" is in use again."),
             },
-            Rule::BackupFailed
+            Rule::GroupState
+            | Rule::BackupFailed
             | Rule::BackupMissing
             | Rule::BackupSlow
             | Rule::BackupSmall
@@ -94,6 +105,81 @@ impl VolumeUnderRule<'_> {
         let age_s = self.age_s(since);
         let evaluation = Evaluation::by_value(self.rule, age_s, self.thresholds, before);
         (evaluation, Some(age_s))
+    }
+
+    /// By the table of states.
+    fn evaluate_state(&self) -> Evaluation {
+        let state = self.state.state;
+        match (state.alert(self.volume.kind), self.rule) {
+            (Some((rule, severity)), _) if rule == self.rule => {
+                if self.is_of_pool() {
+                    Evaluation::Clear
+                } else {
+                    Evaluation::Raised(severity)
+                }
+            }
+            _ if state == State::Unknown => Evaluation::Unchanged,
+            (_, Rule::SnapshotInvalid | Rule::VolumeState) if state == State::Inactive => {
+                Evaluation::Over
+            }
+            // It stays invalid: another state means that it is being removed.
+            (_, Rule::SnapshotInvalid) => Evaluation::Unchanged,
+            // A pool is deactivated to be repaired, which does not repair it yet.
+            (Some(_), Rule::PoolState) if state == State::Suspended => Evaluation::Unchanged,
+            (Some(_), Rule::MergeFailed) if state == State::Suspended => Evaluation::Unchanged,
+            (_, Rule::PoolState | Rule::MergeFailed) if state == State::Inactive => {
+                Evaluation::Unchanged
+            }
+            _ => Evaluation::Clear,
+        }
+    }
+
+    /// Whether its pool has a trouble of its own, whose alert covers the volumes in it.
+    fn is_of_pool(&self) -> bool {
+        let interval = self.now.interval;
+        let pool = interval.topology.pool_of(self.volume);
+        let pool = pool.and_then(|pool| interval.volume(&pool.uuid));
+        self.rule == Rule::VolumeState
+            && pool.is_some_and(|(pool, state)| state.state.alert(pool.kind).is_some())
+    }
+
+    /// Whether `lvcreate` would refuse the next snapshot because of this volume.
+    fn next_snapshot_blocked(&self) -> Evaluation {
+        let is_blocked = match (self.volume.kind, self.state.metadata) {
+            (VolumeKind::ThinPool, Some(metadata)) => {
+                metadata.percent() >= metadata_limit(metadata)
+            }
+            (VolumeKind::ThinPool, None) => return Evaluation::Unchanged,
+            _ => self.has_next_name() && !self.is_in_use(),
+        };
+        if is_blocked {
+            Evaluation::CRITICAL
+        } else {
+            Evaluation::Clear
+        }
+    }
+
+    /// Whether mylvmbackup's next snapshot is to have its name.
+    fn has_next_name(&self) -> bool {
+        let next = self.now.interval.next_snapshot.as_ref();
+        next.is_some_and(|next| {
+            next.group == self.volume.vg && next.name.as_ref() == Some(&self.volume.lv)
+        })
+    }
+
+    /// Whether a backup may be using it.
+    fn is_in_use(&self) -> bool {
+        let mut running = self.now.jobs.running().iter();
+        let job = running.find(|job| job.key == *self.volume.uuid);
+        let is_run = job
+            .and_then(|job| job.backup_run.as_ref())
+            .is_some_and(|run| run.runs());
+        let is_mounted = self
+            .volume
+            .mounted_on
+            .as_ref()
+            .is_none_or(|points| !points.is_empty());
+        is_run || (is_mounted && left_over_since(self.volume, self.now).is_none())
     }
 
     /// A warning once the group has no room for the next step, and critical once that step is due.
@@ -148,6 +234,108 @@ impl VolumeUnderRule<'_> {
 
     fn removal(&self) -> Sentence {
         removal(self.volume, &self.now.interval.topology)
+    }
+
+    fn lost(&self) -> AlertText {
+        if self.state.state == State::CutShort {
+            let of = self.origin_after("of");
+            let why = "its COW area was made smaller than what it held";
+            let lost = "Reads of it fail, and any backup that reads it is lost. ";
+            return AlertText::new(
+                self.says(format!("{of} is lost: {why}.")),
+                sentence![lost, self.removal().capitalized(), "."],
+            );
+        }
+        self.overflowed()
+    }
+
+    /// What `volume_state` says.
+    fn troubled(&self) -> AlertText {
+        let name = self.volume.full_name();
+        let (vg, repair) = (
+            &self.volume.vg,
+            command(format!("lvconvert --repair {name}")),
+        );
+        match self.state.state {
+            State::Suspended => {
+                let index = self.state.below.or(self.volume.device);
+                let devices = &self.now.interval.topology.devices;
+                let device = index.map_or("?", |index| &*devices[index].name);
+                let resume = command(format!("dmsetup resume /dev/{device}"));
+                AlertText::new(
+                    self.says(format!(" waits: device {device} is suspended.")),
+                    sentence![
+                        "All I/O to it hangs. If no LVM command is at work, as after one that was killed, run ",
+                        resume,
+                        "."
+                    ],
+                )
+            }
+            State::Partial => AlertText::new(
+                self.says(" is partial: a PV with a part of it is missing, or gives only errors."),
+                sentence![
+                    "I/O to that part fails. Attach the PV again and run ",
+                    command(format!("vgchange --refresh {vg}")),
+                    "; if it is lost, restore the volume from a backup."
+                ],
+            ),
+            State::Rebuilding => AlertText::new(
+                self.says(" writes a leg anew, and is not redundant until it is in sync."),
+                "Nothing needs to be done; the other legs must not fail until then.",
+            ),
+            State::Degraded => AlertText::new(
+                self.says(" is degraded: a leg has failed or is missing, and the next failure may lose data."),
+                sentence![
+                    "If its disk is back, run ",
+                    command(format!("lvchange --refresh {name}")),
+                    ". Otherwise add a PV to VG {vg}, and run ",
+                    repair,
+                    "."
+                ],
+            ),
+            _ if self.volume.kind.is_thin() => AlertText::new(
+                self.says(" has failed: the pool does not know it, or cannot read its metadata."),
+                "All I/O to it fails. See the kernel's log, and restore it from a backup.",
+            ),
+            _ => AlertText::new(
+                self.says(" has failed: more legs are lost than it can do without."),
+                "All I/O to it may fail. Attach the disks again, or restore it from a backup.",
+            ),
+        }
+    }
+
+    fn blocks_next_snapshot(&self) -> AlertText {
+        let Some(metadata) = self
+            .state
+            .metadata
+            .filter(|_| self.volume.kind.is_thin_pool())
+        else {
+            return AlertText::new(
+                self.says(" has the name that mylvmbackup gives to its next snapshot."),
+                sentence![
+                    "mylvmbackup then stops at once, and calls no hook. If no backup uses it, ",
+                    self.removal(),
+                    "."
+                ],
+            );
+        };
+        let (percent, limit) = (metadata.percent(), metadata_limit(metadata));
+        let refuses = format!(
+            "is {percent:.2} % full, and from {limit:.2} % on LVM creates no snapshot in the pool."
+        );
+        let clear = limit.min(ROOMY_PERCENT);
+        let remedy = extension(
+            Rule::PoolMetadata,
+            self.volume,
+            metadata,
+            clear,
+            &self.now.interval.topology,
+            None,
+        );
+        AlertText::new(
+            sentence!["The metadata of thin pool ", self.name(), " ", refuses],
+            Sentence::from("The next backup that makes one cannot start.").then(remedy),
+        )
     }
 
     fn overflowed(&self) -> AlertText {
@@ -302,32 +490,11 @@ impl Alert {
     }
 }
 
-/// An invalid snapshot stays invalid: another state means that it is being removed.
-fn invalid(state: State) -> Evaluation {
-    match state {
-        State::Invalid => Evaluation::CRITICAL,
-        State::Inactive => Evaluation::Over,
-        _ => Evaluation::Unchanged,
-    }
-}
-
-fn merge_failed(state: State) -> Evaluation {
-    match state {
-        State::MergeFailed => Evaluation::CRITICAL,
-        State::Unknown | State::Suspended | State::Inactive => Evaluation::Unchanged,
-        _ => Evaluation::Clear,
-    }
-}
-
-/// A pool is deactivated to be repaired, which does not repair it yet.
-fn pool_state(state: State) -> Evaluation {
-    match state {
-        State::ReadOnly | State::OutOfData | State::NeedsCheck | State::Failed => {
-            Evaluation::CRITICAL
-        }
-        State::Ok => Evaluation::Clear,
-        _ => Evaluation::Unchanged,
-    }
+/// The fill in percent of a pool's metadata from which LVM creates no thin volume or snapshot in it: it wants a quarter free, or
+/// 4 MiB if that is less. Source: `lib/metadata/thin_manip.c` of LVM 2.03.
+fn metadata_limit(metadata: Fill) -> f64 {
+    let least_free = 4.0 * 1024.0 * 1024.0 * 100.0 / metadata.total_bytes().max(1) as f64;
+    100.0 - least_free.min(25.0)
 }
 
 fn extends_pools(policies: &Policies) -> bool {

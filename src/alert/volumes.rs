@@ -12,9 +12,9 @@ use super::{Alert, AlertText, Clock, Rule, Rules, Severity, Situation};
 use crate::config::{RuleSettings, RuleSubject, Thresholds};
 use crate::interval::Interval;
 use crate::sentence;
-use crate::sentence::{Sentence, SentencePart};
+use crate::sentence::{Sentence, SentencePart, command};
 use crate::topology::{Group, State, Volume, VolumeKind, VolumeState};
-use crate::units::Fill;
+use crate::units::{Fill, count_text};
 
 /// By then, LVM has reported that a volume is inactive; otherwise it was removed.
 const REPORTED_S: f64 = 90.0;
@@ -28,7 +28,10 @@ impl Rule {
             RuleSubject::SnapshotsAndThinPools => kind.can_overflow(),
             RuleSubject::PoolsAndCaches => kind.has_health(),
             RuleSubject::AllVolumes => true,
-            RuleSubject::NextSnapshots | RuleSubject::Backups | RuleSubject::Cowbell => false,
+            RuleSubject::Groups
+            | RuleSubject::NextSnapshots
+            | RuleSubject::Backups
+            | RuleSubject::Cowbell => false,
         }
     }
 }
@@ -115,6 +118,28 @@ impl VolumeUnderRule<'_> {
     }
 }
 
+/// Identifies a group in its alerts.
+fn group_key(group: &str) -> String {
+    format!("group:{group}")
+}
+
+fn missing_pvs(group: &Group) -> AlertText {
+    let vg = &group.name;
+    let missing = count_text(group.missing_pvs as usize, "PV is", "PVs are");
+    let then = if group.misses_data {
+        "The volumes with a part on it have alerts of their own.".into()
+    } else {
+        let reduce = command(format!("vgreduce --removemissing {vg}"));
+        sentence!["It is empty, so if it is lost, run ", reduce, "."]
+    };
+    AlertText::new(
+        format!(
+            "{missing} missing in VG {vg}: LVM makes no snapshot there, so the next backup cannot start."
+        ),
+        Sentence::from("Attach the disk again.").then(then),
+    )
+}
+
 impl Rules {
     pub(super) fn judge_volume(
         &mut self,
@@ -155,7 +180,7 @@ impl Rules {
         settings: &RuleSettings,
         now: &Situation,
     ) -> Option<Arc<VolumeForecast>> {
-        if matches!(state.state, State::Invalid | State::Inactive) {
+        if state.state.is_lost() || state.state == State::Inactive {
             self.trends.end(&volume.uuid);
         }
         let fill = state.fill.filter(|fill| fill.unit > 0)?;
@@ -184,6 +209,33 @@ impl Rules {
         };
         let raised = |severity| (row.raised)(it, severity);
         self.settle(&finding, raised, || (row.cleared)(it))
+    }
+
+    /// Raises an alert for each group whose PVs are missing, as LVM reports.
+    pub(super) fn judge_groups(&mut self, interval: &Interval) -> Vec<Alert> {
+        let groups = &interval.topology.groups;
+        let mut changed = Vec::new();
+        for group in groups.iter().filter(|group| group.size.is_some()) {
+            let key = group_key(&group.name);
+            let subject = AlertSubject::new(&group.name, "", &key);
+            let evaluation = if group.missing_pvs > 0 {
+                Evaluation::CRITICAL
+            } else {
+                Evaluation::Clear
+            };
+            let finding = RuleFinding::new(Rule::GroupState, subject, interval.at, evaluation);
+            let ending = || format!("VG {} has all its PVs again.", group.name).into();
+            changed.extend(self.settle(&finding, |_| missing_pvs(group), ending));
+        }
+        let is_gone = |alert: &Alert| {
+            let mut groups = groups.iter();
+            alert.rule == Rule::GroupState
+                && !groups.any(|group| group_key(&group.name) == alert.uuid)
+        };
+        changed.extend(self.clear_all(interval.at, |alert| {
+            is_gone(alert).then(|| format!("VG {} was removed.", alert.vg).into())
+        }));
+        changed
     }
 
     /// Clears alerts whose volume is gone or changed its kind.

@@ -125,8 +125,8 @@ fn volume_line(volume: &VolumeBody) -> String {
     if let Some(origin) = &volume.origin {
         line += &format!(" of {origin}");
     }
-    if volume.state == State::Invalid {
-        return line + ": INVALID";
+    if volume.state.is_lost() {
+        return line + ": " + &volume.state.text().to_uppercase();
     }
     line += &format!(
         ": {} used, {} of {}",

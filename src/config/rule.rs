@@ -54,6 +54,12 @@ rules! {
     MergeFailed "merge_failed" = state(AllVolumes).with_gravity(Gravity::Lost);
     /// A pool out of data space, read-only, failed, or whose metadata needs a check.
     PoolState "pool_state" = state(PoolsAndCaches).with_gravity(Gravity::Lost);
+    /// A volume that is suspended, partial, degraded, rebuilding or failed.
+    VolumeState "volume_state" = state(AllVolumes).held(5.0, 0.0).with_gravity(Gravity::Lost);
+    /// A volume group misses PVs.
+    GroupState "group_state" = state(Groups);
+    /// LVM would refuse the next snapshot: its pool is too full, or a volume has its name.
+    NextSnapshotBlocked "next_snapshot_blocked" = state(AllVolumes).held(30.0, 0.0);
     /// LVM is to extend a pool, but its volume group has too little free space.
     AutoextendBlocked "autoextend_blocked" = state(ThinPools);
     SnapshotAge "snapshot_age" = limit(Snapshots, 24.0 * HOUR_S);
@@ -164,6 +170,8 @@ pub enum RuleSubject {
     /// Thin and VDO pools, and cached volumes.
     PoolsAndCaches,
     AllVolumes,
+    /// Volume groups.
+    Groups,
     /// The volume of which the next snapshot is made.
     NextSnapshots,
     /// A volume that is backed up.

@@ -81,9 +81,10 @@ fn silent_end(run: &BackupRun, now: Timestamp) -> Option<Timestamp> {
     (run.is_over() && !run.runs() && is_silent).then_some(run.last_at)
 }
 
-/// Updates a snapshot's job; returns whether its snapshot exists.
+/// Updates a snapshot's job; returns whether its snapshot exists and is active.
 fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
-    let Some((volume, state)) = interval.volume(&job.key) else {
+    let found = interval.volume(&job.key);
+    let Some((volume, state)) = found.filter(|(volume, _)| volume.device.is_some()) else {
         return false;
     };
     // A snapshot can be renamed.

@@ -220,12 +220,7 @@ mod tests {
         job.setup.cow_bytes = Some(1000 * 65536);
         job.record_growth(at(1), used(10));
         job.peak_fill_percent = Some(100.0);
-        let invalid = VolumeState {
-            fill: None,
-            metadata: None,
-            sync: None,
-            state: State::Invalid,
-        };
+        let invalid = VolumeState::only(State::Invalid);
         job.update_state(at(30), &invalid);
         job.clock_set_ms = 60 * 60_000;
         job.update_state(at(101), &invalid);

@@ -272,7 +272,7 @@ impl Job {
 
     fn update_state(&mut self, at: Timestamp, state: &VolumeState) {
         match state.state {
-            State::Invalid => {
+            State::Invalid | State::CutShort => {
                 self.died_at = self.died_at.or(Some(at));
                 self.clock_set_before_death_ms =
                     self.clock_set_before_death_ms.or(Some(self.clock_set_ms));

@@ -13,32 +13,37 @@ const LONGEST: usize = 127;
 pub struct NextSnapshot {
     pub group: String,
     pub origin: String,
-    /// As written in `lvsize`.
-    size: String,
+    /// `None` if it depends on the time.
+    pub name: Option<String>,
+    /// As written in `lvsize`; `None` of a thin one.
+    size: Option<String>,
 }
 
 impl NextSnapshot {
-    /// From a configuration file; `None` if mylvmbackup would not run with it, or if the snapshot has no size of its own.
+    /// From a configuration file; `None` if mylvmbackup would not run with it.
     pub fn parse(text: &str) -> Option<Self> {
         let plan = parse(text).plan()?;
-        let bytes = plan.size_bytes().filter(|_| !plan.is_thin);
+        let has_size = plan.is_thin || plan.size_bytes().is_some();
         let BackupPlan {
             group,
             origin,
+            snapshot,
             size,
+            is_thin,
             ..
         } = plan;
         let is_plain = |word: &String| is_lvm_name(word) && word.len() <= LONGEST;
         let are_plain = [&group, &origin, &size].into_iter().all(is_plain);
-        bytes.filter(|_| are_plain).map(|_| Self {
+        (has_size && are_plain).then(|| Self {
             group,
             origin,
-            size,
+            name: Some(snapshot).filter(is_plain),
+            size: Some(size).filter(|_| !is_thin),
         })
     }
 
     pub fn bytes(&self) -> Option<u64> {
-        size_bytes(&self.size)
+        size_bytes(self.size.as_ref()?)
     }
 }
 
@@ -48,9 +53,16 @@ impl fmt::Display for NextSnapshot {
         let Self {
             group,
             origin,
+            name,
             size,
         } = self;
-        write!(f, "[lvm]\nvgname={group}\nlvname={origin}\nlvsize={size}\n")
+        write!(f, "[lvm]\nvgname={group}\nlvname={origin}\n")?;
+        // A name with a code, so that this text is read as the file was.
+        writeln!(f, "backuplv={}", name.as_deref().unwrap_or("%s"))?;
+        match size {
+            Some(size) => writeln!(f, "lvsize={size}"),
+            None => f.write_str("[misc]\nthin=1\n"),
+        }
     }
 }
 
@@ -63,9 +75,9 @@ mod tests {
     }
 
     #[test]
-    fn only_the_volume_and_its_size_are_left_of_the_file() {
-        let file = "[mysql]\nuser=root\npassword=secret\n[lvm]\nvgname=vg0\nlvname=mysql\nlvsize=1.5G\nbackuplv=secret\n";
-        let expected = "[lvm]\nvgname=vg0\nlvname=mysql\nlvsize=1.5G\n";
+    fn only_the_volume_and_the_snapshots_name_and_size_are_left_of_the_file() {
+        let file = "[mysql]\nuser=root\npassword=secret\n[lvm]\nvgname=vg0\nlvname=mysql\nlvsize=1.5G\nbackuplv=snap\n";
+        let expected = "[lvm]\nvgname=vg0\nlvname=mysql\nbackuplv=snap\nlvsize=1.5G\n";
         assert_eq!(text(file).as_deref(), Some(expected));
         assert_eq!(
             text(expected).as_deref(),
@@ -75,9 +87,23 @@ mod tests {
         assert_eq!(NextSnapshot::parse(file).unwrap().bytes(), Some(1536 << 20));
         assert_eq!(
             text("[mysql]\n").as_deref(),
-            Some("[lvm]\nvgname=mysql\nlvname=data\nlvsize=5G\n"),
+            Some("[lvm]\nvgname=mysql\nlvname=data\nbackuplv=data_snapshot\nlvsize=5G\n"),
             "defaults"
         );
+        for (file, expected) in [
+            (
+                "[lvm]\nbackuplv=snap-%Y\n",
+                "[lvm]\nvgname=mysql\nlvname=data\nbackuplv=%s\nlvsize=5G\n",
+            ),
+            (
+                "[misc]\nthin=1\n",
+                "[lvm]\nvgname=mysql\nlvname=data\nbackuplv=data_snapshot\n[misc]\nthin=1\n",
+            ),
+        ] {
+            assert_eq!(text(file).as_deref(), Some(expected));
+            let next = NextSnapshot::parse(expected);
+            assert_eq!(next, NextSnapshot::parse(file), "parsed by the same parser");
+        }
     }
 
     /// A heredoc that ends is a value. None of these begins one of a name or a size.
@@ -111,7 +137,6 @@ mod tests {
             "[lvm]\nlvsize=5G # secret\n",
             "[lvm]\nlvsize=secret\n",
             "[lvm]\nlvsize=10%ORIGIN\n",
-            "[misc]\nthin=1\n",
             &long,
         ] {
             assert_eq!(text(file), None, "{file:?}");
@@ -126,10 +151,10 @@ mod tests {
         }
 
         #[test]
-        fn of_any_file_the_text_has_four_plain_lines(file in "(\\PC|\n|=|\\[lvm\\]\n|lvsize=|vgname=|lvname=|<<)*") {
+        fn of_any_file_the_text_has_few_plain_lines(file in "(\\PC|\n|=|\\[lvm\\]\n|lvsize=|vgname=|lvname=|<<)*") {
             if let Some(text) = text(&file) {
-                let is_plain = |c: char| c.is_ascii_alphanumeric() || "[]=_.+-\n".contains(c);
-                assert!(text.lines().count() == 4 && text.chars().all(is_plain), "{text:?}");
+                let is_plain = |c: char| c.is_ascii_alphanumeric() || "[]=_.+-%\n".contains(c);
+                assert!((5..=6).contains(&text.lines().count()) && text.chars().all(is_plain), "{text:?}");
             }
         }
     }

@@ -88,7 +88,7 @@ fn state(kind: VolumeKind) -> VolumeState {
         fill: fill.filter(|_| !is_plain),
         metadata: fill.filter(|_| has_metadata),
         sync: fill.filter(|_| matches!(kind, Kind::Mirror | Kind::Raid)),
-        state: State::Ok,
+        ..VolumeState::only(State::Ok)
     }
 }
 

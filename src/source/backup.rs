@@ -287,12 +287,12 @@ mod tests {
         std::fs::create_dir(folder.path().join("etc")).unwrap();
         std::fs::write(
             &file,
-            "[mysql]\npassword=secret\n[lvm]\nvgname=vg0\nlvname=mysql\nlvsize=5G\n",
+            "[mysql]\npassword=secret\n[lvm]\nvgname=vg0\nlvname=mysql\nbackuplv=mysql_snapshot\nlvsize=5G\n",
         )
         .unwrap();
         assert_eq!(
             next(&mut query),
-            text("[lvm]\nvgname=vg0\nlvname=mysql\nlvsize=5G\n")
+            text("[lvm]\nvgname=vg0\nlvname=mysql\nbackuplv=mysql_snapshot\nlvsize=5G\n")
         );
         assert_eq!(next(&mut query), None, "nothing is new");
         std::fs::remove_file(&file).unwrap();

@@ -105,6 +105,8 @@ impl VolumeKind {
             State::ReadOnly => matches!(self, Self::ThinPool | Self::VdoPool | Self::Cache),
             State::Failed => !is_plain,
             State::Degraded => matches!(self, Self::Mirror | Self::Raid),
+            // Rare ones, which have a series only while they last.
+            State::Partial | State::Rebuilding | State::CutShort => false,
         }
     }
 

@@ -4,6 +4,7 @@
 mod devices;
 mod kind;
 mod lvm_name;
+mod state;
 mod states;
 mod volumes;
 
@@ -19,6 +20,7 @@ use crate::sample::diskstats::Number;
 use crate::sample::lvm::Segment;
 use crate::units::{Fill, Sectors};
 pub use kind::VolumeKind;
+pub use state::State;
 
 /// LVM's default.
 const DEFAULT_EXTENT: u64 = 4 << 20;
@@ -212,6 +214,14 @@ impl Volume {
         self.kind.can_have_snapshots()
     }
 
+    /// Whether it is striped over PVs without redundancy, as LVM reports.
+    fn is_raid0(&self) -> bool {
+        let segments = self.layout.iter().flat_map(|part| &part.segments);
+        segments
+            .clone()
+            .any(|segment| segment.kind.starts_with("raid0"))
+    }
+
     /// Whether it is a thick or thin snapshot.
     pub fn is_snapshot(&self) -> bool {
         self.kind.is_snapshot()
@@ -227,78 +237,18 @@ pub struct VolumeState {
     /// `lvs`'s Cpy%Sync: sync progress of a mirror or RAID.
     pub sync: Option<Fill>,
     pub state: State,
+    /// The device below that the state is of, as an index in [`Topology::devices`].
+    pub below: Option<usize>,
 }
 
 impl VolumeState {
-    fn only(state: State) -> Self {
+    pub fn only(state: State) -> Self {
         Self {
             fill: None,
             metadata: None,
             sync: None,
             state,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    Ok,
-    Inactive,
-    Suspended,
-    /// A lost snapshot: its COW area overflowed or had an I/O error.
-    Invalid,
-    Merging,
-    MergeFailed,
-    ReadOnly,
-    OutOfData,
-    NeedsCheck,
-    Failed,
-    Unknown,
-    /// A mirror or RAID with a failed leg.
-    Degraded,
-}
-
-impl State {
-    /// In the order of the store's numbering; append new ones.
-    pub const ALL: [Self; 12] = [
-        Self::Ok,
-        Self::Inactive,
-        Self::Suspended,
-        Self::Invalid,
-        Self::Merging,
-        Self::MergeFailed,
-        Self::ReadOnly,
-        Self::OutOfData,
-        Self::NeedsCheck,
-        Self::Failed,
-        Self::Unknown,
-        Self::Degraded,
-    ];
-
-    /// Whether data is lost or at risk.
-    pub fn is_bad(self) -> bool {
-        !matches!(
-            self,
-            Self::Ok | Self::Inactive | Self::Suspended | Self::Merging | Self::Unknown
-        )
-    }
-
-    /// For display and the API.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Inactive => "inactive",
-            Self::Suspended => "suspended",
-            Self::Invalid => "invalid",
-            Self::Merging => "merging",
-            Self::MergeFailed => "merge failed",
-            Self::ReadOnly => "read only",
-            Self::OutOfData => "out of data",
-            Self::NeedsCheck => "needs check",
-            Self::Failed => "failed",
-            Self::Unknown => "unknown",
-            Self::Degraded => "degraded",
+            below: None,
         }
     }
 }
@@ -337,7 +287,7 @@ impl Topology {
 
     /// The state of each volume, in the order of [`Topology::volumes`], from the device-mapper or else from LVM.
     pub fn volume_states(&self, sample: &Sample) -> Vec<VolumeState> {
-        let words = states::StateSources::of(sample);
+        let words = states::StateSources::of(self, sample);
         self.volumes
             .iter()
             .map(|volume| words.state_of(self, volume))

@@ -1,8 +1,8 @@
 //! States of volumes at one instant, from the device-mapper, or from LVM's report if that is newer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::{State, Topology, Volume, VolumeState};
+use super::{Device, State, Topology, Volume, VolumeKind, VolumeState, lvm_name};
 use crate::sample::diskstats::Number;
 use crate::sample::{Sample, lvm};
 use crate::units::{Fill, SECTOR};
@@ -13,10 +13,17 @@ pub struct StateSources<'a> {
     dm: Option<HashMap<Number, &'a DmDevice>>,
     /// Volumes in LVM's report by UUID; empty if the device-mapper answered or the report is old.
     reported: HashMap<&'a str, &'a lvm::ReportedVolume>,
+    /// Devices that affect the volumes above them, by index. On a healthy host there are none.
+    troubles: HashMap<usize, State>,
 }
 
+/// LVM activates a volume whose PV is missing with such a layer in place of that part: `missing_0_0`.
+const MISSING_LAYER: &str = "missing_";
+/// What LVM reports of such a volume, active or not.
+const PARTIAL: &str = "partial";
+
 impl<'a> StateSources<'a> {
-    pub fn of(sample: &'a Sample) -> Self {
+    pub fn of(topology: &Topology, sample: &'a Sample) -> Self {
         let dm = sample.dm.as_ref();
         let report = sample
             .slow
@@ -27,21 +34,94 @@ impl<'a> StateSources<'a> {
             .iter()
             .flat_map(|report| &report.groups)
             .flat_map(|group| &group.volumes);
+        let dm: Option<HashMap<Number, &DmDevice>> = dm.map(|devices| {
+            devices
+                .iter()
+                .map(|device| (device.number, device))
+                .collect()
+        });
+        let mut troubles = HashMap::new();
+        for (index, device) in topology.devices.iter().enumerate() {
+            let dm_device = dm.as_ref().and_then(|dm| dm.get(&device.number));
+            if let Some(trouble) = dm_device.and_then(|dm_device| trouble(device, dm_device)) {
+                troubles.insert(index, trouble);
+            }
+        }
         Self {
-            dm: dm.map(|devices| {
-                devices
-                    .iter()
-                    .map(|device| (device.number, device))
-                    .collect()
-            }),
+            dm,
+            troubles,
             reported: reported
                 .map(|volume| (volume.uuid.as_str(), volume))
                 .collect(),
         }
     }
 
-    /// The state of a volume; unknown for an active one that neither source has.
+    /// The state of a volume, or a worse one of what it lies on.
     pub fn state_of(&self, topology: &Topology, volume: &Volume) -> VolumeState {
+        let mut state = self.own_state(topology, volume);
+        if volume.health.as_deref() == Some(PARTIAL) {
+            state.state = state.state.or_worse(match volume.kind {
+                // Unless it is striped only, the other legs have all of it.
+                VolumeKind::Raid | VolumeKind::Mirror if !volume.is_raid0() => State::Degraded,
+                _ => State::Partial,
+            });
+        }
+        let Some(top) = volume.device.filter(|_| !self.troubles.is_empty()) else {
+            return state;
+        };
+        for (index, trouble) in self.troubles_below(topology, volume, top) {
+            if state.state.or_worse(trouble) != state.state {
+                state.state = trouble;
+                state.below = Some(index);
+            }
+        }
+        state
+    }
+
+    /// The troubled devices that a volume lies on, and the volume's own.
+    ///
+    /// A suspended device holds up all that lies on it. Other troubles are those of the volume that the device is part of: a
+    /// pool's are not told again for each of its volumes, nor a failed leg for the RAID above it.
+    fn troubles_below(
+        &self,
+        topology: &Topology,
+        volume: &Volume,
+        top: usize,
+    ) -> Vec<(usize, State)> {
+        let (mut found, mut seen) = (Vec::new(), HashSet::new());
+        let mut next = vec![(top, true)];
+        while let Some((index, is_part)) = next.pop() {
+            if !seen.insert(index) {
+                continue;
+            }
+            let device = &topology.devices[index];
+            if let Some(trouble) = self.troubles.get(&index)
+                && (is_part || *trouble == State::Suspended)
+            {
+                found.push((index, *trouble));
+            }
+            let dm_device = self.dm.as_ref().and_then(|dm| dm.get(&device.number));
+            let has_legs = dm_device.is_some_and(|dm_device| {
+                let first = dm_device.targets.first();
+                first.is_some_and(|target| matches!(target.status, Status::InSync { .. }))
+            });
+            for below in device
+                .slaves
+                .iter()
+                .filter_map(|name| topology.device_index(name))
+            {
+                let is_own = match &topology.devices[below].lv {
+                    Some(lv) => lv.uuid == volume.uuid || lvm_name::is_hidden(&lv.name),
+                    None => true,
+                };
+                next.push((below, is_part && is_own && !has_legs));
+            }
+        }
+        found
+    }
+
+    /// The state of the volume itself; unknown for an active one that neither source has.
+    fn own_state(&self, topology: &Topology, volume: &Volume) -> VolumeState {
         let Some(device) = volume.device.map(|index| &topology.devices[index]) else {
             return VolumeState::only(State::Inactive);
         };
@@ -51,14 +131,10 @@ impl<'a> StateSources<'a> {
                 .get(&*volume.uuid)
                 .map_or(VolumeState::only(State::Unknown), |word| from_report(word));
         };
-        let mut state = match self.status_of(topology, volume, dm_device) {
+        match self.status_of(topology, volume, dm_device) {
             Some(status) => self.state_from(topology, volume, status),
             None => VolumeState::only(State::Inactive),
-        };
-        if dm_device.is_suspended && !state.state.is_bad() {
-            state.state = State::Suspended;
         }
-        state
     }
 
     /// The status of the volume's device. For an origin of thick snapshots, the status of the `-real` device below it, which
@@ -125,19 +201,10 @@ impl<'a> StateSources<'a> {
                 metadata: *metadata,
                 ..VolumeState::only(from_health(*health))
             },
-            Status::InSync {
-                sync, is_degraded, ..
-            } => {
-                let state = if *is_degraded {
-                    State::Degraded
-                } else {
-                    State::Ok
-                };
-                VolumeState {
-                    sync: Some(*sync),
-                    ..VolumeState::only(state)
-                }
-            }
+            Status::InSync { sync, health, .. } => VolumeState {
+                sync: Some(*sync),
+                ..VolumeState::only(from_health(*health))
+            },
             Status::Unparsed(_) => VolumeState::only(State::Unknown),
             // A volume that is being created or removed has a temporary target.
             Status::Other(_) if volume.kind.fills() => VolumeState::only(State::Unknown),
@@ -169,8 +236,26 @@ impl<'a> StateSources<'a> {
     }
 }
 
+/// What a device does to the volumes above it. A device that is about to be removed has an error target too.
+fn trouble(device: &Device, dm_device: &DmDevice) -> Option<State> {
+    let layer = device.lv.as_ref().and_then(|lv| lv.layer.as_deref());
+    let mut targets = dm_device.targets.iter().map(|target| &target.status);
+    let state = match targets.clone().next() {
+        _ if dm_device.is_suspended => State::Suspended,
+        _ if layer.is_some_and(|layer| layer.starts_with(MISSING_LAYER)) => State::Partial,
+        Some(Status::Filled { health, .. } | Status::InSync { health, .. }) => from_health(*health),
+        Some(_) if device.lv.is_none() && targets.all(|status| status.kind() == "error") => {
+            State::Partial
+        }
+        _ => State::Ok,
+    };
+    (state != State::Ok).then_some(state)
+}
+
 fn from_cow_area(area: CowArea, working: State) -> VolumeState {
     match area {
+        // Chunks beyond the end of the area cannot be read.
+        CowArea::Filled(fill) if fill.used > fill.total => VolumeState::only(State::CutShort),
         CowArea::Filled(fill) => VolumeState {
             fill: Some(fill),
             ..VolumeState::only(working)
@@ -187,6 +272,8 @@ fn from_health(health: Health) -> State {
         Health::ReadOnly => State::ReadOnly,
         Health::NeedsCheck => State::NeedsCheck,
         Health::Failed => State::Failed,
+        Health::Rebuilding => State::Rebuilding,
+        Health::Degraded => State::Degraded,
     }
 }
 
@@ -219,6 +306,6 @@ fn from_report(word: &lvm::ReportedVolume) -> VolumeState {
         fill: word.data,
         metadata: word.metadata,
         sync,
-        state,
+        ..VolumeState::only(state)
     }
 }

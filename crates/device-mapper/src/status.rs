@@ -48,11 +48,11 @@ pub enum Status {
         metadata: Option<Fill>,
         health: Health,
     },
-    /// A mirror or RAID. It is degraded if a leg, or a mirror's log, failed.
+    /// A mirror or RAID.
     InSync {
         kind: String,
         sync: Fill,
-        is_degraded: bool,
+        health: Health,
     },
     /// A status that cowbell cannot parse; holds the target's type.
     Unparsed(String),
@@ -98,13 +98,17 @@ pub enum Thin {
     Failed,
 }
 
-/// The health of a cache, write cache or VDO pool.
+/// The health of a cache, write cache, VDO pool, RAID or mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     Working,
     ReadOnly,
     NeedsCheck,
     Failed,
+    /// A leg is written anew from the others, and protects nothing until then.
+    Rebuilding,
+    /// A leg, or a mirror's log, failed.
+    Degraded,
 }
 
 /// Parsed devices and invalid lines.

@@ -169,12 +169,7 @@ impl Machine {
 }
 
 fn only(state: State) -> VolumeState {
-    VolumeState {
-        fill: None,
-        metadata: None,
-        sync: None,
-        state,
-    }
+    VolumeState::only(state)
 }
 
 fn filled(mib: u64) -> VolumeState {
@@ -458,9 +453,71 @@ fn states_are_critical_at_once() {
             &format!("179 ~{rule}"),
         ]);
     }
-    let mut thin = Machine::new(VolumeKind::Thin, "");
-    thin.is(2, State::Failed);
-    thin.has(&[]);
+}
+
+/// LVM suspends a volume for a moment whenever it makes or removes a snapshot.
+#[test]
+fn a_state_of_a_volume_is_told_once_it_lasts() {
+    for (kind, state, severity) in [
+        (VolumeKind::Linear, State::Suspended, "critical"),
+        (VolumeKind::ThinPool, State::Suspended, "critical"),
+        (VolumeKind::Snapshot, State::Suspended, "critical"),
+        (VolumeKind::Linear, State::Partial, "critical"),
+        (VolumeKind::Raid, State::Degraded, "critical"),
+        (VolumeKind::Raid, State::Failed, "critical"),
+        (VolumeKind::Raid, State::Rebuilding, "warning"),
+        (VolumeKind::Thin, State::Failed, "critical"),
+    ] {
+        let mut machine = Machine::new(kind, "");
+        machine.is(4, state);
+        machine.is(1, State::Ok);
+        machine.is(10, state);
+        machine.is(1, State::Unknown);
+        machine.is(2, State::Ok);
+        machine.has(&[&format!("10 +volume_state {severity}"), "16 -volume_state"]);
+    }
+}
+
+#[test]
+fn a_snapshot_whose_area_was_cut_is_lost() {
+    let mut machine = Machine::snapshot();
+    machine.is(2, State::CutShort);
+    machine.has(&["0 +snapshot_invalid critical"]);
+    assert!(
+        machine
+            .sentence(Rule::SnapshotInvalid)
+            .contains("smaller than what it held")
+    );
+}
+
+/// LVM wants a quarter of a small pool's metadata free, and 4 MiB of a large one's.
+#[test]
+fn a_pool_in_which_lvm_makes_no_snapshot_blocks_the_next_one() {
+    for (total_mib, used_percent, is_blocked) in [
+        (2, 74, false),
+        (2, 75, true),
+        (16, 75, true),
+        (40, 89, false),
+        (40, 90, true),
+    ] {
+        let mut machine = Machine::pool();
+        let metadata = Fill {
+            used: total_mib * used_percent,
+            total: total_mib * 100,
+            unit: MIB / 100,
+        };
+        let state = VolumeState {
+            metadata: Some(metadata),
+            ..filled(1_000)
+        };
+        (0..40).for_each(|_| machine.tick(Some(state)));
+        let text = machine.sentence(Rule::NextSnapshotBlocked);
+        assert_eq!(
+            !text.is_empty(),
+            is_blocked,
+            "{total_mib} MiB at {used_percent} %: {text}"
+        );
+    }
 }
 
 #[test]

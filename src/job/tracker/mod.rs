@@ -356,7 +356,8 @@ impl JobTracker {
                     .ended
                     .iter()
                     .any(|job| job.key == uuid && job.left_snapshot);
-            if is_known || !volume.is_snapshot() {
+            // A snapshot that is kept inactive, as snapper does, is no backup.
+            if is_known || !volume.is_snapshot() || volume.device.is_none() {
                 continue;
             }
             let job = self

@@ -86,11 +86,29 @@ pub(super) fn raid(words: &[&str]) -> Option<Status> {
         // The kernel is about to sync a leg. libdm does not report 100 % then either.
         sync.used = sync.used.saturating_sub(1);
     }
+    let dead = letters.matches(['D', '-']).count();
+    let health = match dead {
+        0 if (1..letters.len()).contains(&behind) => Health::Rebuilding,
+        0 => Health::Working,
+        _ if dead > expendable(words.first()?, letters.len()) => Health::Failed,
+        _ => Health::Degraded,
+    };
     Some(Status::InSync {
         kind: "raid".into(),
         sync,
-        is_degraded: letters.contains(['D', '-']),
+        health,
     })
+}
+
+/// How many legs may fail before data is lost, at the most.
+fn expendable(level: &str, legs: usize) -> usize {
+    match level.as_bytes() {
+        [b'r', b'a', b'i', b'd', b'0', ..] => 0,
+        [b'r', b'a', b'i', b'd', b'4' | b'5', ..] => 1,
+        [b'r', b'a', b'i', b'd', b'6', ..] => 2,
+        b"raid10" => legs / 2,
+        _ => legs.saturating_sub(1),
+    }
 }
 
 /// `<legs> <device>… <in sync>/<regions> 1 <letters> 3 disk <log> <letter>`, or `1 core` at the end. Each letter is the
@@ -99,14 +117,18 @@ pub(super) fn mirror(words: &[&str]) -> Option<Status> {
     let legs: usize = words.first()?.parse().ok()?;
     let words = words.get(legs.checked_add(1)?..)?;
     let log = words.get(6).filter(|_| words.get(3) == Some(&"3"));
-    let is_degraded = [Some(words.get(2)?), log]
-        .into_iter()
-        .flatten()
-        .any(|letters| letters.contains(is_dead));
+    let letters = words.get(2)?;
+    let health = if letters.chars().all(is_dead) {
+        Health::Failed
+    } else if letters.contains(is_dead) || log.is_some_and(|log| log.contains(is_dead)) {
+        Health::Degraded
+    } else {
+        Health::Working
+    };
     Some(Status::InSync {
         kind: "mirror".into(),
         sync: ratio(words.first()?, SECTOR)?,
-        is_degraded,
+        health,
     })
 }
 

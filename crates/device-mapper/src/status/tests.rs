@@ -116,33 +116,40 @@ fn an_unknown_word_is_quoted_and_affects_no_other_line() {
 #[test]
 fn sync_of_raids_and_mirrors_matches_lvs() {
     let sync = |status: &str| match only(status) {
-        Some(Status::InSync {
-            sync, is_degraded, ..
-        }) => Some((sync.percent(), is_degraded)),
+        Some(Status::InSync { sync, health, .. }) => Some((sync.percent(), health)),
         _ => None,
     };
     for (status, expected) in [
         (
             "raid raid1 2 AA 65536/65536 idle 0 0 -",
-            Some((100.0, false)),
+            Some((100.0, Health::Working)),
         ),
         (
             "raid raid1 2 aa 16384/65536 resync 0 0 -",
-            Some((25.0, false)),
+            Some((25.0, Health::Working)),
         ),
         (
             "raid raid1 2 Aa 65536/65536 recover 0 0 -",
-            Some((99.99, false)),
+            Some((99.99, Health::Rebuilding)),
         ),
-        ("raid raid1 2 AD 65536/65536 idle 0", Some((100.0, true))),
-        ("raid raid5_ls 3 AAA 100/400", Some((25.0, false))),
+        (
+            "raid raid1 2 AD 65536/65536 idle 0",
+            Some((100.0, Health::Degraded)),
+        ),
+        ("raid raid5_ls 3 ADD 100/400", Some((25.0, Health::Failed))),
+        ("raid raid0 2 AD 400/400", Some((100.0, Health::Failed))),
+        (
+            "raid raid10 4 A-AA 400/400",
+            Some((100.0, Health::Degraded)),
+        ),
+        ("raid raid5_ls 3 AAA 100/400", Some((25.0, Health::Working))),
         (
             "mirror 2 253:1 253:2 64/128 1 AA 3 disk 253:0 A",
-            Some((50.0, false)),
+            Some((50.0, Health::Working)),
         ),
         (
             "mirror 2 253:1 253:2 128/128 1 AD 1 core",
-            Some((100.0, true)),
+            Some((100.0, Health::Degraded)),
         ),
         ("mirror 99999999999999999999 1", None),
     ] {

@@ -1,0 +1,137 @@
+//! The table of the states of a volume. Grade, alerts, `status`, pages, API and `/metrics` follow from it; `docs/states.md`
+//! describes each state.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::VolumeKind;
+use crate::config::{Rule, Severity};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Ok,
+    /// The kernel has no device for it: it is not in use here.
+    Inactive,
+    /// I/O waits until it, or a device below it, is resumed.
+    Suspended,
+    /// A lost snapshot: its COW area overflowed or had an I/O error.
+    Invalid,
+    Merging,
+    MergeFailed,
+    ReadOnly,
+    OutOfData,
+    NeedsCheck,
+    Failed,
+    Unknown,
+    /// A mirror or RAID with a failed leg.
+    Degraded,
+    /// A PV with a part of it is missing or gives only errors.
+    Partial,
+    /// A RAID that writes a leg anew.
+    Rebuilding,
+    /// A lost snapshot: its COW area was made smaller than what it held.
+    CutShort,
+}
+
+/// A row of the table.
+struct StateRow {
+    text: &'static str,
+    /// Of two states of one volume, the one with the higher weight counts.
+    weight: u8,
+    severity: Option<Severity>,
+}
+
+const fn critical(text: &'static str, weight: u8) -> StateRow {
+    StateRow {
+        text,
+        weight,
+        severity: Some(Severity::Critical),
+    }
+}
+
+const fn harmless(text: &'static str) -> StateRow {
+    StateRow {
+        text,
+        weight: 0,
+        severity: None,
+    }
+}
+
+impl State {
+    /// In the order of the store's numbering; append new ones.
+    pub const ALL: [Self; 15] = [
+        Self::Ok,
+        Self::Inactive,
+        Self::Suspended,
+        Self::Invalid,
+        Self::Merging,
+        Self::MergeFailed,
+        Self::ReadOnly,
+        Self::OutOfData,
+        Self::NeedsCheck,
+        Self::Failed,
+        Self::Unknown,
+        Self::Degraded,
+        Self::Partial,
+        Self::Rebuilding,
+        Self::CutShort,
+    ];
+
+    const fn row(self) -> StateRow {
+        match self {
+            Self::Ok => harmless("ok"),
+            Self::Inactive => harmless("inactive"),
+            Self::Merging => harmless("merging"),
+            Self::Unknown => harmless("unknown"),
+            Self::Rebuilding => StateRow {
+                severity: Some(Severity::Warning),
+                ..critical("rebuilding", 1)
+            },
+            Self::Degraded => critical("degraded", 2),
+            Self::Partial => critical("partial", 3),
+            Self::Suspended => critical("suspended", 4),
+            Self::Invalid => critical("invalid", 5),
+            Self::CutShort => critical("cut short", 5),
+            Self::MergeFailed => critical("merge failed", 5),
+            Self::ReadOnly => critical("read only", 5),
+            Self::OutOfData => critical("out of data", 5),
+            Self::NeedsCheck => critical("needs check", 5),
+            Self::Failed => critical("failed", 5),
+        }
+    }
+
+    /// For display and the API.
+    pub fn text(self) -> &'static str {
+        self.row().text
+    }
+
+    /// Of two states of one volume, the one that counts.
+    pub fn or_worse(self, other: Self) -> Self {
+        if other.row().weight > self.row().weight {
+            other
+        } else {
+            self
+        }
+    }
+
+    /// Whether a snapshot is lost.
+    pub fn is_lost(self) -> bool {
+        matches!(self, Self::Invalid | Self::CutShort)
+    }
+
+    /// The alert that it raises for a volume of this kind.
+    pub fn alert(self, kind: VolumeKind) -> Option<(Rule, Severity)> {
+        let rule = match self {
+            Self::Invalid | Self::CutShort => Rule::SnapshotInvalid,
+            Self::MergeFailed => Rule::MergeFailed,
+            Self::ReadOnly | Self::OutOfData | Self::NeedsCheck | Self::Failed
+                if kind.has_health() =>
+            {
+                Rule::PoolState
+            }
+            _ => Rule::VolumeState,
+        };
+        Some((rule, self.row().severity?))
+    }
+}
