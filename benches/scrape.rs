@@ -86,6 +86,7 @@ fn present() -> Present {
         jobs: Vec::new(),
         curves: Arc::default(),
         outlooks: OnceLock::new(),
+        running: OnceLock::new(),
         measured: Arc::default(),
         alerts: Vec::new(),
         paces: growing().map(|index| (uuid(index), pace)).collect(),

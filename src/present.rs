@@ -46,6 +46,8 @@ pub struct Present {
     pub curves: Arc<Curves>,
     /// The forecasts of running backups by job, from when they are first needed.
     pub outlooks: OnceLock<HashMap<i64, Outlook>>,
+    /// The running jobs of snapshots, from when they are first needed.
+    pub running: OnceLock<RunningJobs>,
     /// What was measured of volumes, by UUID.
     pub measured: Arc<MeasuredVolumes>,
     pub alerts: Vec<Alert>,
@@ -75,6 +77,15 @@ pub struct Present {
     pub ended: Option<RecordingEnd>,
 }
 
+/// Indexes of running jobs, the latest last.
+#[derive(Clone, Debug, Default)]
+pub struct RunningJobs {
+    /// By UUID of the snapshot.
+    of_snapshot: HashMap<String, usize>,
+    /// By UUID of the volume that is full when the snapshot overflows.
+    filling: HashMap<Arc<str>, Vec<usize>>,
+}
+
 /// How a recording ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordingEnd {
@@ -101,10 +112,37 @@ pub struct Percentiles {
 impl Present {
     /// The running job of a snapshot.
     pub fn job_of(&self, volume: &Volume) -> Option<&Job> {
-        self.jobs
-            .iter()
-            .map(Arc::as_ref)
-            .find(|job| job.is_running() && job.key == *volume.uuid)
+        let index = self.running_jobs().of_snapshot.get(&*volume.uuid)?;
+        Some(&self.jobs[*index])
+    }
+
+    /// The running backups that may fill a snapshot or pool, the latest first.
+    pub fn backups_filling(&self, volume: &Volume) -> impl Iterator<Item = &Job> {
+        let indexes = self.running_jobs().filling.get(&volume.uuid);
+        let indexes = indexes.into_iter().flatten().rev();
+        indexes.map(|index| &*self.jobs[*index])
+    }
+
+    fn running_jobs(&self) -> &RunningJobs {
+        self.running.get_or_init(|| {
+            let mut running = RunningJobs::default();
+            for (index, job) in self.jobs.iter().enumerate() {
+                if !job.is_running() {
+                    continue;
+                }
+                let of_snapshot = running.of_snapshot.entry(job.key.clone());
+                of_snapshot.or_insert(index);
+                let snapshot = self.interval.topology.volume(&job.key);
+                if job.is_backup()
+                    && let Some(snapshot) = snapshot
+                    && let Some((full, _)) = overflows(&self.interval, snapshot)
+                {
+                    let filling = running.filling.entry(Arc::clone(&full.uuid));
+                    filling.or_default().push(index);
+                }
+            }
+            running
+        })
     }
 
     /// Explains in a sentence why the usage of a snapshot or pool is unknown, if the device-mapper cannot be read.

@@ -216,17 +216,9 @@ fn worst(present: &Present, is_meant: impl Fn(&Alert) -> bool) -> Option<&Alert>
 
 /// The forecast of the backup that reads a volume.
 fn outlook(present: &Present, volume: &Volume) -> Option<Outlook> {
-    for job in present.jobs.iter().rev() {
-        if job.is_running()
-            && job.is_backup()
-            && let Some((full, _)) = filled_by(present, job)
-            && full.uuid == volume.uuid
-            && let Some(outlook) = present.outlook(job)
-        {
-            return Some(outlook);
-        }
-    }
-    None
+    present
+        .backups_filling(volume)
+        .find_map(|job| present.outlook(job))
 }
 
 /// Goes on after `Snapshot vg0/snap is 20 % full`, as an alert does.

@@ -207,6 +207,7 @@ fn present(store: &Store, interval: Arc<cowbell::interval::Interval>) -> Present
         jobs: Vec::new(),
         curves: Arc::default(),
         outlooks: Default::default(),
+        running: Default::default(),
         measured: Arc::default(),
         alerts: Vec::new(),
         paces: Default::default(),

@@ -83,6 +83,7 @@ impl Watcher {
                 .collect(),
             curves: Arc::clone(&self.curves),
             outlooks: OnceLock::new(),
+            running: OnceLock::new(),
             measured: Arc::clone(&self.measured),
             alerts: self.rules.open().to_vec(),
             paces: self.rules.paces(),

@@ -100,7 +100,7 @@ impl Interval {
 
     /// The origin that a volume is or that it is a thick snapshot of. Excludes origins of a merge, whose reads are the
     /// merge's.
-    pub(super) fn copied_origin<'a>(&'a self, volume: &'a Volume) -> Option<&'a Volume> {
+    pub fn copied_origin<'a>(&'a self, volume: &'a Volume) -> Option<&'a Volume> {
         let origin = if volume.kind.is_thick_snapshot() {
             self.topology.origin_of(volume)?
         } else {

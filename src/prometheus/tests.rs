@@ -214,6 +214,7 @@ fn present() -> Present {
         }),
         thresholds: config::Alerts::default(),
         averages: Arc::default(),
+        running: OnceLock::new(),
         outlooks: OnceLock::from(
             jobs.iter()
                 .map(|job| (job.id, outlook(eta)))

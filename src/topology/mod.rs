@@ -35,6 +35,8 @@ pub struct Topology {
     pub volumes: Vec<Volume>,
     devices_by_name: HashMap<Arc<str>, usize>,
     volumes_by_name: HashMap<Arc<str>, usize>,
+    /// The thick snapshots of each origin.
+    snapshots: HashMap<usize, Vec<usize>>,
 }
 
 /// A row of `/proc/diskstats`.
@@ -276,13 +278,29 @@ impl Topology {
     }
 
     pub fn new(devices: Vec<Device>, groups: Vec<Group>, volumes: Vec<Volume>) -> Self {
-        Self {
+        let mut topology = Self {
             devices_by_name: devices_by_name(&devices),
             volumes_by_name: volumes_by_name(&volumes),
             devices,
             groups,
             volumes,
+            snapshots: HashMap::new(),
+        };
+        topology.snapshots = topology.snapshots_by_origin();
+        topology
+    }
+
+    fn snapshots_by_origin(&self) -> HashMap<usize, Vec<usize>> {
+        let mut snapshots: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (index, volume) in self.volumes.iter().enumerate() {
+            if volume.kind.is_thick_snapshot()
+                && let Some(origin) = self.origin_of(volume)
+                && let Some(origin) = self.volume_index(&origin.full_name())
+            {
+                snapshots.entry(origin).or_default().push(index);
+            }
         }
+        snapshots
     }
 
     /// The state of each volume, in the order of [`Topology::volumes`], from the device-mapper or else from LVM.
@@ -318,11 +336,10 @@ impl Topology {
     }
 
     pub fn thick_snapshots<'a>(&'a self, origin: &'a Volume) -> impl Iterator<Item = &'a Volume> {
-        self.volumes.iter().filter(|other| {
-            other.kind.is_thick_snapshot()
-                && other.vg == origin.vg
-                && other.origin.as_ref() == Some(&origin.lv)
-        })
+        let index = self.volume_index(&origin.full_name());
+        let snapshots = index.and_then(|index| self.snapshots.get(&index));
+        let snapshots = snapshots.into_iter().flatten();
+        snapshots.map(|index| &self.volumes[*index])
     }
 
     /// Another volume of the same group.

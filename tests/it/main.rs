@@ -58,6 +58,7 @@ mod remote_write;
 mod reports;
 mod rules;
 mod run;
+mod scale;
 mod service;
 mod shipped;
 mod sizing;

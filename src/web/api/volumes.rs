@@ -1,6 +1,6 @@
 //! Devices and volumes in the last tick, and how large a snapshot has to be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -288,14 +288,26 @@ fn layout(volume: &Volume) -> Vec<SegmentBody> {
 
 impl VolumeBody {
     pub fn all(present: &Present) -> Vec<Self> {
-        present
-            .interval
-            .volumes()
-            .map(|(volume, state)| Self::new(present, volume, state))
-            .collect()
+        let interval = &present.interval;
+        // Computed once for an origin with all its snapshots.
+        let mut copying_by_origin = HashMap::new();
+        let mut bodies = Vec::with_capacity(interval.volumes.len());
+        for (volume, state) in interval.volumes() {
+            let copying = interval.copied_origin(volume).and_then(|origin| {
+                let copying = copying_by_origin.entry(&origin.uuid);
+                *copying.or_insert_with(|| interval.copying(origin))
+            });
+            bodies.push(Self::new(present, volume, state, copying));
+        }
+        bodies
     }
 
-    fn new(present: &Present, volume: &Volume, state: &VolumeState) -> Self {
+    fn new(
+        present: &Present,
+        volume: &Volume,
+        state: &VolumeState,
+        copying: Option<Copying>,
+    ) -> Self {
         let interval = &present.interval;
         let job = present.job_of(volume);
         let device = volume
@@ -324,9 +336,7 @@ impl VolumeBody {
             mounted_on: volume.mounted_on.clone(),
             tags: volume.tags.clone(),
             created_at: volume.created_at,
-            copying: interval
-                .copying(volume)
-                .and_then(|copying| CopyingBody::new(&copying, interval.elapsed_us)),
+            copying: copying.and_then(|copying| CopyingBody::new(&copying, interval.elapsed_us)),
             pvs: volume.pvs.clone(),
             layout: layout(volume),
             verdict: Verdict::of_volume(present, volume, state),
