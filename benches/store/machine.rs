@@ -74,6 +74,8 @@ pub struct Machine {
     topology: Arc<Topology>,
     second: u64,
     at_us: i64,
+    /// Seconds of a tick.
+    pub tick_s: i64,
 }
 
 /// Units that each volume has.
@@ -95,6 +97,7 @@ impl Machine {
             topology: Arc::new(topology(size)),
             second: 0,
             at_us: at.map_or(START_US, |at| at.as_microsecond()),
+            tick_s: 1,
         }
     }
 
@@ -115,8 +118,8 @@ impl Machine {
             .iter_mut()
             .map(|device| device.second(second))
             .collect();
-        let elapsed_us = (1e6 + 60.0 * self.chance.normal()) as i64;
-        self.second += 1;
+        let elapsed_us = self.tick_s * (1e6 + 60.0 * self.chance.normal()) as i64;
+        self.second += self.tick_s.unsigned_abs();
         self.at_us += elapsed_us;
         self.fill(&works);
         Interval {

@@ -29,7 +29,7 @@ rows        half an hour as plain SQLite rows
 prometheus  24 h as blocks of Prometheus, made by promtool
 job         12 h, and what a job of 11 of them cost: how long it takes to say
 pages       a day of 24 devices, of which 8 are PVs: how long pages take, and what open pages cost
-month       the same with 30 days
+month       30 days, a tick every 30 s: how long pages take
 limit       24 h: how small the counters can be at all";
 
 fn main() {

@@ -19,7 +19,7 @@ use super::paths::beside;
 use super::read_view::ReadView;
 use super::record::Decoder;
 use super::records::readable;
-use super::scan::RowQuery;
+use super::scan::RangeScan;
 use super::words::in_words;
 use super::{database, paths};
 use crate::alert::Alert;
@@ -172,12 +172,8 @@ impl Inventory {
         level: Level,
     ) -> anyhow::Result<()> {
         let mut decoder = Decoder::new(level);
-        let mut query = RowQuery::all(connection, level).await?;
-        loop {
-            let rows = query.next(connection).await?;
-            if rows.is_empty() {
-                break;
-            }
+        let mut scan = RangeScan::all(connection, level).await?;
+        while let Some((_, rows)) = scan.next(connection).await? {
             for row in rows {
                 let at = Timestamp::from_millisecond(row.position.at_ms)?;
                 if let Err(damaged) = decoder.decode(row.position, &row.record) {
@@ -194,7 +190,7 @@ impl Inventory {
                 }
             }
         }
-        for at_ms in query.left_out_ms {
+        for at_ms in scan.left_out_ms {
             let what = level.table();
             let at = Timestamp::from_millisecond(at_ms)?;
             self.damage.push(format!(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
-use super::address::{Position, Stream};
+use super::address::{Kind, Position, Stream};
 use super::stored::earliest_ms;
 use crate::interval::Interval;
 use crate::source::variant_name;
@@ -106,6 +106,41 @@ impl Catalog {
             last,
             ..Self::new(rows)
         };
+    }
+
+    /// Adds rows that have the numbers of another catalog. Returns them with their numbers here, and the streams of each
+    /// number there.
+    pub fn adopt(&mut self, rows: CatalogRows) -> (CatalogRows, HashMap<Stream, Stream>) {
+        let mut adopted = CatalogRows::default();
+        let mut streams = HashMap::new();
+        for row in rows.devices {
+            let known = self.device(&row.identity);
+            let Some(id) = known.or_else(|| next_id(&self.device_rows)) else {
+                continue;
+            };
+            for kind in [Kind::Device, Kind::Copying] {
+                streams.insert(Stream::new(kind, row.id), Stream::new(kind, id));
+            }
+            let row = DeviceRow { id, ..row };
+            self.devices.insert(Arc::clone(&row.identity), id);
+            self.device_rows.insert(id, row.clone());
+            adopted.devices.push(row);
+        }
+        for row in rows.volumes {
+            let known = self.volume(&row.uuid);
+            let Some(id) = known.or_else(|| next_id(&self.volume_rows)) else {
+                continue;
+            };
+            streams.insert(
+                Stream::new(Kind::Volume, row.id),
+                Stream::new(Kind::Volume, id),
+            );
+            let row = VolumeRow { id, ..row };
+            self.volumes.insert(Arc::clone(&row.uuid), id);
+            self.volume_rows.insert(id, row.clone());
+            adopted.volumes.push(row);
+        }
+        (adopted, streams)
     }
 
     pub fn device(&self, identity: &str) -> Option<u32> {

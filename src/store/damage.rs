@@ -17,7 +17,7 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use super::TickOrigin;
 use super::address::Level;
 use super::paths::{APPLICATION_ID, beside, free_name, has_log, options};
-use super::stored::times_of;
+use super::stored::{stretches, times_of};
 use super::wal::with_log;
 use super::words::{in_words, is_malformed, of_sqlite};
 use crate::units::{bytes_text, count_text};
@@ -301,7 +301,8 @@ async fn held(path: &Path) -> Option<String> {
         .fetch_one(&mut connection)
         .await
         .ok()?;
-    let (from_ms, to_ms) = times_of(&mut connection, Level::Ticks).await.ok()??;
+    let stretches = stretches(&mut connection).await.ok()?;
+    let (from_ms, to_ms) = times_of(&stretches, Level::Ticks)?;
     let at = |ms: i64| Timestamp::from_millisecond(ms).ok();
     let from = at(from_ms)?;
     let to = at(to_ms)?;

@@ -9,7 +9,6 @@ use sqlx::{FromRow, Row, SqliteConnection};
 
 use super::StoreReader;
 use super::address::{Position, Progress};
-use super::readers::Reader;
 use super::records::readable_records;
 use crate::alert::Alert;
 use crate::notify::{Delivery, Silence, Unfinished};
@@ -155,10 +154,10 @@ impl StoreReader {
     /// The progress that was written last; `None` if there is none. An error while the database is not open.
     pub async fn progress(&self) -> anyhow::Result<Option<Progress>> {
         self.check_open()?;
-        let reading = |mut connection: Reader| async move {
+        let read = self.readers.read(async |connection| {
             let row: Option<(i64, String)> =
                 sqlx::query_as("SELECT done, islands FROM remote_write")
-                    .fetch_optional(&mut *connection)
+                    .fetch_optional(connection)
                     .await?;
             let Some((done, islands)) = row else {
                 return Ok(None);
@@ -169,11 +168,8 @@ impl StoreReader {
                 done: Position::numbered(done),
                 islands,
             }))
-        };
-        self.readers
-            .read(reading)
-            .await
-            .context("cannot read what was sent")
+        });
+        read.await.context("cannot read what was sent")
     }
 }
 

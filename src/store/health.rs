@@ -8,7 +8,7 @@ use sqlx::SqliteConnection;
 
 use super::address::Level;
 use super::retention::{jobs_bytes, used_bytes};
-use super::stored::{Gap, last_windows, times_of};
+use super::stored::{Gap, last_windows, stretches, times_of};
 use super::{StoreReader, database};
 use crate::config;
 use crate::units::size_text;
@@ -124,8 +124,9 @@ pub async fn stock(connection: &mut SqliteConnection) -> anyhow::Result<StorageU
         gaps: gaps(connection).await?,
         ..StorageUsage::default()
     };
+    let stretches = stretches(connection).await?;
     for level in Level::ALL {
-        let times = times_of(connection, level).await?;
+        let times = times_of(&stretches, level);
         stock.since[level as usize] =
             times.and_then(|(from_ms, _)| Timestamp::from_millisecond(from_ms).ok());
     }

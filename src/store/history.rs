@@ -1,8 +1,12 @@
 //! Reads jobs and alerts, and the state in which an earlier process ended.
 
+use std::any::Any;
+use std::collections::HashMap;
 use std::fmt::{Display, Formatter};
 use std::io::{Read, Write};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use flate2::Compression;
@@ -14,9 +18,9 @@ use sqlx::{AssertSqlSafe, FromRow, Row, Sqlite, SqliteConnection};
 
 use super::StoreReader;
 use super::deliveries;
-use super::readers::{ReadError, Reader};
+use super::readers::ReadError;
 use super::records::{readable, readable_records};
-use super::stored::last_tick;
+use super::stored::{last_tick, stretches};
 use crate::alert::Alert;
 use crate::job::{Job, JobKind};
 use crate::notify::{Delivery, Silence, Unfinished};
@@ -28,6 +32,12 @@ const JOBS_TO_RESUME: i64 = 200;
 
 /// Maximum bytes to unpack. Import refuses longer files.
 const LONGEST: u64 = 256 * 1024 * 1024;
+
+/// Maximum answers that are cached, and jobs of one: two megabytes.
+const MOST_ANSWERS: usize = 8;
+const MOST_CACHED: usize = 200;
+/// The range of an open page moves on with each tick, so its jobs and alerts are read for whole ten minutes.
+const WIDER_MS: i64 = 600_000;
 
 /// A query with its arguments.
 type SqliteQuery = sqlx::query::Query<'static, Sqlite, SqliteArguments>;
@@ -69,6 +79,63 @@ pub struct JobQuery {
 pub struct JobPage {
     pub jobs: Vec<Job>,
     pub next: Option<JobPlace>,
+}
+
+/// Jobs, alerts and deliveries as they were read. An open page asks for the same ones at each tick.
+#[derive(Debug, Default)]
+pub struct RecordCache {
+    /// Grows when one of them is written: what was read before is read anew.
+    generation: AtomicU64,
+    /// Each answer with the generation before it was read, by its query. The lock is held only for a look-up.
+    answers: Mutex<HashMap<String, (u64, CachedAnswer)>>,
+}
+
+type CachedAnswer = Box<dyn Any + Send + Sync>;
+
+impl RecordCache {
+    /// For the writer, after a commit.
+    pub fn forget(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The answer to the query of this name, which is always of the same type.
+    async fn get_or_read<T: Clone + Send + Sync + 'static>(
+        &self,
+        name: String,
+        read: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        let generation = self.generation.load(Ordering::Acquire);
+        if let Some((of, answer)) = self.lock().get(&name)
+            && *of == generation
+            && let Some(answer) = answer.downcast_ref::<T>()
+        {
+            return Ok(answer.clone());
+        }
+        let answer = read.await?;
+        let mut answers = self.lock();
+        if answers.len() >= MOST_ANSWERS {
+            answers.clear();
+        }
+        answers.insert(name, (generation, Box::new(answer.clone())));
+        Ok(answer)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (u64, CachedAnswer)>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The range with all of its first and last ten minutes.
+fn widened(range: Range) -> Range {
+    let from_ms = range.from.as_millisecond().div_euclid(WIDER_MS) * WIDER_MS;
+    let to_ms = (range.to.as_millisecond().div_euclid(WIDER_MS) + 1) * WIDER_MS;
+    match (
+        Timestamp::from_millisecond(from_ms),
+        Timestamp::from_millisecond(to_ms),
+    ) {
+        (Ok(from), Ok(to)) => Range { from, to },
+        _ => range,
+    }
 }
 
 /// The place of a job in the list. It remains valid when the job is deleted.
@@ -195,6 +262,13 @@ impl StoreReader {
 
     /// Alerts with IDs below `before`, the latest first.
     pub async fn alerts(&self, before: Option<i64>, most: usize) -> anyhow::Result<Vec<Alert>> {
+        self.check_open()?;
+        let read = self.read_alerts(before, most);
+        let name = format!("alerts before {before:?}, {most}");
+        self.records.get_or_read(name, read).await
+    }
+
+    async fn read_alerts(&self, before: Option<i64>, most: usize) -> anyhow::Result<Vec<Alert>> {
         let query = sqlx::query("SELECT * FROM alert_record WHERE id < ? ORDER BY id DESC LIMIT ?")
             .bind(before.unwrap_or(i64::MAX))
             .bind(i64::try_from(most)?);
@@ -205,6 +279,21 @@ impl StoreReader {
 
     /// Alerts that were raised or cleared in the range, the latest first.
     pub async fn alerts_of(&self, range: Range, most: usize) -> anyhow::Result<Vec<Alert>> {
+        self.check_open()?;
+        let wider = widened(range);
+        let read = self.read_alerts_of(wider, most + 1);
+        let name = format!("alerts of {wider:?}, {most}");
+        let mut alerts = self.records.get_or_read(name, read).await?;
+        if alerts.len() > most {
+            return self.read_alerts_of(range, most).await;
+        }
+        alerts.retain(|alert| {
+            range.contains(alert.raised_at) || alert.cleared_at.is_some_and(|at| range.contains(at))
+        });
+        Ok(alerts)
+    }
+
+    async fn read_alerts_of(&self, range: Range, most: usize) -> anyhow::Result<Vec<Alert>> {
         let query = sqlx::query(
             "SELECT * FROM alert_record WHERE raised_ms BETWEEN ?1 AND ?2 OR cleared_ms BETWEEN ?1 AND ?2
              ORDER BY id DESC LIMIT ?3",
@@ -221,6 +310,13 @@ impl StoreReader {
 
     /// The deliveries of these alerts.
     pub async fn deliveries(&self, alerts: &[i64]) -> anyhow::Result<Vec<Delivery>> {
+        self.check_open()?;
+        let read = self.read_deliveries(alerts);
+        let name = format!("deliveries of {alerts:?}");
+        self.records.get_or_read(name, read).await
+    }
+
+    async fn read_deliveries(&self, alerts: &[i64]) -> anyhow::Result<Vec<Delivery>> {
         let query = sqlx::query(
             "SELECT * FROM delivery_record WHERE alert IN (SELECT value FROM json_each(?)) ORDER BY alert, receiver",
         );
@@ -235,6 +331,27 @@ impl StoreReader {
 
     /// The selected jobs, the latest first.
     pub async fn jobs(&self, query: &JobQuery, most: usize) -> anyhow::Result<JobPage> {
+        self.check_open()?;
+        if most > MOST_CACHED {
+            return self.read_jobs(query, most).await;
+        }
+        let wider = JobQuery {
+            range: widened(query.range),
+            ..query.clone()
+        };
+        let read = self.read_jobs(&wider, most);
+        let mut page = self
+            .records
+            .get_or_read(format!("{most} of {wider:?}"), read)
+            .await?;
+        if page.next.is_some() && wider.range != query.range {
+            return self.read_jobs(query, most).await;
+        }
+        page.jobs.retain(|job| query.matches(job));
+        Ok(page)
+    }
+
+    async fn read_jobs(&self, query: &JobQuery, most: usize) -> anyhow::Result<JobPage> {
         let body = |path: &str| format!("AND iif(json_valid(body), body ->> '{path}', NULL)");
         let conditions = [
             query
@@ -292,9 +409,9 @@ impl StoreReader {
 
     pub(super) async fn rows(&self, query: SqliteQuery) -> anyhow::Result<Vec<SqliteRow>> {
         self.check_open()?;
-        let reading =
-            |mut connection: Reader| async move { Ok(query.fetch_all(&mut *connection).await?) };
-        self.readers.read(reading).await
+        let read =
+            async |connection: &mut SqliteConnection| Ok(query.fetch_all(connection).await?);
+        self.readers.read(read).await
     }
 
     pub(super) fn check_open(&self) -> Result<(), ReadError> {
@@ -338,7 +455,7 @@ pub async fn start_state(
     jobs.sort_by_key(|job| job.id);
     let unfinished = deliveries::unfinished(connection, &alerts).await?;
     let silences = deliveries::silences(connection).await?;
-    let last_tick = last_tick(connection).await?;
+    let last_tick = last_tick(&stretches(connection).await?);
     let last_tick_at = last_tick.and_then(|last| Timestamp::from_millisecond(last.at_ms).ok());
     let damage = damaged_jobs.into_iter().chain(damaged_alerts).collect();
     let measured = deliveries::curves(connection).await?;

@@ -74,6 +74,7 @@ use crate::quantity::{copying_row, volume_row};
 use crate::units::count_text;
 use address::{Kind, Stream};
 use catalog::{Catalog, CatalogRows};
+use history::RecordCache;
 use paths::InUse;
 use readers::Readers;
 use recent::{RecentTicks, TickRecord};
@@ -121,6 +122,7 @@ pub struct StoreWriter {
 #[derive(Clone)]
 pub struct StoreReader {
     readers: Readers,
+    records: Arc<RecordCache>,
     health: watch::Receiver<Health>,
     /// The lock is held only for a look-up.
     catalog: Arc<RwLock<Catalog>>,
@@ -149,6 +151,7 @@ pub async fn open(
     let catalog = Arc::new(RwLock::new(Catalog::default()));
     let recent = Arc::new(RecentTicks::default());
     let readers = Readers::new(paths::options(path).read_only(true), health.clone());
+    let records = Arc::new(RecordCache::default());
     let context = Context {
         path: path.to_path_buf(),
         holds,
@@ -157,6 +160,7 @@ pub async fn open(
         recent: Arc::clone(&recent),
         catalog: Arc::clone(&catalog),
         readers: readers.clone(),
+        records: Arc::clone(&records),
     };
     let (queue, queued) = mpsc::channel(QUEUE);
     let (opened, ended) = writer::start(context, queued)?;
@@ -169,6 +173,7 @@ pub async fn open(
     };
     let reader = StoreReader {
         readers,
+        records,
         health: health.clone(),
         catalog: Arc::clone(&catalog),
         recent: Arc::clone(&recent),

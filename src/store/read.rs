@@ -9,25 +9,27 @@ use sqlx::{Connection, SqliteConnection};
 use super::StoreReader;
 use super::address::{Level, Position, Stream};
 use super::catalog::DeviceRow;
-use super::readers::{Reader, on_a_thread};
+use super::readers::on_a_thread;
 use super::recent::TickRecord;
 use super::record::Decoder;
 use super::rollup::extent;
 use super::scan::{RangeScan, StoredRow};
-use super::stored::{count_rows, has_rows};
+use super::stored::count_rows;
 use super::subject::{SeriesKey, Subject};
 use crate::quantity::{Extent, Quantity, RowKind};
 use crate::series::{Downsampler, Range, Series};
 
 /// So many ticks in memory are summarised sooner than a thread is woken.
 const QUICK_TICKS: usize = 1_500;
-/// Series of longer ranges are made of roll-ups, unless each point is so short that it needs ticks. Six hours of ticks are
-/// five megabytes.
-const LONGEST_OF_TICKS_MS: i64 = 6 * 3600 * 1000;
-const SHORT_POINT_MS: i64 = 30_000;
+/// Series of longer ranges are made of roll-ups, however many points are asked for: a day of ticks takes seconds to read,
+/// six hours are five megabytes. An export has every tick.
+const LONGEST_OF_TICKS_MS: i64 = 6 * HOUR_MS;
+/// Series of longer ranges are made of rows of ten minutes.
+const LONGEST_OF_MINUTES_MS: i64 = 14 * 24 * HOUR_MS;
+const HOUR_MS: i64 = 3600 * 1000;
 /// Maximum rows of a table, apart from ticks that are not rolled up yet: a day at one tick a second. A row takes 16 bytes
 /// for each quantity.
-const MOST_ROWS: u64 = 100_000;
+const MOST_ROWS: u32 = 100_000;
 
 /// A series to read: its stream and quantity; `None` for a subject that was never seen.
 pub type Wanted = Option<(Stream, Quantity)>;
@@ -77,14 +79,14 @@ impl<Sink: RowSink> RangeReader<Sink> {
     }
 
     /// Takes the next row. One that cannot be decoded is a gap.
-    fn take(&mut self, position: Position, record: &[u8], is_covered: bool) {
+    fn take(&mut self, position: Position, record: &[u8]) {
         let is_readable = self.decoder.decode(position, record).is_ok();
-        self.take_decoded(position, is_readable, is_covered);
+        self.take_decoded(position, is_readable);
     }
 
-    fn take_decoded(&mut self, position: Position, is_readable: bool, is_covered: bool) {
+    fn take_decoded(&mut self, position: Position, is_readable: bool) {
         let (from_ms, to_ms) = self.times;
-        if is_covered || !(from_ms..=to_ms).contains(&position.at_ms) {
+        if !(from_ms..=to_ms).contains(&position.at_ms) {
             return;
         }
         self.unreadable += usize::from(!is_readable);
@@ -102,14 +104,13 @@ impl<Sink: RowSink> RangeReader<Sink> {
         self.sink.row(position.at_ms, elapsed_us, &self.values);
     }
 
-    fn take_stored(mut self, level: Level, rows: Vec<StoredRow>) -> Self {
+    fn take_stored(&mut self, level: Level, rows: &[StoredRow]) {
         if self.decoder.level() != level {
             self.decoder = Decoder::new(level);
         }
         for row in rows {
-            self.take(row.position, &row.record, row.is_covered);
+            self.take(row.position, &row.record);
         }
-        self
     }
 
     /// Takes ticks in memory that follow the stored rows.
@@ -120,11 +121,11 @@ impl<Sink: RowSink> RangeReader<Sink> {
             && let Some(decoder) = &first.decoder
         {
             self.decoder = Decoder::clone(decoder);
-            self.take_decoded(first.position, true, false);
+            self.take_decoded(first.position, true);
             ticks.next();
         }
         for tick in ticks {
-            self.take(tick.position, &tick.record, false);
+            self.take(tick.position, &tick.record);
         }
         self
     }
@@ -145,13 +146,14 @@ fn times(range: Range) -> (i64, i64) {
 }
 
 /// Ticks for a few hours, so that a range ends exactly where it is asked to; otherwise the coarsest level with at least two
-/// rows for each point.
+/// rows for each point, if those are not too many to read.
 fn level_for(range: Range, points: usize) -> Level {
     let (from_ms, to_ms) = times(range);
     let width_ms = Downsampler::new(range, points).width_ms();
-    if to_ms - from_ms <= LONGEST_OF_TICKS_MS || width_ms < SHORT_POINT_MS {
+    let length_ms = to_ms - from_ms;
+    if length_ms <= LONGEST_OF_TICKS_MS {
         Level::Ticks
-    } else if width_ms < 2 * Level::TenMinutes.row_ms() {
+    } else if length_ms <= LONGEST_OF_MINUTES_MS && width_ms < 2 * Level::TenMinutes.row_ms() {
         Level::Minutes
     } else {
         Level::TenMinutes
@@ -215,22 +217,21 @@ impl StoreReader {
 
     /// The finest level with few enough rows.
     async fn table_level(&self, range: Range) -> anyhow::Result<Level> {
-        let minutes = (range.seconds() / 60.0) as u64;
+        let minutes = (range.seconds() / 60.0) as u32;
         if minutes > MOST_ROWS {
             return Ok(Level::TenMinutes);
         }
         // At one tick a second, a longer range has too many ticks. They are not counted by reading them.
-        if range.seconds() > MOST_ROWS as f64 {
+        if range.seconds() > f64::from(MOST_ROWS) {
             return Ok(Level::Minutes);
         }
         if self.has_all_in_memory(range) {
             return Ok(Level::Ticks);
         }
-        let reading = move |mut connection: Reader| async move {
-            count_rows(&mut connection, Level::Ticks, times(range)).await
-        };
-        let count = self.readers.read(reading).await;
-        match count.context("cannot count ticks")? {
+        let count = self.readers.read(async move |connection| {
+            count_rows(connection, Level::Ticks, times(range), MOST_ROWS + 1).await
+        });
+        match count.await.context("cannot count ticks")? {
             count if count > MOST_ROWS => Ok(Level::Minutes),
             _ => Ok(Level::Ticks),
         }
@@ -257,11 +258,10 @@ impl StoreReader {
         let mut rolled = None;
         if needs_stored {
             let in_memory = view.first();
-            let reading = move |mut connection: Reader| async move {
-                read_stored(&mut connection, level, in_memory, reader).await
-            };
-            let read = self.readers.read(reading).await;
-            (reader, rolled) = read.context("cannot read ticks")?;
+            let read = self.readers.read(async move |connection| {
+                read_stored(connection, level, in_memory, reader).await
+            });
+            (reader, rolled) = read.await.context("cannot read ticks")?;
         }
         let ticks = within(view.ticks, range, rolled.filter(|_| level > Level::Ticks));
         if ticks.len() <= QUICK_TICKS {
@@ -283,16 +283,15 @@ impl StoreReader {
         if self.check_open().is_err() {
             return Ok(None);
         }
-        let reading = move |mut connection: Reader| async move {
+        let finest = self.readers.read(async move |connection| {
             for level in Level::ALL {
-                if has_rows(&mut connection, level, (from_ms, to_ms)).await? {
+                if count_rows(connection, level, (from_ms, to_ms), 1).await? > 0 {
                     return Ok(Some(level));
                 }
             }
             Ok(None)
-        };
-        let finest = self.readers.read(reading).await;
-        finest.context("cannot read what is stored")
+        });
+        finest.await.context("cannot read what is stored")
     }
 
     /// The stream of each; `None` if the subject was never seen.
@@ -348,7 +347,7 @@ async fn read_stored<Sink: RowSink>(
     let mut transaction = connection.begin().await?;
     let mut scan = RangeScan::new(&mut transaction, wanted, reader.times, in_memory).await?;
     while let Some((level, rows)) = scan.next(&mut transaction).await? {
-        reader = on_a_thread(move || reader.take_stored(level, rows)).await?;
+        reader.take_stored(level, &rows);
     }
     Ok((reader, scan.rolled))
 }
@@ -478,7 +477,8 @@ mod tests {
         assert_eq!(level(6, 600), Level::Ticks);
         assert_eq!(level(8, 600), Level::Minutes);
         assert_eq!(level(24, 1_920), Level::Minutes);
-        assert_eq!(level(24, 10_000), Level::Ticks, "each point is asked for");
+        assert_eq!(level(24, 10_000), Level::Minutes);
+        assert_eq!(level(30 * 24, 10_000), Level::TenMinutes);
         assert_eq!(level(30 * 24, 600), Level::TenMinutes);
         assert_eq!(level(3, 1), Level::Ticks);
     }

@@ -8,7 +8,7 @@ use sqlx::{Connection, Row, SqliteConnection};
 
 use super::catalog::{Catalog, catalog_rows};
 use super::damage::with_way_out;
-use super::stored::last_tick;
+use super::stored::{last_tick, stretches};
 use super::{TickOrigin, database, paths};
 
 /// The stored data at one moment.
@@ -57,7 +57,7 @@ impl ReadView {
 
     /// When the last tick ended; `None` without ticks.
     pub async fn last_tick_at(&mut self) -> anyhow::Result<Option<Timestamp>> {
-        let last = last_tick(&mut self.connection).await?;
+        let last = last_tick(&stretches(&mut self.connection).await?);
         Ok(last.and_then(|last| Timestamp::from_millisecond(last.at_ms).ok()))
     }
 

@@ -137,12 +137,17 @@ impl RecentTicks {
         committed.cloned().collect()
     }
 
-    /// Forgets all ticks. The database has others, up to `stored_to_ms`.
-    pub fn clear(&self, stored_to_ms: Option<i64>) {
-        *self.lock() = Inside {
-            stored_to_ms,
-            ..Inside::default()
-        };
+    /// Forgets all ticks. The database has others, up to `stored_to_ms`. Returns the ticks, and the last one that an earlier
+    /// database had.
+    pub fn clear(&self, stored_to_ms: Option<i64>) -> (VecDeque<TickRecord>, Option<Position>) {
+        let forgotten = std::mem::replace(
+            &mut *self.lock(),
+            Inside {
+                stored_to_ms,
+                ..Inside::default()
+            },
+        );
+        (forgotten.ticks, forgotten.committed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {

@@ -37,138 +37,114 @@ impl Level {
     }
 }
 
-/// The numbers of a level's rows that end in this range of time, from-to, for each stretch of the clock that has some.
-pub async fn numbers_between(
-    connection: &mut SqliteConnection,
-    level: Level,
-    (from_ms, to_ms): (i64, i64),
-) -> sqlx::Result<Vec<(i64, i64)>> {
-    if to_ms < 0 || from_ms > Position::LATEST_MS {
-        return Ok(Vec::new());
-    }
-    let sql = format!(
-        "SELECT min(id), max(id) FROM {} WHERE id BETWEEN ? AND ?",
-        level.table()
-    );
-    let mut numbers = Vec::new();
-    for stretch in stretches(connection, level).await? {
-        let [from, to] = [from_ms, to_ms].map(|at_ms| Position {
-            stretch,
-            at_ms: at_ms.clamp(0, Position::LATEST_MS),
-        });
-        let (first, last): (Option<i64>, Option<i64>) = sqlx::query_as(AssertSqlSafe(sql.clone()))
-            .bind(from.number())
-            .bind(to.number())
-            .fetch_one(&mut *connection)
-            .await?;
-        numbers.extend(first.zip(last));
-    }
-    Ok(numbers)
+/// The rows of a level in one stretch of the clock, from the first to the last one.
+#[derive(Clone, Copy, Debug)]
+pub struct Stretch {
+    pub level: Level,
+    pub first: Position,
+    pub last: Position,
 }
 
-/// Whether a level has a row that ends in this range of time.
-pub async fn has_rows(
-    connection: &mut SqliteConnection,
-    level: Level,
-    times: (i64, i64),
-) -> anyhow::Result<bool> {
-    Ok(!numbers_between(connection, level, times).await?.is_empty())
-}
-
-/// The stretches that a level has rows of. There are few, unless the clock goes back again and again.
-async fn stretches(connection: &mut SqliteConnection, level: Level) -> sqlx::Result<Vec<i64>> {
-    let table = level.table();
-    let sql = format!(
-        "WITH RECURSIVE stretch (n) AS (
-             SELECT min(id) >> 44 FROM {table}
-             UNION ALL SELECT (SELECT min(id) >> 44 FROM {table} WHERE id >= (n + 1) << 44) FROM stretch WHERE n IS NOT NULL)
-         SELECT n FROM stretch WHERE n IS NOT NULL"
-    );
-    sqlx::query_scalar(AssertSqlSafe(sql))
+/// The stretches of all levels, the coarsest level first. There are few, unless the clock goes back again and again.
+pub async fn stretches(connection: &mut SqliteConnection) -> sqlx::Result<Vec<Stretch>> {
+    let mut selects = Vec::new();
+    for level in Level::ALL {
+        let number = level as usize;
+        let table = level.table();
+        selects.push(format!(
+            "SELECT {number} AS level, n, (SELECT min(id) FROM {table} WHERE id >= n << 44),
+                 (SELECT max(id) FROM {table} WHERE id < (n + 1) << 44)
+             FROM (WITH RECURSIVE stretch (n) AS (
+                 SELECT min(id) >> 44 FROM {table}
+                 UNION ALL SELECT (SELECT min(id) >> 44 FROM {table} WHERE id >= (n + 1) << 44)
+                 FROM stretch WHERE n IS NOT NULL)
+             SELECT n FROM stretch WHERE n IS NOT NULL)"
+        ));
+    }
+    let sql = selects.join(" UNION ALL ") + " ORDER BY level DESC, n";
+    let found: Vec<(i64, i64, i64, i64)> = sqlx::query_as(AssertSqlSafe(sql))
         .fetch_all(connection)
-        .await
-}
-
-/// The last tick, in the order of writing.
-pub async fn last_tick(connection: &mut SqliteConnection) -> sqlx::Result<Option<Position>> {
-    let ticks = last_of(connection, Level::Ticks).await?;
-    // The ticks may be deleted, and their roll-ups not.
-    Ok(ticks.max(rolled_to(connection).await?))
-}
-
-/// The last tick that is part of roll-ups.
-pub async fn rolled_to(connection: &mut SqliteConnection) -> sqlx::Result<Option<Position>> {
-    last_of(connection, Level::TenMinutes).await
-}
-
-async fn last_of(
-    connection: &mut SqliteConnection,
-    level: Level,
-) -> sqlx::Result<Option<Position>> {
-    let sql = format!("SELECT max(id) FROM {}", level.table());
-    let last: Option<i64> = sqlx::query_scalar(AssertSqlSafe(sql))
-        .fetch_one(connection)
         .await?;
-    Ok(last.map(Position::numbered))
+    let mut stretches = Vec::with_capacity(found.len());
+    for (level, _, first, last) in found {
+        stretches.push(Stretch {
+            level: Level::ALL[level as usize],
+            first: Position::numbered(first),
+            last: Position::numbered(last),
+        });
+    }
+    Ok(stretches)
 }
 
 /// The earliest and the latest time of a level's rows.
-pub async fn times_of(
-    connection: &mut SqliteConnection,
-    level: Level,
-) -> sqlx::Result<Option<(i64, i64)>> {
-    let all = (0, Position::LATEST_MS);
-    let numbers = numbers_between(connection, level, all).await?;
-    let from = numbers
-        .iter()
-        .map(|(first, _)| Position::numbered(*first).at_ms);
-    let to = numbers
-        .iter()
-        .map(|(_, last)| Position::numbered(*last).at_ms);
-    Ok(from.min().zip(to.max()))
+pub fn times_of(stretches: &[Stretch], level: Level) -> Option<(i64, i64)> {
+    let of_level = || stretches.iter().filter(|stretch| stretch.level == level);
+    let from_ms = of_level().map(|stretch| stretch.first.at_ms).min()?;
+    let to_ms = of_level().map(|stretch| stretch.last.at_ms).max()?;
+    Some((from_ms, to_ms))
+}
+
+/// The last tick, in the order of writing.
+pub fn last_tick(stretches: &[Stretch]) -> Option<Position> {
+    // The ticks may be deleted, and their roll-ups not.
+    stretches.iter().map(|stretch| stretch.last).max()
+}
+
+/// The latest time of any tick, also of one whose roll-ups alone are left.
+pub fn latest_ms(stretches: &[Stretch]) -> Option<i64> {
+    stretches.iter().map(|stretch| stretch.last.at_ms).max()
 }
 
 /// The earliest time of all rows; `None` without rows.
 pub async fn earliest_ms(connection: &mut SqliteConnection) -> sqlx::Result<Option<i64>> {
-    let mut earliest: Option<i64> = None;
-    for level in Level::ALL {
-        if let Some((from_ms, _)) = times_of(connection, level).await? {
-            earliest = Some(earliest.map_or(from_ms, |earliest| earliest.min(from_ms)));
-        }
-    }
-    Ok(earliest)
+    let stretches = stretches(connection).await?;
+    Ok(stretches.iter().map(|stretch| stretch.first.at_ms).min())
 }
 
-/// The latest time of any tick, also of one whose roll-ups alone are left.
-pub async fn latest_ms(connection: &mut SqliteConnection) -> sqlx::Result<Option<i64>> {
-    let mut latest = None;
-    for level in [Level::Ticks, Level::TenMinutes] {
-        let times = times_of(connection, level).await?;
-        latest = latest.max(times.map(|(_, to_ms)| to_ms));
-    }
-    Ok(latest)
-}
-
-/// The number of rows of a level that end in a range of time.
+/// The number of a level's rows that end in this range of time, `most` at most.
 pub async fn count_rows(
     connection: &mut SqliteConnection,
     level: Level,
-    times: (i64, i64),
-) -> anyhow::Result<u64> {
-    let sql = format!(
-        "SELECT count(*) FROM {} WHERE id BETWEEN ? AND ?",
-        level.table()
-    );
+    (from_ms, to_ms): (i64, i64),
+    most: u32,
+) -> anyhow::Result<u32> {
+    let table = level.table();
+    let sql =
+        format!("SELECT count(*) FROM (SELECT 1 FROM {table} WHERE id BETWEEN ? AND ? LIMIT ?)");
     let mut count = 0;
-    for (first, last) in numbers_between(connection, level, times).await? {
-        let more: i64 = sqlx::query_scalar(AssertSqlSafe(sql.clone()))
-            .bind(first)
-            .bind(last)
-            .fetch_one(&mut *connection)
-            .await?;
-        count += more.unsigned_abs();
+    for stretch in stretches(connection).await? {
+        if stretch.level == level {
+            let [from, to] = [from_ms, to_ms].map(|at_ms| stretch.number_at(at_ms));
+            let more: u32 = sqlx::query_scalar(AssertSqlSafe(sql.clone()))
+                .bind(from)
+                .bind(to)
+                .bind(most - count)
+                .fetch_one(&mut *connection)
+                .await?;
+            count += more;
+        }
     }
     Ok(count)
+}
+
+impl Stretch {
+    /// The number that a row of this time has.
+    pub fn number_at(&self, at_ms: i64) -> i64 {
+        let at_ms = at_ms.clamp(0, Position::LATEST_MS);
+        Position {
+            at_ms,
+            ..self.first
+        }
+        .number()
+    }
+}
+
+/// The last tick that is part of roll-ups.
+pub async fn rolled_to(connection: &mut SqliteConnection) -> sqlx::Result<Option<Position>> {
+    let last: Option<i64> = sqlx::query_scalar("SELECT max(id) FROM ten_minute")
+        .fetch_one(connection)
+        .await?;
+    Ok(last.map(Position::numbered))
 }
 
 /// The ticks of the first window that has some after one position, and before another, from the window's beginning.

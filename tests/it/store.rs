@@ -336,3 +336,43 @@ fn a_clock_that_was_years_ahead_makes_no_device_forgotten() {
         check_stretch(&place.db(), &ticks).await;
     });
 }
+
+/// Its folder is missing at the start, like that of a disk that is not mounted yet. Until then, the disks have other numbers.
+#[test]
+fn ticks_from_before_an_existing_database_can_be_read_are_stored_when_it_can() {
+    let place = Place::new();
+    let folder = place.0.path().join("disk");
+    let away = place.0.path().join("away");
+    fs::create_dir(&folder).unwrap();
+    let db = folder.join("cowbell.db");
+    let all = course(BEGIN, SignedDuration::from_secs(1), 90);
+    let (earlier, later) = all.split_at(30);
+    block_on(async {
+        keep(&db, earlier).await;
+        fs::rename(&folder, &away).unwrap();
+        let (mut inlet, store) = open(&db).await;
+        let topology = disks(&["sdb", "sda"]);
+        for tick in later {
+            if tick == &later[30] {
+                fs::rename(&away, &folder).unwrap();
+                while !inlet.health().0.is_open {
+                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                }
+            }
+            let mut interval = tick.interval(&topology);
+            interval.devices.swap(0, 1);
+            inlet.append_tick(&interval).await;
+        }
+        let found = read_bytes(&store, BEGIN, all[89].at, 100).await;
+        let expected: Vec<_> = all.iter().map(|tick| (tick.at, tick.sectors)).collect();
+        same(&sectors(&found, SignedDuration::from_secs(1)), &expected);
+        let (_, lost) = inlet.health();
+        assert_eq!(lost, 0);
+        inlet.close().await;
+        check_all_kept(&db, &all).await;
+        let (inlet, store) = open(&db).await;
+        let found = read_bytes(&store, BEGIN, all[89].at, 100).await;
+        same(&sectors(&found, SignedDuration::from_secs(1)), &expected);
+        inlet.close().await;
+    });
+}

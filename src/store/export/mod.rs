@@ -146,7 +146,11 @@ impl ReadView {
         );
         let scan = RangeScan::new(&mut self.connection, ask.resolution.level(), times, None);
         let mut scan = scan.await?.leaving_out_damage();
-        while let Some((level, rows)) = self.next_rows(&mut scan).await? {
+        loop {
+            let next = scan.next(&mut self.connection).await;
+            let Some((level, rows)) = next.context("cannot read stored rows")? else {
+                break;
+            };
             if let Some(last) = rows.last() {
                 progress(share(ask.range, last.position.at_ms));
             }
@@ -154,14 +158,6 @@ impl ReadView {
         }
         export.damaged_ms.append(&mut scan.left_out_ms);
         export.finish()
-    }
-
-    async fn next_rows(
-        &mut self,
-        scan: &mut RangeScan,
-    ) -> anyhow::Result<Option<(Level, Vec<StoredRow>)>> {
-        let next = scan.next(&mut self.connection).await;
-        next.context("cannot read stored rows")
     }
 }
 
@@ -209,8 +205,8 @@ impl<'a> ExportRun<'a> {
         for row in rows {
             let is_readable = self.decoder.decode(row.position, &row.record).is_ok();
             let at_ms = row.position.at_ms;
-            let is_wanted = Timestamp::from_millisecond(at_ms)
-                .is_ok_and(|at| self.range.contains(at) && !row.is_covered);
+            let is_wanted =
+                Timestamp::from_millisecond(at_ms).is_ok_and(|at| self.range.contains(at));
             match (is_wanted, is_readable) {
                 (true, true) => self.add(row.position)?,
                 (true, false) => self.damaged_ms.push(at_ms),

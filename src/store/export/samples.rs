@@ -12,7 +12,7 @@ use crate::quantity::Quantity;
 use crate::store::StoreReader;
 use crate::store::address::{Level, Position, Span, Stream, TickWindow};
 use crate::store::catalog::Catalog;
-use crate::store::readers::{Reader, on_a_thread};
+use crate::store::readers::on_a_thread;
 use crate::store::recent::TickRecord;
 use crate::store::record::Decoder;
 use crate::store::stored::first_window_after;
@@ -66,10 +66,10 @@ impl StoreReader {
         let (first_in_memory, mut ticks) = self.recent.window_after(after);
         if first_in_memory.is_none_or(|first| first > after) {
             self.check_open()?;
-            let reading = move |mut connection: Reader| async move {
-                stored_after(&mut connection, after, first_in_memory).await
-            };
-            let stored = self.readers.read(reading).await;
+            let stored = self.readers.read(async move |connection| {
+                stored_after(connection, after, first_in_memory).await
+            });
+            let stored = stored.await;
             let stored = stored.context("cannot read ticks")?;
             if !stored.is_empty() {
                 ticks = stored;

@@ -11,10 +11,11 @@ use tokio::time::{MissedTickBehavior, sleep_until};
 
 use super::{Writer, WriterEnd};
 use crate::store::TickOrigin;
-use crate::store::catalog::write_rows;
+use crate::store::catalog::{CatalogRows, write_rows};
 use crate::store::damage;
 use crate::store::deliveries::{write_curve, write_delivery, write_progress, write_silence};
 use crate::store::health::stock;
+use crate::store::recent::TickRecord;
 use crate::store::records::{remove_job, write_alert, write_imported, write_job, write_note};
 use crate::store::rollup::roll_up;
 use crate::store::stored::{write_gap, write_tick};
@@ -67,6 +68,29 @@ impl Pending {
             self.since = Instant::now();
         }
         count > 0
+    }
+
+    /// Puts the ticks of a new generation, with their devices and volumes, before all other operations, and drops those of
+    /// the generation before. Returns by how many operations there are fewer.
+    pub fn replace_ticks(
+        &mut self,
+        rows: CatalogRows,
+        ticks: Vec<TickRecord>,
+        generation: u64,
+    ) -> u64 {
+        while let Ok(queued) = self.queue.try_recv() {
+            self.held.push(queued);
+        }
+        let count = self.held.len();
+        self.held
+            .retain(|queued| !matches!(queued.op, WriteOp::Tick(..) | WriteOp::Catalog(_)));
+        let ticks = ticks
+            .into_iter()
+            .map(|tick| WriteOp::Tick(generation, tick));
+        let ops = std::iter::once(WriteOp::Catalog(rows)).chain(ticks);
+        let entries = ops.map(|op| QueueEntry { op, reply: None });
+        self.held.splice(0..0, entries);
+        count.saturating_sub(self.held.len()) as u64
     }
 
     /// Whether the held operations are to be committed now. Only ticks may wait.
@@ -251,6 +275,9 @@ impl Writer<'_> {
             }
         }
         transaction.commit().await?;
+        if !batch.iter().all(|queued| queued.op.may_wait()) {
+            self.context.records.forget();
+        }
         self.refused += refused.len() as u64;
         for (index, error) in refused {
             tracing::error!("an entry is left out, since the database refuses it: {error}");
@@ -316,6 +343,7 @@ impl Writer<'_> {
         }
         loop {
             let step = self.retention.step(&mut self.connection).await;
+            self.context.records.forget();
             let has_more = step.map_err(|error| error.context("cannot delete old data"))?;
             // A day of a recording may be played in a second. Its ticks wait until all that is too old is deleted.
             if !has_more || self.context.holds == TickOrigin::ThisMachine {

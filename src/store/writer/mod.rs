@@ -5,10 +5,12 @@
 //! ends the thread.
 //!
 //! Memory belongs to one database, which is recognised by its identity. If the same database is opened again, memory stays.
-//! A new, empty database receives the content of memory. Any other replaces the catalog and the ticks in memory.
+//! A new, empty database receives the content of memory. Any other replaces the catalog and the ticks in memory, and
+//! receives those that no database has: it could not be read at the start, for instance.
 
 mod batch;
 
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,16 +21,17 @@ use anyhow::Context as _;
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::address::{Position, TickWindow};
+use super::address::{Level, Position, Stream, TickWindow};
 use super::catalog::{Catalog, CatalogRows, catalog_rows, forget_unseen, identity, write_rows};
 use super::database::{self, OpenDatabase};
-use super::history::{StartState, start_state};
+use super::history::{RecordCache, StartState, start_state};
 use super::paths::{self, InUse};
 use super::read_view::ReadView;
 use super::readers::Readers;
 use super::recent::{RecentTicks, TickRecord};
+use super::record::{Decoder, Encoder, Rows};
 use super::retention::Retention;
-use super::stored::{last_tick, latest_ms, write_tick};
+use super::stored::{last_tick, latest_ms, stretches, write_tick};
 use super::words::in_words;
 use super::write_op::QueueEntry;
 use super::{Health, TickOrigin, damage};
@@ -61,6 +64,7 @@ pub struct Context {
     pub recent: Arc<RecentTicks>,
     pub catalog: Arc<RwLock<Catalog>>,
     pub readers: Readers,
+    pub records: Arc<RecordCache>,
 }
 
 /// An open database.
@@ -132,7 +136,7 @@ async fn supervise(
         context
             .report
             .send_modify(|health| health.busy_since = Some(Instant::now()));
-        let opened = Writer::open(context, before.as_ref()).await;
+        let opened = Writer::open(context, before.as_ref(), &mut pending).await;
         context
             .report
             .send_modify(|health| health.busy_since = None);
@@ -206,6 +210,7 @@ impl<'a> Writer<'a> {
     async fn open(
         context: &'a Context,
         before: Option<&WriterEnd>,
+        pending: &mut Pending,
     ) -> anyhow::Result<(Self, StartState)> {
         if before.is_some() || paths::is_default(&context.path) {
             // Opening the database reports any error.
@@ -227,7 +232,8 @@ impl<'a> Writer<'a> {
             tracing::warn!("{sentence}");
             notes.push(sentence);
         }
-        let last = last_tick(&mut connection).await?;
+        let stretches = stretches(&mut connection).await?;
+        let last = last_tick(&stretches);
         let mut writer = Self {
             context,
             connection,
@@ -240,8 +246,11 @@ impl<'a> Writer<'a> {
             refused: 0,
             _lock: lock,
         };
-        writer.bring_together(last).await?;
+        writer
+            .bring_together(last, latest_ms(&stretches), pending)
+            .await?;
         writer.measure().await?;
+        context.records.forget();
         context.report.send_modify(|health| {
             health.is_open = true;
             health.error = None;
@@ -250,12 +259,16 @@ impl<'a> Writer<'a> {
         Ok((writer, state))
     }
 
-    async fn bring_together(&mut self, last: Option<Position>) -> anyhow::Result<()> {
+    async fn bring_together(
+        &mut self,
+        last: Option<Position>,
+        latest_ms: Option<i64>,
+        pending: &mut Pending,
+    ) -> anyhow::Result<()> {
         let context = self.context;
         let connection = &mut self.connection;
         let identity = identity(connection).await?;
         let stored = catalog_rows(connection).await?;
-        let latest_ms = latest_ms(connection).await?;
         let (rows, ticks) = {
             let mut catalog = context
                 .catalog
@@ -265,8 +278,19 @@ impl<'a> Writer<'a> {
                 return Ok(());
             }
             if last.is_some() || !stored.is_empty() {
+                let rows = catalog.rows();
                 catalog.replace(stored, Some(identity), last);
-                context.recent.clear(latest_ms);
+                let (rows, streams) = catalog.adopt(rows);
+                let (ticks, committed) = context.recent.clear(latest_ms);
+                let ticks = renumbered(&ticks, committed, &streams, last);
+                catalog.last = ticks.last().map(|tick| tick.position).or(last);
+                for tick in &ticks {
+                    context.recent.put(tick.clone());
+                }
+                let dropped = pending.replace_ticks(rows, ticks, catalog.generation);
+                context
+                    .report
+                    .send_modify(|health| health.written += dropped);
                 return Ok(());
             }
             catalog.identity = Some(identity);
@@ -294,6 +318,47 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// The ticks that no database has yet, as the database whose last tick is `last` numbers their devices and volumes.
+fn renumbered(
+    ticks: &VecDeque<TickRecord>,
+    committed: Option<Position>,
+    streams: &HashMap<Stream, Stream>,
+    last: Option<Position>,
+) -> Vec<TickRecord> {
+    let mut decoder = Decoder::new(Level::Ticks);
+    let mut encoder = Encoder::new(Level::Ticks);
+    let mut found: Vec<TickRecord> = Vec::new();
+    for tick in ticks {
+        let is_readable = decoder.decode(tick.position, &tick.record).is_ok();
+        let before = found.last().map(|tick| tick.position).or(last);
+        let position = Position::next(before, tick.position.at_ms);
+        let Some(position) = position.filter(|_| is_readable && Some(tick.position) > committed)
+        else {
+            continue;
+        };
+        let rows = Rows::collect(Level::Ticks, |push| {
+            for (stream, row) in decoder.rows() {
+                // Of the host and its total, every database has the same.
+                let own = if stream.row == 0 {
+                    Some(&stream)
+                } else {
+                    streams.get(&stream)
+                };
+                if let Some(own) = own {
+                    push(*own, row);
+                }
+            }
+        });
+        let record = encoder.encode(position, decoder.elapsed_us(), &rows);
+        found.push(TickRecord {
+            position,
+            record: record.into(),
+            decoder: None,
+        });
+    }
+    found
+}
+
 /// Writes what memory has into a new database.
 async fn write_memory(
     connection: &mut SqliteConnection,
@@ -315,8 +380,9 @@ async fn without_writing(context: &Context) -> anyhow::Result<StartState> {
     }
     let mut view = ReadView::of(&context.path).await?;
     let (state, _) = start_state(&mut view.connection).await?;
-    let last = last_tick(&mut view.connection).await?;
-    let latest_ms = latest_ms(&mut view.connection).await?;
+    let stretches = stretches(&mut view.connection).await?;
+    let last = last_tick(&stretches);
+    let latest_ms = latest_ms(&stretches);
     let mut catalog = context
         .catalog
         .write()

@@ -79,7 +79,7 @@ pub struct SeriesQuery {
     from: Option<String>,
     /// Likewise; `now` if not given
     to: Option<String>,
-    /// From 1 to 10000; 600 by default
+    /// From 1 to 10000; 600 by default. A point of more than 6 hours is of a minute or more, of more than 14 days of ten minutes
     #[param(minimum = 1, maximum = 10000)]
     points: Option<usize>,
 }
