@@ -277,6 +277,7 @@ fn volume(index: usize, devices: usize) -> Volume {
         layout: Vec::new(),
         real: None,
         cow: None,
+        on_top: Vec::new(),
         mounted_on: None,
     }
 }

@@ -7,7 +7,6 @@ use std::path::Path;
 use super::CheckLine;
 use super::tonight::{self, BackupFacts, DirectoryLookup};
 use crate::mylvmbackup::{self, BackupPlan};
-use crate::sample::diskstats::Number;
 use crate::sample::lvm::{Report, ReportedGroup, ReportedVolume};
 use crate::sample::mounts::{self, Mount};
 use crate::sample::sysfs::{self, BlockDevice};
@@ -64,7 +63,7 @@ async fn facts(root: &Root, plan: &BackupPlan, report: Option<Report>) -> Backup
     let mut backupdir_is_on_origin = None;
     if let (Ok(Some(folder)), Some(uuid)) = (&backupdir, &origin) {
         let device = device_of(&folder.path, &mounts, &devices);
-        backupdir_is_on_origin = device.map(|device| is_on(device, uuid, &devices));
+        backupdir_is_on_origin = device.map(|device| is_on(device, uuid, true, &devices));
     }
     let mut tools = Vec::new();
     for tool in &plan.tools {
@@ -110,15 +109,19 @@ async fn skips_activation(plan: &BackupPlan) -> Option<bool> {
     Some(value != "0")
 }
 
-/// Used bytes of the origin's file system, if mounted.
+/// Used bytes of the origin's file system, if it is mounted, also on LUKS or by `kpartx`.
 async fn used(
     root: &Root,
     uuid: Option<&str>,
     mounts: &[Mount],
     devices: &[BlockDevice],
 ) -> Option<u64> {
-    let number = number_of(uuid?, devices)?;
-    let mount = mounts.iter().find(|mount| mount.number == number)?;
+    let uuid = uuid?;
+    let mount = mounts.iter().find(|mount| {
+        let mut all = devices.iter();
+        let device = all.find(|device| device.number == Some(mount.number));
+        device.is_some_and(|device| is_on(device, uuid, false, devices))
+    })?;
     backup::folder(root, &mount.point).await.ok()??.used
 }
 
@@ -149,15 +152,14 @@ fn device_of<'a>(
         .find(|device| device.number == Some(mount.number))
 }
 
-/// Whether a device is this volume or lies on it.
-fn is_on(device: &BlockDevice, uuid: &str, devices: &[BlockDevice]) -> bool {
+/// Whether a device is this volume or lies on it, or on a hidden layer of it, such as `LVM-…-real`, as its snapshots do.
+fn is_on(device: &BlockDevice, uuid: &str, also_on_layers: bool, devices: &[BlockDevice]) -> bool {
     let mut next = vec![device];
     let mut seen = Vec::new();
     while let Some(device) = next.pop() {
         let found = device.dm_uuid.as_deref().unwrap_or_default();
-        // The volume itself, or a hidden layer of it such as `LVM-…-real`.
         if let Some(layer) = found.strip_prefix(uuid)
-            && (layer.is_empty() || layer.starts_with('-'))
+            && (layer.is_empty() || also_on_layers && layer.starts_with('-'))
         {
             return true;
         }
@@ -176,14 +178,6 @@ fn is_on(device: &BlockDevice, uuid: &str, devices: &[BlockDevice]) -> bool {
 fn dm_uuid(group: &ReportedGroup, volume: &ReportedVolume) -> String {
     let uuids = format!("{}{}", group.uuid, volume.uuid);
     format!("LVM-{}", uuids.replace('-', ""))
-}
-
-/// The number of a volume's own device.
-fn number_of(uuid: &str, devices: &[BlockDevice]) -> Option<Number> {
-    devices
-        .iter()
-        .find(|device| device.dm_uuid.as_deref() == Some(uuid))?
-        .number
 }
 
 #[cfg(test)]
@@ -211,11 +205,13 @@ mod tests {
     #[test]
     fn a_directorys_volume_is_found_through_layers() {
         let mounts = mounts::parse(
-            "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 254:3 / /srv rw - xfs x rw\n3 1 0:40 / /srv/nfs rw - nfs x rw\n",
+            "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 254:3 / /srv rw - xfs x rw\n3 1 0:40 / /srv/nfs rw - nfs x rw\n\
+             4 1 254:4 / /mnt/snapshot rw - xfs x rw\n",
         );
         let devices = sysfs::parse(
             "sda1/dev\t8:1\ndm-3/dev\t254:3\ndm-3/dm/uuid\tCRYPT-x\ndm-3/slaves\tdm-2\ndm-2/dev\t254:2\n\
-             dm-2/dm/uuid\tLVM-g1d1\ndm-2/slaves\tdm-1\ndm-1/dev\t254:1\ndm-1/dm/uuid\tLVM-g1d1-real\n",
+             dm-2/dm/uuid\tLVM-g1d1\ndm-2/slaves\tdm-1\ndm-1/dev\t254:1\ndm-1/dm/uuid\tLVM-g1d1-real\n\
+             dm-4/dev\t254:4\ndm-4/dm/uuid\tLVM-g1s1\ndm-4/slaves\tdm-1\n",
         );
         let group = ReportedGroup {
             uuid: "g-1".into(),
@@ -228,16 +224,12 @@ mod tests {
         let uuid = dm_uuid(&group, &volume);
         let found = |folder: &str| {
             device_of(Path::new(folder), &mounts.0, &devices)
-                .map(|device| is_on(device, &uuid, &devices))
+                .map(|device| [true, false].map(|layers| is_on(device, &uuid, layers, &devices)))
         };
         assert_eq!(uuid, "LVM-g1d1");
-        assert_eq!(found("/srv/backup"), Some(true));
-        assert_eq!(found("/var/backup"), Some(false));
+        assert_eq!(found("/srv/backup"), Some([true, true]));
+        assert_eq!(found("/mnt/snapshot"), Some([true, false]));
+        assert_eq!(found("/var/backup"), Some([false, false]));
         assert_eq!(found("/srv/nfs/backup"), None);
-        let number = Number {
-            major: 254,
-            minor: 2,
-        };
-        assert_eq!(number_of(&uuid, &devices), Some(number));
     }
 }

@@ -201,7 +201,7 @@ impl RemainingReads {
             (Some(used), _) => file_system_text(used, shares.as_ref()),
             (None, Some(totals)) => earlier.sentence(totals),
             (None, None) => {
-                "No file system is mounted on it, and there is no earlier run of the same origin"
+                "The used space of its file system is unknown, and there is no earlier run of the same origin"
                     .into()
             }
         };

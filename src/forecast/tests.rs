@@ -560,7 +560,7 @@ fn without_a_file_system_the_total_is_that_of_earlier_runs() {
 
 #[test]
 fn an_unknown_total_is_reported() {
-    let text = "No file system is mounted on it, and there is no earlier run of the same origin; 12.0 GiB are read, and \
+    let text = "The used space of its file system is unknown, and there is no earlier run of the same origin; 12.0 GiB are read, and \
                 the rest is unknown.";
     remaining(None, Some(12), &[], None, text);
 }

@@ -262,20 +262,21 @@ impl Interval {
             .filter(|(volume, _)| volume.vg == pool.vg && volume.pool.as_ref() == Some(&pool.lv))
     }
 
-    /// Used bytes of the file system on a mounted volume, if known.
+    /// Used bytes of the file systems that are mounted on a volume or on the devices on top of it, if known.
     pub fn used_bytes_on(&self, volume: &Volume) -> Option<u64> {
-        let number = self.topology.devices.get(volume.device?)?.number;
-        let is_there = |usage: &&Usage| {
-            usage.mount.number == number
-                && volume
-                    .mounted_on
-                    .as_ref()
-                    .is_some_and(|points| points.contains(&usage.mount.point))
-        };
-        self.usages
-            .iter()
-            .find(is_there)
-            .map(|usage| usage.used_bytes)
+        let (own, points) = (volume.device?, volume.mounted_on.as_ref()?);
+        let mut used = None;
+        for usage in self.usages.iter() {
+            let devices = &self.topology.devices;
+            let is_there =
+                |index: &usize| devices.get(*index).map(|it| it.number) == Some(usage.mount.number);
+            if (is_there(&own) || volume.on_top.iter().any(is_there))
+                && points.contains(&usage.mount.point)
+            {
+                used = Some(used.unwrap_or(0) + usage.used_bytes);
+            }
+        }
+        used
     }
 
     /// The I/O of a volume's own device.

@@ -1,5 +1,5 @@
 //! Used space of file systems on snapshots, read beside the loop: a `statvfs` may wait forever. Mounts on thick
-//! snapshots and thin volumes are queried when they appear and every minute, by at most one thread at a time.
+//! snapshots and thin volumes, and on what lies on those, such as LUKS, are queried when they appear and every minute, by at most one thread at a time.
 //!
 //! A result counts only if the path leads to that very device: another mount may cover it, and the service's sandbox
 //! hides mounts below `/home`, `/root` and `/tmp`.
@@ -139,7 +139,8 @@ fn chosen(mounts: &str, names: &str) -> Vec<String> {
         .collect()
 }
 
-/// Numbers of devices with a `-cow` device of the same UUID, or on a device whose UUID ends with `-tpool`.
+/// Numbers of devices with a `-cow` device of the same UUID, or on a device whose UUID ends with `-tpool`; and of all
+/// devices on these.
 fn snapshot_numbers(names: &str) -> HashSet<&str> {
     let attribute = |wished: &str| -> HashMap<&str, &str> {
         let attributes = names.lines().filter_map(|line| line.split_once('\t'));
@@ -167,10 +168,28 @@ fn snapshot_numbers(names: &str) -> HashSet<&str> {
             .is_some_and(|slaves| slaves.split(' ').any(&is_pool))
             && !is_pool(device)
     };
-    let numbers = attribute("dev").into_iter();
-    numbers
-        .filter(|(device, _)| has_cow(device) || is_thin(device))
-        .map(|(_, number)| number)
+    let numbers = attribute("dev");
+    let devices = || numbers.keys().copied();
+    let is_snapshot = |device: &&str| has_cow(device) || is_thin(device);
+    let mut found: HashSet<&str> = devices().filter(is_snapshot).collect();
+    // As often as something lies on what was found before.
+    loop {
+        let lies_on_found = |device: &str| {
+            slaves
+                .get(device)
+                .is_some_and(|slaves| slaves.split(' ').any(|slave| found.contains(slave)))
+        };
+        let is_new = |device: &&str| !found.contains(device) && lies_on_found(device);
+        let new: Vec<&str> = devices().filter(is_new).collect();
+        if new.is_empty() {
+            break;
+        }
+        found.extend(new);
+    }
+    found
+        .iter()
+        .filter_map(|device| numbers.get(device))
+        .copied()
         .collect()
 }
 
@@ -215,7 +234,10 @@ mod tests {
         dm-2/dev\t253:2\ndm-2/dm/uuid\tLVM-SNAP-cow\ndm-2/slaves\tsda\n\
         dm-3/dev\t253:3\ndm-3/dm/uuid\tLVM-SNAP\ndm-3/slaves\tdm-1 dm-2\n\
         dm-4/dev\t253:4\ndm-4/dm/uuid\tLVM-POOL-tpool\ndm-4/slaves\tsda\n\
-        dm-5/dev\t253:5\ndm-5/dm/uuid\tLVM-THIN\ndm-5/slaves\tdm-4\n";
+        dm-5/dev\t253:5\ndm-5/dm/uuid\tLVM-THIN\ndm-5/slaves\tdm-4\n\
+        dm-6/dev\t253:6\ndm-6/dm/uuid\tpart1-LVM-SNAP\ndm-6/slaves\tdm-3\n\
+        dm-7/dev\t253:7\ndm-7/dm/uuid\tCRYPT-LUKS2-1\ndm-7/slaves\tdm-6\n\
+        dm-8/dev\t253:8\ndm-8/dm/uuid\tCRYPT-LUKS2-2\ndm-8/slaves\tdm-0\n";
 
     fn line(number: &str, point: &str) -> String {
         format!("36 35 {number} / {point} rw - xfs /dev/mapper/it rw\n")
@@ -229,8 +251,10 @@ mod tests {
             line("253:3", "/mnt/a"),
             line("253:3", "/mnt/b"),
             line("253:5", "/thin"),
+            line("253:7", "/mnt/luks-on-a-partition"),
+            line("253:8", "/luks-on-the-origin"),
         ];
-        let expected = [mounts[2].trim_end(), mounts[4].trim_end()];
+        let expected = [2, 4, 5].map(|index: usize| mounts[index].trim_end());
         assert_eq!(chosen(&mounts.concat(), NAMES), expected);
         assert!(chosen(&mounts.concat(), "").is_empty());
     }

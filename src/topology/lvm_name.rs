@@ -30,6 +30,7 @@ pub fn split(name: &str) -> Option<DmName> {
 /// `LVM-`, 32 characters for the group, 32 for the volume, and an optional layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DmUuid<'a> {
+    pub group: &'a str,
     pub volume: &'a str,
     /// `real`, `cow`, `tpool`…; `None` for the volume itself.
     pub layer: Option<&'a str>,
@@ -46,6 +47,7 @@ impl<'a> DmUuid<'a> {
             .filter(|ids| ids.is_ascii() && ids.len() >= 2 * UUID)?;
         let (ids, rest) = ids.split_at(2 * UUID);
         Some(Self {
+            group: &ids[..UUID],
             volume: &ids[UUID..],
             layer: rest.strip_prefix('-').filter(|layer| !layer.is_empty()),
         })
@@ -108,10 +110,12 @@ mod tests {
     #[test]
     fn uuids_contain_volume_and_layer() {
         let volume = "YSAcT6J7pWWXJAvyngnkLAzEHyRzaUS5";
-        let uuid = format!("LVM-ItZNPisw1YqMR0M1uiKz8lnAXbZGUKiO{volume}-cow");
+        let group = "ItZNPisw1YqMR0M1uiKz8lnAXbZGUKiO";
+        let uuid = format!("LVM-{group}{volume}-cow");
         assert_eq!(
             DmUuid::parse(&uuid),
             Some(DmUuid {
+                group,
                 volume,
                 layer: Some("cow")
             })

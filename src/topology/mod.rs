@@ -176,7 +176,9 @@ pub struct Volume {
     pub real: Option<usize>,
     /// For a thick snapshot, its COW area's device (`-cow`).
     pub cow: Option<usize>,
-    /// Its mount points; `None` if mounts cannot be read.
+    /// The devices that lie on it and show its data, such as LUKS, or partitions by `kpartx`.
+    pub on_top: Vec<usize>,
+    /// Its mount points, and those of the devices on top; `None` if mounts cannot be read.
     pub mounted_on: Option<Vec<String>>,
 }
 

@@ -16,6 +16,8 @@ type Layers<'a> = BTreeMap<&'a str, usize>;
 pub struct LvmInputs<'a> {
     devices: &'a [Device],
     by_name: HashMap<&'a str, usize>,
+    /// The devices that lie on a device.
+    above: HashMap<&'a str, Vec<usize>>,
     targets: HashMap<Number, &'a str>,
     report: Option<&'a lvm::Report>,
     metadata_is_read_only: bool,
@@ -27,7 +29,11 @@ pub struct LvmInputs<'a> {
 impl<'a> LvmInputs<'a> {
     pub fn new(devices: &'a [Device], sample: &'a Sample) -> Self {
         let mut active: BTreeMap<&str, Layers> = BTreeMap::new();
+        let mut above: HashMap<&str, Vec<usize>> = HashMap::new();
         for (index, device) in devices.iter().enumerate() {
+            for below in &device.slaves {
+                above.entry(below).or_default().push(index);
+            }
             if let Some(uuid) = DmUuid::parse(&device.identity) {
                 active
                     .entry(uuid.volume)
@@ -42,6 +48,7 @@ impl<'a> LvmInputs<'a> {
                 .enumerate()
                 .map(|(index, device)| (&*device.name, index))
                 .collect(),
+            above,
             targets: sample
                 .slow
                 .dm_identities
@@ -182,6 +189,7 @@ impl<'a> LvmInputs<'a> {
         let sized = layers
             .get("cow")
             .map_or(device, |index| &self.devices[*index]);
+        let on_top = self.on_top(index);
         Some(Volume {
             vg: device.vg.clone()?,
             lv,
@@ -193,7 +201,8 @@ impl<'a> LvmInputs<'a> {
             pvs: self.pvs_of(device, layers),
             real: layers.get("real").copied(),
             cow: layers.get("cow").copied(),
-            mounted_on: self.mounts.map(|mounts| points(mounts, device.number)),
+            mounted_on: self.mount_points(index, &on_top),
+            on_top,
             uuid: uuid.into(),
             ..volume
         })
@@ -277,6 +286,33 @@ impl<'a> LvmInputs<'a> {
             .any(|index| layer(*index) == Some("cow") && self.is_same_volume(*index, device));
         let real = slaves.iter().find(|index| layer(**index) == Some("real"))?;
         own_cow.then(|| self.bare_name(*real)).flatten()
+    }
+
+    /// The devices on top of a volume that show its data. Other volumes of its group do not, nor do snapshots of it.
+    fn on_top(&self, volume: usize) -> Vec<usize> {
+        let group = |index: usize| DmUuid::parse(&self.devices[index].identity).map(|it| it.group);
+        let mut found = vec![volume];
+        let mut place = 0;
+        while let Some(below) = found.get(place) {
+            let name = &*self.devices[*below].name;
+            let lies_on_it = self.above.get(name).into_iter().flatten().copied();
+            let shown = lies_on_it.filter(|index| {
+                let is_volume = group(*index).is_some() && group(*index) == group(volume);
+                !is_volume && self.target(*index) != Some("snapshot")
+            });
+            let new: Vec<usize> = shown.filter(|index| !found.contains(index)).collect();
+            found.extend(new);
+            place += 1;
+        }
+        found.split_off(1)
+    }
+
+    fn mount_points(&self, volume: usize, on_top: &[usize]) -> Option<Vec<String>> {
+        let devices = std::iter::once(&volume).chain(on_top);
+        let numbers: Vec<Number> = devices.map(|index| self.devices[*index].number).collect();
+        let mounts = self.mounts?.iter();
+        let own = mounts.filter(|mount| numbers.contains(&mount.number));
+        Some(own.map(|mount| mount.point.clone()).collect())
     }
 
     fn is_same_volume(&self, index: usize, device: &Device) -> bool {
@@ -367,14 +403,6 @@ fn snapshot_origin(group: &lvm::ReportedGroup, reported: &lvm::ReportedVolume) -
             .iter()
             .any(|volume| volume.name == *origin && volume.pool.is_none());
     (!is_external).then(|| origin.clone())
-}
-
-fn points(mounts: &[Mount], number: Number) -> Vec<String> {
-    mounts
-        .iter()
-        .filter(|mount| mount.number == number)
-        .map(|mount| mount.point.clone())
-        .collect()
 }
 
 /// The volume's segments, then those of its hidden parts, recursively, sorted by name. `is_visible` tells which volumes

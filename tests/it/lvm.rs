@@ -234,7 +234,7 @@ async fn whatever_lvm_prints_there_is_a_sentence_and_all_else_goes_on() {
             "cannot parse LVM's report: expected a list named `report`",
         ),
         (
-            "echo '  WARNING: on the wrong side'; cat report",
+            "echo '  WARNING: on the wrong side'; head -c 300 report",
             "it begins with \"  WARNING: on the wrong side\\n",
         ),
         (

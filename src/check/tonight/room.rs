@@ -76,7 +76,7 @@ fn room_in_folder(plan: &BackupPlan, facts: &BackupFacts, folder: &Directory) ->
             return first_backup(plan, &place, free, used);
         }
         (BackupType::Rsync | BackupType::Tar, None) => {
-            "there is no earlier one and the origin is not mounted"
+            "there is no earlier one and the used space of the origin is unknown"
         }
         _ => "only changes are copied",
     };

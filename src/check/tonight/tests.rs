@@ -299,7 +299,7 @@ fn the_first_backups_size_is_unknown() {
     well(
         CONF,
         holds(None),
-        "unknown, since there is no earlier one and the origin is not mounted",
+        "unknown, since there is no earlier one and the used space of the origin is unknown",
     );
     well(
         &with("backuptype=rsnap"),

@@ -1,5 +1,6 @@
 //! Parses `lvm fullreport`: values are strings in `json`, and numbers or `null` in `json_std`. Missing or empty values
-//! are unknown. Only malformed JSON, or JSON without reports, is an error.
+//! are unknown. Only malformed JSON, or JSON without reports, is an error. LVM prints hints and warnings before, after and
+//! between the lines of its JSON.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,22 +14,45 @@ use crate::units::Fill;
 /// LVM's name for a missing PV.
 const MISSING: &str = "[unknown]";
 
-/// Parses the output of `lvm fullreport`.
+/// The beginnings of lines of LVM's JSON. A hint begins with a word, such as `Consider pruning vg0 VG archive…`.
+const JSON: [char; 6] = ['{', '}', '[', ']', ',', '"'];
+
+/// Parses the output of `lvm fullreport`, which may be several documents.
 pub fn parse(text: &str) -> Result<Report, String> {
-    let json: Value = serde_json::from_str(text).map_err(|error| {
+    let documents = documents(text).or_else(|error| {
+        let lines: Vec<&str> = text
+            .lines()
+            .filter(|line| line.trim_start().starts_with(JSON))
+            .collect();
+        let found = documents(&lines.join("\n")).ok();
+        found.filter(|found| !found.is_empty()).ok_or(error)
+    });
+    let documents = documents.map_err(|error| {
         let start: String = text.chars().take(60).collect();
         format!("cannot parse LVM's report: {error}; it begins with {start:?}")
     })?;
-    let reports = json.get("report").and_then(Value::as_array);
-    let reports = reports.ok_or("cannot parse LVM's report: expected a list named `report`")?;
+    let lists = documents
+        .iter()
+        .filter_map(|json| json.get("report").and_then(Value::as_array));
+    let lists: Vec<&Vec<Value>> = lists.collect();
+    if lists.is_empty() {
+        return Err("cannot parse LVM's report: expected a list named `report`".into());
+    }
+    let reports = || lists.iter().copied().flatten();
     // PVs without a group are in a report of their own without `vg`.
-    let without_group = reports.iter().filter(|report| report.get("vg").is_none());
+    let without_group = reports().filter(|report| report.get("vg").is_none());
     Ok(Report {
-        groups: reports.iter().filter_map(group).collect(),
+        groups: reports().filter_map(group).collect(),
         free_pvs: without_group
             .flat_map(|report| rows(report, "pv").map(pv))
             .collect(),
     })
+}
+
+fn documents(text: &str) -> serde_json::Result<Vec<Value>> {
+    serde_json::Deserializer::from_str(text)
+        .into_iter()
+        .collect()
 }
 
 fn group(report: &Value) -> Option<ReportedGroup> {

@@ -45,6 +45,38 @@ fn malformed_reports_are_rejected() {
 }
 
 #[test]
+fn hints_and_warnings_within_a_report_are_skipped() {
+    // As LVM 2.03.16 printed it.
+    let text = r#"  WARNING: Device for PV gmACKL-4oyp-3E0c-lW6p-oGEb-pP2N-XB9YPB not found or rejected by a filter.
+  {
+      "report": [
+          {
+  Consider pruning spam VG archive with more then 7 MiB in 8307 files (check archiving is needed in lvm.conf).
+              "vg": [
+                  {"vg_name":"spam", "vg_uuid":"mXoVPN"}
+              ]
+              ,
+  2 of 3 devices are missing.
+              "lv": [
+                  {"lv_name":"data", "lv_uuid":"d8mwsK"},
+WARNING: a hint without a prefix
+                  {"lv_name":"data_snapshot", "lv_uuid":"ZYcXx2"}
+              ]
+          }
+      ]
+  }
+  {"report": [{"vg": [{"vg_name":"vg0"}]}]}
+  Consider pruning vg0 VG archive.
+"#;
+    let report = parse(text).unwrap();
+    let names: Vec<&str> = (report.groups.iter().map(|group| group.name.as_str())).collect();
+    assert_eq!(names, ["spam", "vg0"]);
+    assert_eq!(report.groups[0].volumes.len(), 2);
+    // A line of JSON is never skipped.
+    assert!(parse(&text.replace("\"vg\": [", "\"vg\": {")).is_err());
+}
+
+#[test]
 fn a_host_without_groups_has_an_empty_report() {
     assert_eq!(parse(r#"{"report":[]}"#).unwrap(), Report::default());
     assert_eq!(
