@@ -178,7 +178,7 @@ fn write_states(present: &Present, labels: &[Labels], out: &mut Exposition) {
     let names = State::ALL.map(|state| (state, variant_name(state)));
     // The others would only be more series.
     let possible = |volume: &Volume, now: &VolumeState| -> Vec<&str> {
-        let is_possible = |state: State| state == now.state || volume.kind.can_be(state);
+        let is_possible = |state: State| state == now.state || state.has_series(volume.kind);
         let known = names.iter().filter(|(state, _)| is_possible(*state));
         known.map(|(_, name)| &**name).collect()
     };

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::State;
 use crate::config::Rule;
 use crate::sample::lvm::{self, Autoextend, Policies};
 
@@ -87,27 +86,6 @@ impl VolumeKind {
     /// Whether the kernel reports a state of its metadata, such as `needs check`.
     pub fn has_health(self) -> bool {
         self.is_pool() || matches!(self, Self::Cache | Self::Writecache)
-    }
-
-    /// Whether such a volume can be in a state.
-    pub fn can_be(self, state: State) -> bool {
-        let is_plain = matches!(
-            self,
-            Self::Linear | Self::Striped | Self::Mirror | Self::Raid
-        );
-        match state {
-            State::Ok | State::Inactive | State::Suspended | State::Unknown => true,
-            State::Invalid => self.is_thick_snapshot(),
-            // The origin has the state of a snapshot that is merged into it.
-            State::Merging | State::MergeFailed => is_plain || self.is_thick_snapshot(),
-            State::OutOfData => self.is_thin_pool(),
-            State::NeedsCheck => matches!(self, Self::ThinPool | Self::Cache),
-            State::ReadOnly => matches!(self, Self::ThinPool | Self::VdoPool | Self::Cache),
-            State::Failed => !is_plain,
-            State::Degraded => matches!(self, Self::Mirror | Self::Raid),
-            // Rare ones, which have a series only while they last.
-            State::Partial | State::Rebuilding | State::CutShort => false,
-        }
     }
 
     /// At the start of a sentence.

@@ -115,6 +115,26 @@ impl State {
         }
     }
 
+    /// Whether `/metrics` has a series of it for each volume of this kind; of another state, only while it lasts.
+    pub fn has_series(self, kind: VolumeKind) -> bool {
+        let is_plain = matches!(
+            kind,
+            VolumeKind::Linear | VolumeKind::Striped | VolumeKind::Mirror | VolumeKind::Raid
+        );
+        match self {
+            Self::Ok | Self::Inactive | Self::Suspended | Self::Unknown => true,
+            Self::Invalid => kind.is_thick_snapshot(),
+            // The origin has the state of a snapshot that is merged into it.
+            Self::Merging | Self::MergeFailed => is_plain || kind.is_thick_snapshot(),
+            Self::OutOfData => kind.is_thin_pool(),
+            Self::NeedsCheck => matches!(kind, VolumeKind::ThinPool | VolumeKind::Cache),
+            Self::ReadOnly => kind.is_pool() || kind == VolumeKind::Cache,
+            Self::Failed => !is_plain,
+            Self::Degraded => matches!(kind, VolumeKind::Mirror | VolumeKind::Raid),
+            Self::Partial | Self::Rebuilding | Self::CutShort => false,
+        }
+    }
+
     /// Whether a snapshot is lost.
     pub fn is_lost(self) -> bool {
         matches!(self, Self::Invalid | Self::CutShort)
