@@ -217,6 +217,8 @@ pub enum Relation {
     TooFew { n: usize },
     /// One of the two is constant.
     Unvaried { n: usize },
+    /// `x` changed too little for a slope.
+    Narrow { n: usize },
     #[serde(rename = "known")]
     Correlation(Correlation),
 }
@@ -255,7 +257,7 @@ impl Relation {
     pub fn correlation(self) -> Option<Correlation> {
         match self {
             Self::Correlation(correlation) => Some(correlation),
-            Self::TooFew { .. } | Self::Unvaried { .. } => None,
+            Self::TooFew { .. } | Self::Unvaried { .. } | Self::Narrow { .. } => None,
         }
     }
 

@@ -51,6 +51,7 @@ pub enum Finding {
     ReadsSlowed,
     ReadsQuickened,
     ReadsKeptTheirSpeed,
+    ReadsVaried,
     ReadsWentWithFill,
     ReadsDidNotGoWithFill,
     TooFewPoints,
@@ -121,25 +122,26 @@ impl Diagnosis<'_> {
         let Some(ends) = read.ends else { return };
         let Some(grown) = growth(ends) else { return };
         let [first, last] = [ends.first, ends.last].map(speed_text);
-        // A backup may begin and end with small files, and be much faster in between.
+        // A backup may begin and end with small files, and be much faster in between: that is no trend.
         let ordinary =
             ends.first.min(ends.last) / SAME_SPEED..=ends.first.max(ends.last) * SAME_SPEED;
-        let mean = if ordinary.contains(&read.speed.mean) {
-            String::new()
-        } else {
-            format!(", with {} on average", speed_text(read.speed.mean))
-        };
-        if grown <= 1.0 / SLOWED {
+        let mean = read.speed.mean;
+        if !ordinary.contains(&mean) {
+            let mean = speed_text(mean);
+            let text = format!(
+                "Read speed varied: {first} at the beginning, {last} at the end, {mean} on average."
+            );
+            self.say(Finding::ReadsVaried, text);
+        } else if grown <= 1.0 / SLOWED {
             let as_it_filled = self.as_it_filled();
-            let text = format!("Reads slowed from {first} to {last}{as_it_filled}{mean}.");
+            let text = format!("Reads slowed from {first} to {last}{as_it_filled}.");
             self.say(Finding::ReadsSlowed, text);
         } else if grown >= SLOWED {
-            let text = format!("Reads sped up from {first} to {last}{mean}.");
+            let text = format!("Reads sped up from {first} to {last}.");
             self.say(Finding::ReadsQuickened, text);
         } else if (1.0 / SAME_SPEED..=SAME_SPEED).contains(&grown) {
-            let text = format!(
-                "Read speed stayed the same: {first} at the beginning, {last} at the end{mean}."
-            );
+            let text =
+                format!("Read speed stayed the same: {first} at the beginning, {last} at the end.");
             self.say(Finding::ReadsKeptTheirSpeed, text);
         }
     }
@@ -166,6 +168,10 @@ impl Diagnosis<'_> {
                 self.say(Finding::TooFewPoints, text);
             }
             Relation::Unvaried { .. } => {}
+            Relation::Narrow { .. } => {
+                let text = "The fill changed too little to say whether read speed depended on it.";
+                self.say(Finding::TooFewPoints, text.into());
+            }
             Relation::Correlation(Correlation {
                 n, trend, slope, ..
             }) => {

@@ -10,7 +10,7 @@ use super::Job;
 use super::phases::PhaseWork;
 use super::setup::Setup;
 use super::time_series::{JobMeasure, JobPeriod, JobTimeSeries, PvMeasure, TickColumns};
-use crate::statistics::{Relation, Sorted, Spread, rank_correlation, relation};
+use crate::statistics::{Correlation, Relation, Sorted, Spread, rank_correlation, relation};
 
 /// The share of bytes to skip at either end: listing directories before the backup, and stray reads after it.
 const MARGIN_OF_BYTES: f64 = 0.001;
@@ -18,6 +18,8 @@ const MARGIN_OF_BYTES: f64 = 0.001;
 const ENDS: usize = 10;
 /// Maximum points of the curve, and pairs of a rank correlation. More add nothing, since neighbouring seconds are alike.
 const MOST_POINTS: usize = 480;
+/// Percentage points that the fill must have changed by before read speed is said to depend on it.
+const LEAST_FILL_RANGE: f64 = 10.0;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Figures {
@@ -173,7 +175,7 @@ impl Figures {
             bo: spread(&active, JobMeasure::Bo),
             fill: fill_figures(&whole, &active, setup),
             copied: copy_figures(&whole, setup),
-            read_by_fill: read_by(&curve, |point| point.fill_percent),
+            read_by_fill: read_by_fill(&curve),
             read_by_first_writes: read_by(&curve, |point| point.first_writes_bytes_per_s),
             fill_by_time: fill_by_time(&curve),
             pvs: pvs.map(|pv| pv_work(&active, pv, setup)).collect(),
@@ -298,6 +300,19 @@ fn read_by(curve: &[CurvePoint], what: fn(&CurvePoint) -> Option<f64>) -> Relati
     let pairs = points.filter_map(|point| Some((what(point)?, point.read_bytes_per_s?)));
     let (x, y): (Vec<f64>, Vec<f64>) = pairs.unzip();
     relation(&x, &y)
+}
+
+/// Over a few points of fill, whatever else changed in that time looks like a slope.
+fn read_by_fill(curve: &[CurvePoint]) -> Relation {
+    let fills = Sorted::new(curve.iter().filter_map(|point| point.fill_percent));
+    match read_by(curve, |point| point.fill_percent) {
+        Relation::Correlation(Correlation { n, .. })
+            if fills.is_none_or(|fills| fills.most() - fills.least() < LEAST_FILL_RANGE) =>
+        {
+            Relation::Narrow { n }
+        }
+        relation => relation,
+    }
 }
 
 fn fill_by_time(curve: &[CurvePoint]) -> Option<f64> {

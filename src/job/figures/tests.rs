@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::job::setup::Setup;
 use crate::job::tests::example::{
-    KIB, MEASURES, MIB, PV_MEASURES, setup, slope, slow_figures, slowing, steady, ticks,
+    KIB, MEASURES, MIB, PV_MEASURES, setup, slope, slow_figures, slowing, steady, straight, ticks,
 };
 use crate::job::time_series::{JobMeasure, JobTimeSeries, PvMeasure, TickColumns};
 use crate::statistics::{Relation, Trend};
@@ -168,6 +168,20 @@ fn one_tick_has_a_speed_but_no_ends() {
     let read = figures.read.unwrap();
     assert_eq!((read.speed.median, read.bytes, read.ends), (5.0, 5.0, None));
     assert_eq!(figures.read_by_fill, Relation::TooFew { n: 0 });
+}
+
+#[test]
+fn a_few_points_of_fill_show_no_slope() {
+    for (last, is_known) in [(3.0, false), (12.0, true)] {
+        let span = TickColumns::new(ticks(180, 0.0)).unwrap();
+        let span = span.with(JobMeasure::SnapshotRead, slope(180, 20.0 * MIB, 14.0 * MIB));
+        let span = span.unwrap();
+        let span = span.with(JobMeasure::FillPercent, straight(180, 0.0, last));
+        let figures = Figures::of(&only(span.unwrap()), &Setup::default());
+        let found = figures.read_by_fill;
+        assert_eq!(found.correlation().is_some(), is_known, "{found:?}");
+        assert_eq!(found == Relation::Narrow { n: 180 }, !is_known, "{found:?}");
+    }
 }
 
 #[test]

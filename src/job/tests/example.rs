@@ -119,7 +119,7 @@ fn span(n: usize, from_s: f64, await_ms: f64) -> TickColumns {
         .unwrap()
 }
 
-fn straight(n: usize, first: f64, last: f64) -> Vec<Option<f64>> {
+pub fn straight(n: usize, first: f64, last: f64) -> Vec<Option<f64>> {
     (0..n)
         .map(|index| Some(first + (last - first) * index as f64 / (n.max(2) - 1) as f64))
         .collect()

@@ -18,7 +18,7 @@ fn time_series() -> JobTimeSeries {
         span = span
             .with(
                 measure,
-                (0..40).map(|value| Some(f64::from(value) / 40.0)).collect(),
+                (0..40).map(|value| Some(f64::from(value))).collect(),
             )
             .unwrap();
     }

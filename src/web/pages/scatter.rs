@@ -169,6 +169,9 @@ fn relation_text(relation: Relation) -> String {
     } = match relation {
         Relation::TooFew { n } => return format!("{n} points are too few to see a relation."),
         Relation::Unvaried { n } => return format!("One of the two did not change ({n} points)."),
+        Relation::Narrow { n } => {
+            return format!("The fill changed too little to see a relation ({n} points).");
+        }
         Relation::Correlation(found) => found,
     };
     let change = text::rate(Some(slope.abs()));
