@@ -91,7 +91,10 @@ impl Verdict {
                     let ahead = ahead(present, volume, &outlook);
                     sentence!["{kind} {name} is {fill} full", ahead]
                 }
-                None => sentence!["{kind} {name} is {fill} full."],
+                None => {
+                    let used = present.job_of(volume).and_then(Job::in_use);
+                    sentence!["{kind} {name} is {fill} full."].then(used)
+                }
             },
             _ => {
                 let state = state.state.text();
@@ -203,7 +206,20 @@ fn worst_of<'a>(present: &'a Present, volume: &Volume) -> Option<&'a Alert> {
         {
             true
         }
-        _ => alert.uuid == *volume.uuid,
+        _ => alert.uuid == *volume.uuid || is_of_lost_backup(present, alert, volume),
+    })
+}
+
+/// Whether an invalid snapshot takes a backup of this volume with it; the alert of the backup comes when that ends.
+fn is_of_lost_backup(present: &Present, alert: &Alert, origin: &Volume) -> bool {
+    if alert.rule != Rule::SnapshotInvalid || alert.vg != origin.vg {
+        return false;
+    }
+    let mut jobs = present.jobs.iter();
+    let job = jobs.find(|job| Some(job.id) == alert.job);
+    job.is_some_and(|job| {
+        let is_lost = job.is_backup() && job.judgement().grade == Grade::Critical;
+        is_lost && job.backed_up() == (origin.vg.clone(), origin.lv.clone())
     })
 }
 
@@ -233,9 +249,8 @@ fn ahead(present: &Present, volume: &Volume, outlook: &Outlook) -> Sentence {
             format!(", at the speed of the last {},", duration_text(full.seen_s))
         }
     };
-    let is_snapshot = volume.kind.is_thick_snapshot();
     let then = match outlook.risk {
-        Risk::Low => meanwhile(outlook, is_snapshot),
+        Risk::Low => meanwhile(outlook, volume),
         // An alert says so when it is surer.
         Risk::Race | Risk::High => {
             ". It is too early to say whether the backup will be done before".into()
@@ -301,6 +316,9 @@ fn sentence_of_job(present: &Present, job: &Job, judgement: Judgement) -> Senten
         return warning;
     }
     if job.is_running() {
+        if let Some(used) = job.in_use() {
+            return used;
+        }
         let seconds = job.seconds(present.interval.at);
         return format!("Running for {}.", duration_text(seconds)).into();
     }

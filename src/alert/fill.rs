@@ -7,6 +7,9 @@ use super::{AlertText, Rule, Severity};
 use crate::advice::{Extensible, PoolPart};
 use crate::config::{Measure, Thresholds};
 use crate::forecast::{Eta, EtaBasis, Outlook, OutlookVerdict, Risk};
+use crate::job::Job;
+use crate::job::progress::overflows;
+use crate::sample::lvm::{Autoextend, Policies};
 use crate::sentence;
 use crate::sentence::{Sentence, command};
 use crate::topology::{State, Topology, Volume, VolumeKind};
@@ -16,8 +19,6 @@ use crate::units::{Fill, rough_text, size_text};
 const MIN_GROWTH: f64 = 0.2;
 /// Additional percentage points of free space to suggest, for the same reason.
 const EXTRA_ROOM: f64 = 5.0;
-/// The end of a sentence on a full pool.
-const THEN_WRITES_FAIL: &str = ", then writes to its volumes fail";
 
 impl VolumeUnderRule<'_> {
     pub(super) fn evaluate_fill(&self, raised: Option<Severity>) -> (Evaluation, Option<f64>) {
@@ -52,6 +53,19 @@ impl VolumeUnderRule<'_> {
 
     /// How full a volume is, when it will be full, what that means, and what helps.
     pub(super) fn full(&self, severity: Severity) -> AlertText {
+        let mut text = self.full_text(severity);
+        let mut running = self.now.jobs.running().iter();
+        if let Some(job) = running.find(|job| job.key == *self.volume.uuid) {
+            text.remedy = text.remedy.then(job.in_use());
+        }
+        let policies = self.now.interval.policies.as_ref();
+        if let Some(why) = policies.and_then(|policies| not_extended(self.volume, policies)) {
+            text.remedy = text.remedy.then(sentence![why, "."]);
+        }
+        text
+    }
+
+    fn full_text(&self, severity: Severity) -> AlertText {
         let Some(fill) = self.fill() else {
             return AlertText::default();
         };
@@ -65,12 +79,24 @@ impl VolumeUnderRule<'_> {
         };
         let kind = self.volume.kind;
         let then = match &forecast.backup {
-            Some((_, outlook)) => meanwhile(outlook, kind.is_thick_snapshot()),
+            Some((_, outlook)) => meanwhile(outlook, self.volume),
             None if kind.is_thick_snapshot() => String::new(),
-            None => THEN_WRITES_FAIL.into(),
+            None => then_writes(self.volume),
         };
         problem.push(format!(" and {} {}{then}.", end(kind), eta.in_text()));
         AlertText::new(problem, self.remedy(fill, Some(forecast), Some(eta)))
+    }
+
+    /// Whether a backup runs that may fill it.
+    fn is_read(&self) -> bool {
+        let fills = |job: &Job| {
+            let topology = &self.now.interval.topology;
+            let full = topology
+                .volume(&job.key)
+                .and_then(|it| overflows(self.now.interval, it));
+            job.is_backup() && full.is_some_and(|(full, _)| full.uuid == self.volume.uuid)
+        };
+        self.now.jobs.running().iter().any(fills)
     }
 
     /// ` (warning from 70 %)`
@@ -125,6 +151,7 @@ impl VolumeUnderRule<'_> {
             (_, State::Inactive) => self.says(" was deactivated."),
             (Rule::FullBeforeDone, _) => {
                 let will = match self.forecast.and_then(VolumeForecast::verdict) {
+                    None if self.is_read() => return self.says(" does not grow any more."),
                     None => return sentence!["The backup that read {lower} ", name, " has ended."],
                     Some(OutlookVerdict::DoneFirst) => "will",
                     Some(_) => "will probably",
@@ -188,10 +215,44 @@ fn full_before_done(forecast: &VolumeForecast, raised: Option<Severity>) -> Eval
     };
     match (outlook.verdict, outlook.risk) {
         (OutlookVerdict::TooEarly, _) => Evaluation::Unchanged,
+        // A reader that stopped is not done, and its end is not near.
+        (_, Risk::Low) if outlook.done.is_none() && outlook.full.is_some() => {
+            raised.map_or(Evaluation::Clear, Evaluation::Raised)
+        }
         (_, Risk::High) => Evaluation::CRITICAL,
         (_, Risk::Race) => Evaluation::Raised(raised.unwrap_or(Severity::Warning)),
         (_, Risk::Low) => Evaluation::Clear,
     }
+}
+
+/// Whether LVM extends a volume by itself, as far as is seen; `None` of a kind that it never extends.
+pub fn autoextend(volume: &Volume, policies: &Policies) -> Option<Sentence> {
+    let Autoextend { threshold, percent } = volume.kind.autoextend(*policies)?;
+    if threshold >= 100 {
+        return Some("LVM does not extend it automatically".into());
+    }
+    not_extended(volume, policies).or_else(|| {
+        let at = format!("by {percent} % at {threshold} %");
+        Some(match volume.is_monitored() {
+            Some(_) => sentence!["LVM extends it {at}"],
+            None => sentence!["LVM is to extend it {at}; whether dmeventd monitors it is unknown"],
+        })
+    })
+}
+
+/// Why LVM does not extend a volume although it is to, and what switches that on; `None` if it does or may.
+pub(super) fn not_extended(volume: &Volume, policies: &Policies) -> Option<Sentence> {
+    let threshold = volume.kind.autoextend(*policies)?.threshold;
+    let why = match volume.is_monitored() {
+        _ if threshold >= 100 => return None,
+        _ if !policies.dmeventd => "dmeventd does not run",
+        Some(false) => "dmeventd does not monitor it",
+        None if !policies.monitoring => "activation/monitoring is 0",
+        _ => return None,
+    };
+    let monitor = command(format!("lvchange --monitor y {}", volume.full_name()));
+    let set = sentence!["LVM is to extend it at {threshold} %, but does not, since {why}"];
+    Some(sentence![set, ": switch that on with ", monitor])
 }
 
 /// What happens to a full volume.
@@ -204,7 +265,8 @@ pub fn end(kind: VolumeKind) -> &'static str {
 }
 
 /// What a backup does in the meantime: `, the backup needs about 8 min more, so it will be lost`
-pub fn meanwhile(outlook: &Outlook, is_snapshot: bool) -> String {
+pub fn meanwhile(outlook: &Outlook, volume: &Volume) -> String {
+    let is_snapshot = volume.kind.is_thick_snapshot();
     let needs = match outlook.done.and_then(|done| done.likely_s) {
         Some(done_s) => format!(", the backup needs about {} more", rough_text(done_s)),
         None => String::new(),
@@ -218,9 +280,14 @@ pub fn meanwhile(outlook: &Outlook, is_snapshot: bool) -> String {
             ", so it will probably be done first"
         }
         _ if is_snapshot => "",
-        _ => THEN_WRITES_FAIL,
+        _ => return needs + &then_writes(volume),
     };
     needs + then
+}
+
+/// The end of a sentence on a full pool.
+fn then_writes(pool: &Volume) -> String {
+    format!(". Then writes to its volumes {}", pool.writes_when_full())
 }
 
 /// An extension that brings a volume below `clear` percent, and how long it then lasts; `likely_s` is until it is full
@@ -286,7 +353,8 @@ fn used_text(fill: Fill) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::Group;
+    use crate::sample::lvm::Segment;
+    use crate::topology::{Group, LvLayout};
 
     const MIB: u64 = 1024 * 1024;
 
@@ -329,5 +397,72 @@ mod tests {
         );
         let none = "VG vg0 has no room for it: add a PV to VG vg0, since no PV is free. Otherwise stop the writes.";
         check(Some(MIB), none);
+    }
+
+    #[test]
+    fn lvm_extends_only_what_dmeventd_monitors() {
+        let set = "LVM is to extend it";
+        let on = "switch that on with `lvchange --monitor y vg0/pool`";
+        for (threshold, monitoring, dmeventd, monitored, expected) in [
+            (
+                100,
+                true,
+                true,
+                Some(true),
+                "LVM does not extend it automatically".into(),
+            ),
+            (
+                70,
+                true,
+                true,
+                Some(true),
+                "LVM extends it by 20 % at 70 %".into(),
+            ),
+            (
+                70,
+                true,
+                true,
+                Some(false),
+                format!("{set} at 70 %, but does not, since dmeventd does not monitor it: {on}"),
+            ),
+            (
+                70,
+                true,
+                false,
+                Some(true),
+                format!("{set} at 70 %, but does not, since dmeventd does not run: {on}"),
+            ),
+            (
+                70,
+                true,
+                true,
+                None,
+                format!("{set} by 20 % at 70 %; whether dmeventd monitors it is unknown"),
+            ),
+        ] {
+            let segment = Segment {
+                monitored,
+                ..Segment::default()
+            };
+            let pool = Volume {
+                vg: "vg0".into(),
+                lv: "pool".into(),
+                kind: VolumeKind::ThinPool,
+                layout: vec![LvLayout {
+                    lv: "pool".into(),
+                    allocation: None,
+                    segments: vec![segment],
+                }],
+                ..Volume::default()
+            };
+            let mut policies = Policies {
+                monitoring,
+                dmeventd,
+                ..Policies::default()
+            };
+            policies.pool.threshold = threshold;
+            let found = autoextend(&pool, &policies).unwrap();
+            assert_eq!(found.to_string(), expected, "{policies:?} {monitored:?}");
+        }
     }
 }

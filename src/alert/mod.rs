@@ -30,7 +30,7 @@ use crate::sentence;
 use crate::sentence::Sentence;
 use crate::sizing::MeasuredVolumes;
 use crate::topology::Volume;
-pub use fill::{end, meanwhile};
+pub use fill::{autoextend, end, meanwhile};
 use self_monitoring::OwnCounts;
 pub use self_monitoring::OwnState;
 use trend::Trends;

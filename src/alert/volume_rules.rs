@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use super::fill::extension;
+use super::fill::{extension, not_extended};
 use super::settle::Evaluation;
 use super::volumes::{VolumeRule, VolumeUnderRule};
 use super::{Alert, AlertText, Rule, Severity, Situation};
@@ -187,7 +187,9 @@ impl VolumeUnderRule<'_> {
         let Some(policies) = self.now.interval.policies else {
             return Evaluation::Unchanged;
         };
-        if !extends_pools(&policies) {
+        // What LVM does not even try is said where the pool is full.
+        let is_to_extend = policies.pool.threshold < 100;
+        if !is_to_extend || not_extended(self.volume, &policies).is_some() {
             return Evaluation::Clear;
         }
         let (Some(free), Some(step)) = (self.free(), self.step(&policies)) else {
@@ -376,8 +378,16 @@ impl VolumeUnderRule<'_> {
 
     fn left_over(&self) -> AlertText {
         let of = self.origin_after("of");
+        // A job goes on if no process reported its end.
+        let uuid = &*self.volume.uuid;
+        let is_running = self.now.jobs.running().iter().any(|job| job.key == *uuid);
+        let why = if is_running {
+            "it is not mounted any more"
+        } else {
+            "its backup has ended"
+        };
         AlertText::new(
-            self.says(format!("{of} still exists, although its backup has ended.")),
+            self.says(format!("{of} still exists, although {why}.")),
             sentence![self.removal().capitalized(), ". ", self.slows_writes()],
         )
     }
@@ -392,10 +402,7 @@ impl VolumeUnderRule<'_> {
         let repair = sentence!["deactivate it and its volumes, and run ", repair, "."];
         match self.state.state {
             State::OutOfData => {
-                let writes = match self.volume.when_full.as_deref() {
-                    Some("error") => "fail",
-                    _ => "wait for a minute, then fail",
-                };
+                let writes = self.volume.writes_when_full();
                 let problem = format!(" is out of data space: writes to its volumes {writes}.");
                 AlertText::new(self.says(problem), self.pool_remedy())
             }
@@ -495,10 +502,6 @@ impl Alert {
 fn metadata_limit(metadata: Fill) -> f64 {
     let least_free = 4.0 * 1024.0 * 1024.0 * 100.0 / metadata.total_bytes().max(1) as f64;
     100.0 - least_free.min(25.0)
-}
-
-fn extends_pools(policies: &Policies) -> bool {
-    policies.monitoring && policies.dmeventd && policies.pool.threshold < 100
 }
 
 /// Since when no backup needs a snapshot that one created; `None` if one does, or if it is no backup's.

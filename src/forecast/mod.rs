@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use eta::{Eta, EtaBasis, GrowthForecast};
+use reads::Sums;
 pub use reads::{Basis, MOST_POINTS, PastRun, PastRuns, ReadPoint, ReadProgress, RemainingReads};
 pub use text::Remedy;
 
@@ -26,8 +27,9 @@ const LEAST_SEEN_S: f64 = 10.0;
 /// Half a 90 % range in standard deviations, and the distance at which one in ten is on the other side.
 const RANGE_DEVIATIONS: f64 = 1.645;
 const RACE_DEVIATIONS: f64 = 1.282;
-/// Reading has stopped after this long without a read.
-const IDLE_S: f64 = 60.0;
+/// Reading has stopped after twice its longest pause, within these limits: its process may be gone.
+const PAUSES: f64 = 2.0;
+const IDLE_S: [f64; 2] = [10.0, 60.0];
 
 /// The forecast of a running backup. Times are from now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -118,7 +120,7 @@ pub fn outlook(
     earlier: &PastRuns,
 ) -> Outlook {
     let reads = curve.reads();
-    let idle_s = reads.as_ref().map_or(0.0, |reads| reads.idle_s());
+    let idle_s = reads.as_ref().and_then(stopped_for_s);
     let mut outlook = Outlook {
         overflows: room.as_ref().map(Room::name),
         free_bytes: room.as_ref().map(|room| room.free_bytes),
@@ -134,7 +136,7 @@ pub fn outlook(
     };
     // A reader that stopped does not tell when it will be done.
     if let Some(reads) = reads
-        && (idle_s < IDLE_S || outlook.left.left_bytes == Some(0))
+        && (idle_s.is_none() || outlook.left.left_bytes == Some(0))
     {
         outlook.done = Eta::done(&reads, &outlook.left, earlier.read_speed());
     }
@@ -166,6 +168,13 @@ pub fn outlook(
     outlook.risk = risk(&outlook);
     outlook.text = text::sentences(&outlook, room.is_some_and(|room| room.is_pool), idle_s);
     outlook
+}
+
+/// For how long nothing was read, if reading has stopped.
+fn stopped_for_s(reads: &Sums) -> Option<f64> {
+    let pause_s = reads.longest_pause_s() * PAUSES;
+    let idle_s = reads.idle_s();
+    (idle_s >= pause_s.clamp(IDLE_S[0], IDLE_S[1])).then_some(idle_s)
 }
 
 /// `quiet_s` is for how long the volume was seen without growing.

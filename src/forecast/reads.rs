@@ -113,6 +113,18 @@ impl Sums {
         self.times[last] - self.times[last + 1 - same]
     }
 
+    /// The longest time without a change that ended.
+    pub fn longest_pause_s(&self) -> f64 {
+        let (mut longest_s, mut since_s) = (0.0_f64, self.times[0]);
+        for (point, sums) in self.sums.windows(2).enumerate() {
+            if sums[1] > sums[0] {
+                longest_s = longest_s.max(self.times[point] - since_s);
+                since_s = self.times[point + 1];
+            }
+        }
+        longest_s
+    }
+
     /// The seconds after which `bytes` more than at that point were reached.
     pub fn time_of(&self, from: usize, bytes: f64) -> Option<f64> {
         let goal = self.sums[from] + bytes;

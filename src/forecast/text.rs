@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Eta, EtaBasis, IDLE_S, Outlook, OutlookVerdict, Risk};
+use super::{Eta, EtaBasis, Outlook, OutlookVerdict, Risk};
 use crate::advice::Extensible;
 use crate::sentence;
 use crate::sentence::{Sentence, command};
@@ -84,14 +84,16 @@ impl Remedy {
 }
 
 /// One sentence for each time, and one for the verdict.
-pub fn sentences(outlook: &Outlook, is_pool: bool, idle_s: f64) -> Sentence {
+pub fn sentences(outlook: &Outlook, is_pool: bool, idle_s: Option<f64>) -> Sentence {
     let times = Sentence::from(done(outlook, idle_s)).then(full(outlook));
     times.then(verdict(outlook, is_pool))
 }
 
-fn done(outlook: &Outlook, idle_s: f64) -> String {
+fn done(outlook: &Outlook, idle_s: Option<f64>) -> String {
+    if let Some(idle_s) = idle_s {
+        return format!("Nothing was read for {}.", duration_text(idle_s));
+    }
     match outlook.done {
-        _ if idle_s >= IDLE_S => format!("Nothing was read for {}.", duration_text(idle_s)),
         Some(done) => done.sentence("the backup is done", "The backup is done"),
         None if outlook.left.left_bytes.is_none() => "The time of completion is unknown.".into(),
         // After a restart, reads before it are counted, but their speed is not known.
@@ -144,7 +146,8 @@ fn verdict(outlook: &Outlook, is_pool: bool) -> Option<Sentence> {
         (_, Risk::Race) => sentence!["It is a race: ", remedy, "."],
         (OutlookVerdict::Open, _) => {
             let first = are_known.then_some("The backup will probably be done first.");
-            let sure = outlook.remedy.is_some();
+            // What did not grow needs no command.
+            let sure = outlook.remedy.is_some() && outlook.full.is_some();
             let sure = sure.then(|| sentence!["To be sure, ", remedy, "."]);
             let sentence = Sentence::from(first).then(sure);
             return Some(sentence).filter(|sentence| !sentence.is_empty());

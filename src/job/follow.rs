@@ -18,6 +18,10 @@ const LONGEST_CLEANUP_MS: i64 = 60_000;
 /// The maximum time that one tick adds to a silence: while the machine sleeps, `cowbell run` sleeps too.
 const LONGEST_TICK_US: u64 = 60_000_000;
 
+/// Bytes written to a mounted snapshot that show its use: in place of its origin, which is mounted nowhere, or beside it.
+const LEAST_IN_PLACE: u64 = 4 << 20;
+const LEAST_WRITTEN: u64 = 32 << 20;
+
 /// The time since a command's last mark, and the bytes read until that mark.
 #[derive(Debug)]
 pub(super) struct CommandSilence {
@@ -106,9 +110,23 @@ fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
         && let Some(read) = counters.read_bytes()
     {
         job.count_reads(read);
+        let written = counters.written_bytes().unwrap_or_default();
+        if job.in_use_on.is_none() && is_in_use(interval, volume, read, written) {
+            job.in_use_on.clone_from(&job.mounted_on);
+        }
     }
     update_read_errors(job, interval, volume);
     true
+}
+
+/// Whether a mounted snapshot is written to like a file system in use. A backup that mounts it writes what the mount needs,
+/// and times of access.
+fn is_in_use(interval: &Interval, snapshot: &Volume, read: u64, written: u64) -> bool {
+    let is_mounted = |volume: &Volume| volume.mounted_on.as_ref().map(|on| !on.is_empty());
+    let origin = interval.topology.origin_of(snapshot);
+    let is_in_place = origin.and_then(is_mounted) == Some(false) && written >= LEAST_IN_PLACE;
+    let is_much = written >= LEAST_WRITTEN && written >= read / 2;
+    is_mounted(snapshot) == Some(true) && (is_in_place || is_much)
 }
 
 fn update_read_errors(job: &mut Job, interval: &Interval, volume: &Volume) {

@@ -7,6 +7,10 @@ use utoipa::ToSchema;
 use super::{Job, JobKind};
 use crate::sentence;
 use crate::sentence::{Sentence, command, volume};
+use crate::units::size_text;
+
+/// What udev and LVM read of a new volume, at most.
+const PROBED_BYTES: u64 = 4 << 20;
 
 /// From best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -317,14 +321,20 @@ impl Job {
             return Reasons::new(Grade::Critical, basis, self.loss_beside_it());
         }
         let at = self.died_at.map(|at| sentence![" at ", at]);
-        // Without hooks, its name alone may suggest a backup.
-        let is_guess = self.backup_run.is_none() && self.command_key.is_none();
-        if is_guess && self.bytes_read == Some(0) {
+        // Without hooks, its name alone may suggest a backup; or its command made several, and read another.
+        let read = self.bytes_read.filter(|bytes| *bytes <= PROBED_BYTES);
+        if self.backup_run.is_none()
+            && let Some(read) = read
+        {
+            let read = match read {
+                0 => "Nothing was".into(),
+                bytes => format!("Only {} were", size_text(bytes)),
+            };
             let warning = sentence![
                 self.dead_snapshot(),
                 " became invalid",
                 at,
-                ". Nothing was read from it. If a backup was to read it, repeat it with a larger snapshot."
+                ". {read} read from it. If a backup was to read it, repeat it with a larger snapshot."
             ];
             return Reasons::new(Grade::Warning, basis, Some(warning));
         }
@@ -431,6 +441,14 @@ impl Job {
             " became invalid at ",
             at,
             ". A backup that was reading it is lost, whatever it reported."
+        ])
+    }
+
+    /// Who uses a snapshot that is no backup.
+    pub fn in_use(&self) -> Option<Sentence> {
+        let folder = self.in_use_on.as_ref().filter(|_| !self.is_backup())?;
+        Some(sentence![
+            "It is mounted on {folder} and written to: it is in use, and no backup reads it."
         ])
     }
 

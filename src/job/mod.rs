@@ -101,6 +101,8 @@ pub struct Job {
     pub exit_status: Option<i32>,
     /// The last directory that its snapshot was mounted on.
     pub mounted_on: Option<String>,
+    /// Where its snapshot is mounted and written to, so that it is in use and no backup.
+    pub in_use_on: Option<String>,
     /// When its snapshot was unmounted; `None` while mounted or if it never was.
     pub unmounted_at: Option<Timestamp>,
     /// Whether it began, or continued, while cowbell was not running.

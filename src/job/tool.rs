@@ -72,6 +72,10 @@ const NO_BACKUPS: [&str; 6] = ["snapper", "snapperd", "snapm", "Proxmox VE", "qm
 
 /// Whether a program, unlike a person, created the snapshot for a backup, as far as is known.
 pub fn is_for_backup(job: &Job) -> bool {
+    // A name says less than what is seen.
+    if job.program.is_none() && job.in_use_on.is_some() {
+        return false;
+    }
     above_lvcreate(job).is_some_and(|program| !NO_BACKUPS.contains(&program))
 }
 

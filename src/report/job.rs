@@ -145,7 +145,11 @@ fn mounted(job: &Job) -> Option<Sentence> {
     let folder = job.mounted_on.as_ref()?;
     Some(match job.unmounted_at {
         Some(at) => sentence!["Was mounted on {folder} until ", at, "."],
-        None if job.is_running() => sentence!["Mounted on {folder}."],
+        None if job.is_running() => {
+            return job
+                .in_use()
+                .or_else(|| Some(sentence!["Mounted on {folder}."]));
+        }
         None => sentence!["Was mounted on {folder}."],
     })
 }

@@ -25,7 +25,7 @@ const MAX_ERROR: u64 = 400;
 const SETTINGS: &str = "global{wait_for_locks=0 units=\"b\" suffix=0 test=1} backup{backup=0 archive=0} report{compact_output=0 \
     compact_output_cols=\"\" binary_values_as_numeric=1 time_format=\"%s\" mark_hidden_devices=0 \
     list_item_separator=\",\"} log{report_command_log=0 syslog=0 verbose=0 prefix=\"\"} \
-    devices{ignore_suspended_devices=1 write_cache_state=0}";
+    devices{ignore_suspended_devices=1 write_cache_state=0} activation{monitoring=1}";
 /// The beginning of what LVM says first in test mode.
 const TEST_MODE: &str = "TEST MODE";
 
@@ -178,6 +178,10 @@ async fn ask(program: PathBuf, reads_policies: bool) -> (LvmOutput, Option<Child
     ];
     for (report, fields) in FIELDS {
         arguments.extend(["--configreport", report, "-o", fields]);
+    }
+    // LVM asks dmeventd, which it would start.
+    if dmeventd_runs() {
+        arguments.extend(["-o", "+seg_monitor"]);
     }
     let mut stuck = None;
     let report = run(&program, &arguments, &mut stuck).await;

@@ -213,6 +213,20 @@ impl Volume {
         format!("{}/{}", self.vg, self.lv)
     }
 
+    /// What writes to the volumes of a full pool do: `error_if_no_space` or `queue_if_no_space` in the kernel.
+    pub fn writes_when_full(&self) -> &'static str {
+        match self.when_full.as_deref() {
+            Some("error") => "fail",
+            _ => "wait for a minute, then fail",
+        }
+    }
+
+    /// Whether dmeventd monitors it; `None` if unknown.
+    pub fn is_monitored(&self) -> Option<bool> {
+        let mut segments = self.layout.first()?.segments.iter();
+        segments.find_map(|segment| segment.monitored)
+    }
+
     /// Whether it is a volume of which snapshots are made.
     pub fn may_have_snapshots(&self) -> bool {
         self.kind.can_have_snapshots()

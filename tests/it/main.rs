@@ -19,6 +19,7 @@ mod alerts;
 mod any_bytes;
 mod archives;
 mod bad_days;
+mod claims;
 mod clock;
 mod commands;
 mod comparing;

@@ -89,6 +89,8 @@ pub struct Segment {
     pub chunk_size: Option<u64>,
     /// The PVs that it lies on directly, with the number of extents on each.
     pub pv_extents: Vec<(String, u64)>,
+    /// Whether dmeventd monitors it; `None` if that was not asked or does not apply.
+    pub monitored: Option<bool>,
 }
 
 impl Report {

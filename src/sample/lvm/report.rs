@@ -135,6 +135,7 @@ fn segments(report: &Value) -> HashMap<String, Vec<Segment>> {
             stripe_size: known("stripe_size"),
             chunk_size: known("chunk_size"),
             pv_extents: pv_extents(row),
+            monitored: text(row, "seg_monitor").map(|found| found == "monitored"),
         });
     }
     segments

@@ -318,10 +318,10 @@ impl<'a> VolumeJobs<'a> {
     fn user(&self, volume: &Volume, now: Timestamp) -> Option<Cell> {
         let link = |job: &Job, text: String| Cell::link(text, format!("/jobs/{}", job.id));
         if let Some(job) = self.filling.get(&*volume.uuid) {
-            let what = if job.is_backup() {
-                "backup"
-            } else {
-                "snapshot"
+            let what = match &job.in_use_on {
+                _ if job.is_backup() => "backup".into(),
+                Some(folder) => format!("mounted on {folder}"),
+                None => "snapshot".into(),
             };
             return Some(link(job, format!("{what}, {}", took(job, now))));
         }

@@ -12,7 +12,7 @@ use super::scatter::{self, SnapshotSize};
 use super::text::{self, moment, rate, size, zoned_moment};
 use super::volumes::{used_of_size, volume_href};
 use super::{Content, GonePage, History, KeyFigure, Links, PageRequest, PageResult, job, speeds};
-use crate::alert::Rule;
+use crate::alert::{Rule, autoextend};
 use crate::chart::Look;
 use crate::config::Thresholds;
 use crate::forecast::Eta;
@@ -21,7 +21,7 @@ use crate::job::Job;
 use crate::present::Present;
 use crate::quantity::{Quantity, per_second};
 use crate::report::job::unmounted_at_its_death;
-use crate::sample::lvm::Policies;
+use crate::sentence::Sentence;
 use crate::series::Range;
 use crate::series::when::TimeQuery;
 use crate::store::Subject;
@@ -42,7 +42,7 @@ struct VolumePage {
     description: String,
     verdict: Verdict,
     /// Mounts, tags and policies, on one line.
-    remark: Option<String>,
+    remark: Option<Sentence>,
     /// Of an invalid snapshot.
     notice: Option<String>,
     key_figures: Vec<KeyFigure>,
@@ -265,38 +265,26 @@ fn since_when_invalid(volume: &Volume, present: &Present) -> Option<String> {
 }
 
 /// Mounts, tags and policies, on one line.
-fn remark(volume: &Volume, present: &Present) -> Option<String> {
+fn remark(volume: &Volume, present: &Present) -> Option<Sentence> {
     let folders = volume.mounted_on.as_deref().unwrap_or_default();
     let group = present.interval.topology.group(&volume.vg);
     let remark = text::joined([
         (!folders.is_empty()).then(|| format!("mounted on {}", folders.join(", "))),
         (!volume.tags.is_empty()).then(|| format!("tags {}", volume.tags.join(", "))),
-        volume.when_full.as_ref().map(|what| match what.as_str() {
-            "queue" => "when full, writes wait".to_string(),
-            "error" => "when full, writes fail".to_string(),
-            other => format!("when full: {other}"),
-        }),
+        volume
+            .when_full
+            .is_some()
+            .then(|| format!("when full, writes {}", volume.writes_when_full())),
         present
             .interval
             .policies
-            .and_then(|policies| growth(volume, policies)),
+            .and_then(|policies| autoextend(volume, &policies))
+            .map(|extends| extends.to_string()),
         group
             .and_then(|group| group.free)
             .map(|free| format!("{} free in {}", size_text(free), volume.vg)),
     ]);
-    (!remark.is_empty()).then_some(remark)
-}
-
-/// Whether LVM extends the volume automatically.
-fn growth(volume: &Volume, policies: Policies) -> Option<String> {
-    let growth = volume.kind.autoextend(policies)?;
-    Some(match growth.threshold {
-        100.. => "LVM does not extend it automatically".into(),
-        at if policies.monitoring && policies.dmeventd => {
-            format!("LVM extends it by {} % at {at} %", growth.percent)
-        }
-        at => format!("LVM would extend it at {at} %, but dmeventd does not monitor it"),
-    })
+    (!remark.is_empty()).then(|| Sentence::with_commands(&remark))
 }
 
 /// What of a volume is mapped in its pool, in bytes.
