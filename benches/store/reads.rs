@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use cowbell::quantity::Quantity;
 use cowbell::series::{DEFAULT_POINTS, MOST_POINTS, Range};
 use cowbell::store::{
-    ExportFormat, ExportQuery, ReadView, Resolution, SeriesKey, StoreReader, Subject, Target, Text,
+    ExportFormat, ExportQuery, ReadView, Resolution, SeriesKey, StoreReader, Subject, Target,
 };
 use jiff::{SignedDuration, Timestamp};
 
@@ -89,7 +89,7 @@ pub async fn export(db: &Path, until: Timestamp) {
         metrics: Vec::new(),
         resolution: Resolution::Tick,
     };
-    let mut target = Target::Text(Text::new(ExportFormat::Csv, Box::new(std::io::sink())));
+    let mut target = Target::new(ExportFormat::Csv, Box::new(std::io::sink()));
     let rows = view
         .export(&ask, &mut target, |_| ())
         .await

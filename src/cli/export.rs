@@ -13,9 +13,7 @@ use super::new_file::NewFile;
 use super::output::{ProgressBar, complain, print};
 use super::serve::signalled;
 use crate::series::when::{TimeQuery, including_latest};
-use crate::store::{
-    self, ExportFormat, ExportQuery, ExportSummary, OpenMetrics, ReadView, Resolution, Target, Text,
-};
+use crate::store::{self, ExportFormat, ExportQuery, ExportSummary, ReadView, Resolution, Target};
 use crate::units::count_text;
 
 /// Bytes of a write.
@@ -169,11 +167,12 @@ async fn write(
 
 fn target(format: FileFormat, out: impl Write + Send + 'static) -> Target {
     let out = Box::new(BufWriter::with_capacity(BUFFER, out));
-    match format {
-        FileFormat::OpenMetrics => Target::OpenMetrics(OpenMetrics::new(out)),
-        FileFormat::Json => Target::Text(Text::new(ExportFormat::Json, out)),
-        FileFormat::Csv => Target::Text(Text::new(ExportFormat::Csv, out)),
-    }
+    let format = match format {
+        FileFormat::OpenMetrics => ExportFormat::OpenMetrics,
+        FileFormat::Json => ExportFormat::Json,
+        FileFormat::Csv => ExportFormat::Csv,
+    };
+    Target::new(format, out)
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

@@ -114,31 +114,20 @@ impl Catalog {
         let mut adopted = CatalogRows::default();
         let mut streams = HashMap::new();
         for row in rows.devices {
-            let known = self.device(&row.identity);
-            let Some(id) = known.or_else(|| next_id(&self.device_rows)) else {
-                continue;
-            };
-            for kind in [Kind::Device, Kind::Copying] {
-                streams.insert(Stream::new(kind, row.id), Stream::new(kind, id));
+            let number = row.id;
+            if let Some(row) = self.put_device(row) {
+                for kind in [Kind::Device, Kind::Copying] {
+                    streams.insert(Stream::new(kind, number), Stream::new(kind, row.id));
+                }
+                adopted.devices.push(row);
             }
-            let row = DeviceRow { id, ..row };
-            self.devices.insert(Arc::clone(&row.identity), id);
-            self.device_rows.insert(id, row.clone());
-            adopted.devices.push(row);
         }
         for row in rows.volumes {
-            let known = self.volume(&row.uuid);
-            let Some(id) = known.or_else(|| next_id(&self.volume_rows)) else {
-                continue;
-            };
-            streams.insert(
-                Stream::new(Kind::Volume, row.id),
-                Stream::new(Kind::Volume, id),
-            );
-            let row = VolumeRow { id, ..row };
-            self.volumes.insert(Arc::clone(&row.uuid), id);
-            self.volume_rows.insert(id, row.clone());
-            adopted.volumes.push(row);
+            let number = Stream::new(Kind::Volume, row.id);
+            if let Some(row) = self.put_volume(row) {
+                streams.insert(number, Stream::new(Kind::Volume, row.id));
+                adopted.volumes.push(row);
+            }
         }
         (adopted, streams)
     }
@@ -177,18 +166,22 @@ impl Catalog {
     }
 
     fn see_device(&mut self, device: &Device, last_seen_ms: i64) -> Option<DeviceRow> {
-        let id = self
-            .device(&device.identity)
-            .or_else(|| next_id(&self.device_rows))?;
-        let row = DeviceRow {
-            id,
+        self.put_device(DeviceRow {
+            id: 0,
             identity: Arc::clone(&device.identity),
             name: device.name.to_string(),
             label: device.label.clone(),
             kind: variant_name(device.kind),
             counts: device.counts,
             last_seen_ms,
-        };
+        })
+    }
+
+    /// Adds the row with its number in this catalog, and returns it.
+    fn put_device(&mut self, row: DeviceRow) -> Option<DeviceRow> {
+        let known = self.device(&row.identity);
+        let id = known.or_else(|| next_id(&self.device_rows))?;
+        let row = DeviceRow { id, ..row };
         self.devices.insert(Arc::clone(&row.identity), id);
         self.device_rows.insert(id, row.clone());
         Some(row)
@@ -200,19 +193,27 @@ impl Catalog {
         topology: &Topology,
         last_seen_ms: i64,
     ) -> Option<VolumeRow> {
-        let device = volume
-            .device
-            .map(|index| Arc::clone(&topology.devices[index].identity));
-        let known = self.volume(&volume.uuid);
-        let id = known.or_else(|| next_id(&self.volume_rows))?;
-        let before = known.and_then(|id| self.volume_rows.get(&id)?.device_identity.clone());
-        let row = VolumeRow {
-            id,
+        let device = volume.device.map(|index| &topology.devices[index].identity);
+        self.put_volume(VolumeRow {
+            id: 0,
             uuid: Arc::clone(&volume.uuid),
             vg: volume.vg.clone(),
             lv: volume.lv.clone(),
-            device_identity: device.or(before),
+            device_identity: device.cloned(),
             last_seen_ms,
+        })
+    }
+
+    /// The same. A volume that is not active keeps its last device.
+    fn put_volume(&mut self, row: VolumeRow) -> Option<VolumeRow> {
+        let known = self.volume(&row.uuid);
+        let id = known.or_else(|| next_id(&self.volume_rows))?;
+        let before = known.and_then(|id| self.volume_rows.get(&id)?.device_identity.clone());
+        let device_identity = row.device_identity.or(before);
+        let row = VolumeRow {
+            id,
+            device_identity,
+            ..row
         };
         self.volumes.insert(Arc::clone(&row.uuid), id);
         self.volume_rows.insert(id, row.clone());
@@ -286,37 +287,29 @@ pub async fn catalog_rows(connection: &mut SqliteConnection) -> anyhow::Result<C
     .fetch_all(&mut *connection)
     .await
     .context("cannot read the volumes")?;
-    let devices =
-        devices
-            .into_iter()
-            .map(
-                |(id, identity, name, label, kind, counts, last_seen_ms)| DeviceRow {
-                    id,
-                    identity: identity.into(),
-                    name,
-                    label,
-                    kind,
-                    counts,
-                    last_seen_ms,
-                },
-            );
-    let volumes = volumes
-        .into_iter()
-        .map(|(id, uuid, vg, lv, device_identity, last_seen_ms)| {
-            let device_identity = device_identity.map(Into::into);
-            VolumeRow {
-                id,
-                uuid: uuid.into(),
-                vg,
-                lv,
-                device_identity,
-                last_seen_ms,
-            }
+    let mut rows = CatalogRows::default();
+    for (id, identity, name, label, kind, counts, last_seen_ms) in devices {
+        rows.devices.push(DeviceRow {
+            id,
+            identity: identity.into(),
+            name,
+            label,
+            kind,
+            counts,
+            last_seen_ms,
         });
-    Ok(CatalogRows {
-        devices: devices.collect(),
-        volumes: volumes.collect(),
-    })
+    }
+    for (id, uuid, vg, lv, device_identity, last_seen_ms) in volumes {
+        rows.volumes.push(VolumeRow {
+            id,
+            uuid: uuid.into(),
+            vg,
+            lv,
+            device_identity: device_identity.map(Into::into),
+            last_seen_ms,
+        });
+    }
+    Ok(rows)
 }
 
 /// The number that tells this database from any other; created at the first call.

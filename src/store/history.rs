@@ -262,71 +262,49 @@ impl StoreReader {
 
     /// Alerts with IDs below `before`, the latest first.
     pub async fn alerts(&self, before: Option<i64>, most: usize) -> anyhow::Result<Vec<Alert>> {
-        self.check_open()?;
-        let read = self.read_alerts(before, most);
-        let name = format!("alerts before {before:?}, {most}");
-        self.records.get_or_read(name, read).await
-    }
-
-    async fn read_alerts(&self, before: Option<i64>, most: usize) -> anyhow::Result<Vec<Alert>> {
         let query = sqlx::query("SELECT * FROM alert_record WHERE id < ? ORDER BY id DESC LIMIT ?")
             .bind(before.unwrap_or(i64::MAX))
             .bind(i64::try_from(most)?);
-        Ok(readable_records(
-            &self.rows(query).await.context("cannot read alerts")?,
-        ))
+        let name = format!("alerts before {before:?}, {most}");
+        self.cached(name, query, "cannot read alerts").await
     }
 
     /// Alerts that were raised or cleared in the range, the latest first.
     pub async fn alerts_of(&self, range: Range, most: usize) -> anyhow::Result<Vec<Alert>> {
-        self.check_open()?;
-        let wider = widened(range);
-        let read = self.read_alerts_of(wider, most + 1);
-        let name = format!("alerts of {wider:?}, {most}");
-        let mut alerts = self.records.get_or_read(name, read).await?;
-        if alerts.len() > most {
-            return self.read_alerts_of(range, most).await;
+        let mut alerts: Vec<Alert> = Vec::new();
+        for wider in [widened(range), range] {
+            let query = sqlx::query(
+                "SELECT * FROM alert_record WHERE raised_ms BETWEEN ?1 AND ?2 OR cleared_ms BETWEEN ?1 AND ?2
+                 ORDER BY id DESC LIMIT ?3",
+            );
+            let query = query
+                .bind(wider.from.as_millisecond())
+                .bind(wider.to.as_millisecond())
+                .bind(i64::try_from(most + 1)?);
+            let name = format!("alerts of {wider:?}, {most}");
+            let what = "cannot read the alerts of a time range";
+            alerts = self.cached(name, query, what).await?;
+            // With more, those of the range itself may be missing.
+            if alerts.len() <= most {
+                break;
+            }
         }
         alerts.retain(|alert| {
             range.contains(alert.raised_at) || alert.cleared_at.is_some_and(|at| range.contains(at))
         });
+        alerts.truncate(most);
         Ok(alerts)
-    }
-
-    async fn read_alerts_of(&self, range: Range, most: usize) -> anyhow::Result<Vec<Alert>> {
-        let query = sqlx::query(
-            "SELECT * FROM alert_record WHERE raised_ms BETWEEN ?1 AND ?2 OR cleared_ms BETWEEN ?1 AND ?2
-             ORDER BY id DESC LIMIT ?3",
-        );
-        let query = query
-            .bind(range.from.as_millisecond())
-            .bind(range.to.as_millisecond())
-            .bind(i64::try_from(most)?);
-        let rows = self.rows(query).await;
-        Ok(readable_records(
-            &rows.context("cannot read the alerts of a time range")?,
-        ))
     }
 
     /// The deliveries of these alerts.
     pub async fn deliveries(&self, alerts: &[i64]) -> anyhow::Result<Vec<Delivery>> {
-        self.check_open()?;
-        let read = self.read_deliveries(alerts);
-        let name = format!("deliveries of {alerts:?}");
-        self.records.get_or_read(name, read).await
-    }
-
-    async fn read_deliveries(&self, alerts: &[i64]) -> anyhow::Result<Vec<Delivery>> {
         let query = sqlx::query(
             "SELECT * FROM delivery_record WHERE alert IN (SELECT value FROM json_each(?)) ORDER BY alert, receiver",
         );
         let query = query.bind(serde_json::to_string(alerts)?);
-        Ok(readable_records(
-            &self
-                .rows(query)
-                .await
-                .context("cannot read the deliveries of alerts")?,
-        ))
+        let name = format!("deliveries of {alerts:?}");
+        self.cached(name, query, "cannot read the deliveries of alerts")
+            .await
     }
 
     /// The selected jobs, the latest first.
@@ -335,17 +313,18 @@ impl StoreReader {
         if most > MOST_CACHED {
             return self.read_jobs(query, most).await;
         }
-        let wider = JobQuery {
-            range: widened(query.range),
-            ..query.clone()
-        };
-        let read = self.read_jobs(&wider, most);
-        let mut page = self
-            .records
-            .get_or_read(format!("{most} of {wider:?}"), read)
-            .await?;
-        if page.next.is_some() && wider.range != query.range {
-            return self.read_jobs(query, most).await;
+        let mut page = JobPage::default();
+        for range in [widened(query.range), query.range] {
+            let wider = JobQuery {
+                range,
+                ..query.clone()
+            };
+            let read = self.read_jobs(&wider, most);
+            let name = format!("{most} of {wider:?}");
+            page = self.records.get_or_read(name, read).await?;
+            if page.next.is_none() {
+                break;
+            }
         }
         page.jobs.retain(|job| query.matches(job));
         Ok(page)
@@ -396,6 +375,21 @@ impl StoreReader {
             jobs: readable_records(&rows),
             next,
         })
+    }
+
+    /// The valid records of a query, which are cached under this name.
+    async fn cached<T>(
+        &self,
+        name: String,
+        query: SqliteQuery,
+        what: &'static str,
+    ) -> anyhow::Result<Vec<T>>
+    where
+        T: for<'r> FromRow<'r, SqliteRow> + Clone + Send + Sync + 'static,
+    {
+        self.check_open()?;
+        let read = async { Ok(readable_records(&self.rows(query).await.context(what)?)) };
+        self.records.get_or_read(name, read).await
     }
 
     /// One record; an error if its row is damaged.

@@ -54,8 +54,8 @@ pub use backup::{Inventory, backup, compact, give_rights, inventory};
 pub use damage::with_way_out;
 pub use database::try_out;
 pub use export::{
-    ExportFormat, ExportQuery, ExportSummary, OpenMetrics, Resolution, SampleBatch, SeriesSamples,
-    Target, Text, TickSamples, escaped_label,
+    ExportFormat, ExportQuery, ExportSummary, Resolution, SampleBatch, SeriesSamples, Target,
+    TickSamples, escaped_label,
 };
 pub use health::{Health, StorageUsage, stock_of, usual_bytes};
 pub use history::{JobPage, JobPlace, JobQuery, StartState, packed};

@@ -8,6 +8,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, FromRow, Row, SqliteConnection};
 
 use super::address::{Level, Position};
+use super::recent::TickRecord;
 
 /// Ticks that were not stored.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,22 +153,25 @@ pub async fn first_window_after(
     connection: &mut SqliteConnection,
     after: Position,
     before: Option<Position>,
-) -> anyhow::Result<Vec<(Position, Vec<u8>)>> {
+) -> anyhow::Result<Vec<TickRecord>> {
     let end = before.map_or(i64::MAX, Position::number);
     let first: Option<i64> = sqlx::query_scalar("SELECT min(id) FROM tick WHERE id > ? AND id < ?")
         .bind(after.number())
         .bind(end)
         .fetch_one(&mut *connection)
         .await?;
-    let Some(window) = first.map(|first| Position::numbered(first).window()) else {
-        return Ok(Vec::new());
-    };
-    let (first, last) = window.numbers();
-    let rows = ticks_between(connection, first, last.min(end.saturating_sub(1))).await?;
-    let ticks = rows.into_iter();
-    Ok(ticks
-        .map(|(number, record)| (Position::numbered(number), record))
-        .collect())
+    let mut ticks = Vec::new();
+    if let Some(first) = first {
+        let (first, last) = Position::numbered(first).window().numbers();
+        for (number, record) in ticks_between(connection, first, last.min(end - 1)).await? {
+            ticks.push(TickRecord {
+                position: Position::numbered(number),
+                record: record.into(),
+                decoder: None,
+            });
+        }
+    }
+    Ok(ticks)
 }
 
 /// The ticks with these numbers, from-to, inclusive.

@@ -24,26 +24,29 @@ const SAMPLE: usize = 16;
 pub enum ExportFormat {
     Csv,
     Json,
+    OpenMetrics,
 }
 
 type Out = Box<dyn Write + Send>;
 
-/// Writes rows as text.
-pub struct Text {
-    output: TextOutput,
+/// Where an export is written.
+pub struct Target {
+    output: ExportOutput,
     columns: Columns,
 }
 
-enum TextOutput {
+enum ExportOutput {
     Csv(Box<csv::Writer<Out>>),
     Json(Out),
+    OpenMetrics(OpenMetrics),
 }
 
-impl Text {
-    pub fn new(form: ExportFormat, out: Out) -> Self {
-        let output = match form {
-            ExportFormat::Csv => TextOutput::Csv(Box::new(csv_writer(out))),
-            ExportFormat::Json => TextOutput::Json(out),
+impl Target {
+    pub fn new(format: ExportFormat, out: Out) -> Self {
+        let output = match format {
+            ExportFormat::Csv => ExportOutput::Csv(Box::new(csv_writer(out))),
+            ExportFormat::Json => ExportOutput::Json(out),
+            ExportFormat::OpenMetrics => ExportOutput::OpenMetrics(OpenMetrics::new(out)),
         };
         Self {
             output,
@@ -53,17 +56,22 @@ impl Text {
 
     pub(super) fn begin(&mut self, topics: &Topics, resolution: Resolution) -> anyhow::Result<()> {
         self.columns = Columns::of(topics, resolution);
-        if let TextOutput::Csv(csv) = &mut self.output {
-            let head = ["time", "kind", "name", "id", "seconds"].map(String::from);
-            csv.write_record(head.into_iter().chain(self.columns.names()))?;
+        match &mut self.output {
+            ExportOutput::Csv(csv) => {
+                let head = ["time", "kind", "name", "id", "seconds"].map(String::from);
+                csv.write_record(head.into_iter().chain(self.columns.names()))?;
+            }
+            ExportOutput::Json(_) => {}
+            ExportOutput::OpenMetrics(series) => series.begin(topics)?,
         }
         Ok(())
     }
 
-    pub(super) fn line(&mut self, line: &ExportLine) -> anyhow::Result<()> {
+    /// Writes a row; returns the number of rows that it became. A sample whose value is unknown is none.
+    pub(super) fn line(&mut self, line: &ExportLine) -> anyhow::Result<u64> {
         let topic = line.topic;
         match &mut self.output {
-            TextOutput::Csv(csv) => {
+            ExportOutput::Csv(csv) => {
                 let id = topic.id.as_deref().unwrap_or_default();
                 for field in [
                     line.time,
@@ -79,7 +87,7 @@ impl Text {
                 }
                 csv.write_record(None::<&[u8]>)?;
             }
-            TextOutput::Json(out) => {
+            ExportOutput::Json(out) => {
                 let mut json = serde_json::Serializer::new(&mut *out);
                 let mut map = json.serialize_map(None)?;
                 map.serialize_entry("time", line.time)?;
@@ -96,21 +104,23 @@ impl Text {
                 map.end()?;
                 out.write_all(b"\n")?;
             }
+            ExportOutput::OpenMetrics(series) => return Ok(series.line(line)?),
         }
-        Ok(())
+        Ok(1)
     }
 
     pub(super) fn finish(&mut self) -> io::Result<()> {
         match &mut self.output {
-            TextOutput::Csv(csv) => csv.flush(),
-            TextOutput::Json(out) => out.flush(),
+            ExportOutput::Csv(csv) => csv.flush(),
+            ExportOutput::Json(out) => out.flush(),
+            ExportOutput::OpenMetrics(series) => series.finish(),
         }
     }
 }
 
 /// Writes series, one after the other, since OpenMetrics wants the samples of a series together. Rows come by time, so
 /// samples wait in a temporary file.
-pub struct OpenMetrics {
+struct OpenMetrics {
     out: Out,
     waiting: Option<File>,
     /// The length of that file.
@@ -130,7 +140,7 @@ struct WaitingSeries {
 }
 
 impl OpenMetrics {
-    pub fn new(out: Out) -> Self {
+    fn new(out: Out) -> Self {
         Self {
             out,
             waiting: None,
@@ -139,7 +149,7 @@ impl OpenMetrics {
         }
     }
 
-    pub(super) fn begin(&mut self, topics: &Topics) -> anyhow::Result<()> {
+    fn begin(&mut self, topics: &Topics) -> anyhow::Result<()> {
         self.waiting = Some(tempfile::tempfile()?);
         for topic in &topics.list {
             let labels = label_text(topic);
@@ -156,7 +166,7 @@ impl OpenMetrics {
     }
 
     /// Returns the number of samples.
-    pub(super) fn line(&mut self, line: &ExportLine) -> io::Result<u64> {
+    fn line(&mut self, line: &ExportLine) -> io::Result<u64> {
         let mut samples = 0;
         for (series, extent) in self.series[line.place].iter_mut().zip(line.values) {
             let Some(extent) = extent else { continue };
@@ -176,7 +186,7 @@ impl OpenMetrics {
         Ok(samples)
     }
 
-    pub(super) fn finish(&mut self) -> io::Result<()> {
+    fn finish(&mut self) -> io::Result<()> {
         let mut series: Vec<WaitingSeries> = self.series.drain(..).flatten().collect();
         series.retain(|series| !series.blocks.is_empty() || !series.last.is_empty());
         // The samples of a family have to be together too.

@@ -21,7 +21,7 @@ use crate::series::Range;
 use crate::units::count_text;
 use topics::{Topic, Topics};
 
-pub use formats::{ExportFormat, OpenMetrics, Text, escaped_label};
+pub use formats::{ExportFormat, Target, escaped_label};
 pub use samples::{SampleBatch, SeriesSamples, TickSamples};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,11 +49,6 @@ pub struct ExportSummary {
     pub rows: u64,
     /// A sentence on damaged parts of the range, which are missing.
     pub missing: Option<String>,
-}
-
-pub enum Target {
-    Text(Text),
-    OpenMetrics(OpenMetrics),
 }
 
 /// A row: the values of a topic up to an instant.
@@ -104,30 +99,6 @@ impl FromStr for Resolution {
         let all = [Self::Tick, Self::TenSeconds, Self::Minute];
         let found = all.into_iter().find(|resolution| resolution.word() == text);
         found.ok_or_else(|| "expected tick, 10s or 1min".into())
-    }
-}
-
-impl Target {
-    fn begin(&mut self, topics: &Topics, resolution: Resolution) -> anyhow::Result<()> {
-        match self {
-            Self::Text(text) => text.begin(topics, resolution),
-            Self::OpenMetrics(text) => text.begin(topics),
-        }
-    }
-
-    /// Writes a row; returns the number of rows that it became. A sample whose value is unknown is none.
-    fn line(&mut self, line: &ExportLine) -> anyhow::Result<u64> {
-        match self {
-            Self::Text(text) => text.line(line).map(|()| 1),
-            Self::OpenMetrics(text) => Ok(text.line(line)?),
-        }
-    }
-
-    fn finish(&mut self) -> anyhow::Result<()> {
-        match self {
-            Self::Text(text) => Ok(text.finish()?),
-            Self::OpenMetrics(text) => Ok(text.finish()?),
-        }
     }
 }
 

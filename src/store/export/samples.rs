@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
 use anyhow::Context;
-use sqlx::SqliteConnection;
 
 use super::topics::{Metric, Topics, labels};
 use crate::quantity::Quantity;
@@ -67,7 +66,7 @@ impl StoreReader {
         if first_in_memory.is_none_or(|first| first > after) {
             self.check_open()?;
             let stored = self.readers.read(async move |connection| {
-                stored_after(connection, after, first_in_memory).await
+                first_window_after(connection, after, first_in_memory).await
             });
             let stored = stored.await;
             let stored = stored.context("cannot read ticks")?;
@@ -86,21 +85,6 @@ impl StoreReader {
         });
         Ok(samples.await?)
     }
-}
-
-/// The ticks of the first window after a position that only the database has.
-async fn stored_after(
-    connection: &mut SqliteConnection,
-    after: Position,
-    first_in_memory: Option<Position>,
-) -> anyhow::Result<Vec<TickRecord>> {
-    let rows = first_window_after(connection, after, first_in_memory).await?;
-    let record = |(position, record): (Position, Vec<u8>)| TickRecord {
-        position,
-        record: record.into(),
-        decoder: None,
-    };
-    Ok(rows.into_iter().map(record).collect())
 }
 
 impl TickSamples {
