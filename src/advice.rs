@@ -6,7 +6,7 @@
 use crate::sample::lvm::Policies;
 use crate::sentence;
 use crate::sentence::{Sentence, command};
-use crate::topology::{Group, LvLayout, Topology, Volume, VolumeKind, extent_of};
+use crate::topology::{Group, LvLayout, OUTSIDE_LVM, Topology, Volume, VolumeKind, extent_of};
 use crate::units::size_text;
 use cowbell_touched::curve::{BYTES_OF_AN_EXCEPTION, cow_bytes};
 
@@ -165,6 +165,11 @@ impl Extensible {
 
 /// `remove it with …`, after unmounting it; or why LVM would refuse. Without a full stop.
 pub fn removal(volume: &Volume, topology: &Topology) -> Sentence {
+    if volume.vg == OUTSIDE_LVM {
+        let name = shell_word(&volume.lv);
+        let remove = command(format!("dmsetup remove {name}"));
+        return sentence![unmounting(volume), "remove it with ", remove];
+    }
     let group = topology.group(&volume.vg);
     if let Some(refusal) = group.and_then(|group| refusal(group, volume, topology, false)) {
         return sentence!["LVM cannot remove it now: ", refusal];
@@ -266,6 +271,19 @@ fn refusal(
 /// Why LVM would refuse any change in the group, and what helps.
 fn group_refusal(group: &Group) -> Option<Sentence> {
     let vg = &group.name;
+    if vg == OUTSIDE_LVM {
+        return Some(sentence![
+            "it is outside LVM, which cannot change it: use the program that created it"
+        ]);
+    }
+    // The name without what tells it from others of this name.
+    let vg = vg.split('@').next().unwrap_or(vg);
+    if group.namesake_is_in_guest {
+        return Some(sentence![
+            "a guest's disk has a group of the name {vg} too, so LVM refuses it: hide that disk from LVM with \
+             devices/scan_lvs=0 in lvm.conf"
+        ]);
+    }
     if let Some(uuid) = &group.namesake {
         let rename = command(format!("vgrename {uuid} {vg}_other"));
         let why = "two volume groups have the name {vg}, so LVM refuses it";

@@ -63,6 +63,7 @@ pub fn label_by_lvm(devices: &mut [Device], groups: &[Group], volumes: &[Volume]
     for volume in volumes {
         if let Some(device) = volume.device.and_then(|index| devices.get_mut(index)) {
             device.label = volume.full_name();
+            device.vg = Some(volume.vg.clone());
         }
     }
 }

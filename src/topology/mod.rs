@@ -25,6 +25,10 @@ pub use state::State;
 /// LVM's default.
 const DEFAULT_EXTENT: u64 = 4 << 20;
 
+/// The group of snapshots that another program than LVM created, so that their names are those below `/dev`. LVM gives no
+/// group this name.
+pub const OUTSIDE_LVM: &str = "mapper";
+
 /// All properties of this machine's devices except counters.
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
@@ -128,6 +132,8 @@ pub struct Group {
     pub allocation: Option<char>,
     /// The UUID of another group of this name.
     pub namesake: Option<String>,
+    /// Whether that one lies inside a guest's disk.
+    pub namesake_is_in_guest: bool,
     /// Whether its volumes are active although LVM's report lacks it.
     pub is_unreported: bool,
     pub is_exported: bool,

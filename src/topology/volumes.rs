@@ -2,9 +2,10 @@
 //! report adds inactive volumes, thin origins, free space and creation times.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use super::lvm_name::{self, DmUuid};
-use super::{Device, Group, LvLayout, Volume, VolumeKind, kind};
+use super::{Device, Group, LvLayout, OUTSIDE_LVM, Volume, VolumeKind, kind};
 use crate::sample::diskstats::Number;
 use crate::sample::mounts::Mount;
 use crate::sample::{Sample, lvm};
@@ -20,6 +21,12 @@ pub struct LvmInputs<'a> {
     above: HashMap<&'a str, Vec<usize>>,
     targets: HashMap<Number, &'a str>,
     report: Option<&'a lvm::Report>,
+    /// The groups of LVM's report, but for those inside guests' disks: their volumes do not exist on this host.
+    groups: Vec<&'a lvm::ReportedGroup>,
+    /// The UUIDs of groups with active volumes, without dashes, and their names.
+    active_groups: BTreeMap<&'a str, &'a str>,
+    /// Names of groups by UUID without dashes.
+    names: HashMap<String, String>,
     metadata_is_read_only: bool,
     mounts: Option<&'a [Mount]>,
     /// Layers by volume UUID without dashes.
@@ -30,18 +37,21 @@ impl<'a> LvmInputs<'a> {
     pub fn new(devices: &'a [Device], sample: &'a Sample) -> Self {
         let mut active: BTreeMap<&str, Layers> = BTreeMap::new();
         let mut above: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut active_groups = BTreeMap::new();
         for (index, device) in devices.iter().enumerate() {
             for below in &device.slaves {
                 above.entry(below).or_default().push(index);
             }
             if let Some(uuid) = DmUuid::parse(&device.identity) {
+                active_groups.insert(uuid.group, device.vg.as_deref().unwrap_or_default());
                 active
                     .entry(uuid.volume)
                     .or_default()
                     .insert(uuid.layer.unwrap_or_default(), index);
             }
         }
-        Self {
+        let report = sample.slow.report.as_deref();
+        let mut inputs = Self {
             devices,
             by_name: devices
                 .iter()
@@ -55,12 +65,77 @@ impl<'a> LvmInputs<'a> {
                 .iter()
                 .filter_map(|identity| Some((identity.number, identity.kind()?)))
                 .collect(),
-            report: sample.slow.report.as_deref(),
+            report,
+            groups: Vec::new(),
+            active_groups,
+            names: HashMap::new(),
             metadata_is_read_only: (sample.slow.policies)
                 .is_some_and(|policies| policies.metadata_is_read_only),
             mounts: sample.slow.mounts.as_deref().map(Vec::as_slice),
             active,
+        };
+        let groups = report.iter().flat_map(|report| &report.groups);
+        inputs.groups = groups.filter(|group| !inputs.is_in_guest(group)).collect();
+        inputs.names = inputs.names();
+        inputs
+    }
+
+    /// Whether a group lies inside a guest's disk: on volumes of other groups, and none of its own is active here.
+    fn is_in_guest(&self, group: &lvm::ReportedGroup) -> bool {
+        let mut pvs = group.pvs.iter().filter(|pv| pv.number.is_some()).peekable();
+        let lies_on_volume = |pv: &lvm::Pv| {
+            let mut devices = self.devices.iter();
+            let device = devices.find(|device| Some(device.number) == pv.number);
+            device.is_some_and(|device| self.is_on_volume(device))
+        };
+        !self.is_active(group) && pvs.peek().is_some() && pvs.all(lies_on_volume)
+    }
+
+    fn is_active(&self, group: &lvm::ReportedGroup) -> bool {
+        self.active_groups.contains_key(&*plain(&group.uuid))
+    }
+
+    fn is_on_volume(&self, device: &Device) -> bool {
+        let mut seen = HashSet::new();
+        let mut next = vec![device];
+        while let Some(device) = next.pop() {
+            if DmUuid::parse(&device.identity).is_some() {
+                return true;
+            }
+            if seen.insert(&*device.name) {
+                next.extend(self.slaves(device).map(|index| &self.devices[index]));
+            }
         }
+        false
+    }
+
+    /// Of groups that share a name, the first with active volumes has it; others have a part of their UUID appended with
+    /// an @, which LVM allows in no name. The device-mapper knows a new name before LVM's report does.
+    fn names(&self) -> HashMap<String, String> {
+        let mut uuids: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for (uuid, name) in &self.active_groups {
+            uuids.entry(name).or_default().push((*uuid).into());
+        }
+        for group in self.groups.iter().filter(|group| !self.is_active(group)) {
+            let all = uuids.entry(&group.name).or_default();
+            all.push(plain(&group.uuid));
+        }
+        let mut names = HashMap::new();
+        for (name, uuids) in uuids {
+            for (place, uuid) in uuids.into_iter().enumerate() {
+                let unique = match uuid.get(..6) {
+                    Some(start) if place > 0 => format!("{name}@{start}"),
+                    _ => name.into(),
+                };
+                names.insert(uuid, unique);
+            }
+        }
+        names
+    }
+
+    fn group_name(&self, uuid: &str, name: &str) -> String {
+        let known = self.names.get(&plain(uuid));
+        known.map_or_else(|| name.into(), String::clone)
     }
 
     /// All visible volumes, sorted by group and name.
@@ -81,6 +156,7 @@ impl<'a> LvmInputs<'a> {
                 volumes.push(self.reported_volume(group, reported));
             }
         }
+        volumes.extend(self.outside_lvm());
         volumes.sort_by_cached_key(|volume| (volume.vg.clone(), volume.lv.clone()));
         volumes
     }
@@ -88,12 +164,17 @@ impl<'a> LvmInputs<'a> {
     /// All groups, from the report and from active devices.
     pub fn groups(&self) -> Vec<Group> {
         let mut groups: BTreeMap<String, Group> = BTreeMap::new();
-        for reported in self.report.iter().flat_map(|report| &report.groups) {
-            groups.insert(reported.name.clone(), self.reported_group(reported));
+        for reported in &self.groups {
+            let group = self.reported_group(reported);
+            groups.insert(group.name.clone(), group);
         }
         for layers in self.active.values() {
             for device in layers.values().map(|index| &self.devices[*index]) {
-                let Some(vg) = &device.vg else { continue };
+                let uuid = DmUuid::parse(&device.identity);
+                let Some((vg, uuid)) = device.vg.as_ref().zip(uuid) else {
+                    continue;
+                };
+                let vg = self.group_name(uuid.group, vg);
                 let group = groups.entry(vg.clone()).or_insert_with(|| Group {
                     name: vg.clone(),
                     is_unreported: self.report.is_some(),
@@ -101,6 +182,10 @@ impl<'a> LvmInputs<'a> {
                 });
                 group.pvs.extend(self.pvs_below(device));
             }
+        }
+        if self.outside_lvm().next().is_some() {
+            let group = groups.entry(OUTSIDE_LVM.into()).or_default();
+            group.name = OUTSIDE_LVM.into();
         }
         for group in groups.values_mut() {
             group.pvs.sort();
@@ -110,7 +195,7 @@ impl<'a> LvmInputs<'a> {
     }
 
     fn reported(&self) -> impl Iterator<Item = (&'a lvm::ReportedGroup, &'a lvm::ReportedVolume)> {
-        let groups = self.report.into_iter().flat_map(|report| &report.groups);
+        let groups = self.groups.iter().copied();
         groups.flat_map(|group| group.volumes.iter().map(move |volume| (group, volume)))
     }
 
@@ -128,8 +213,8 @@ impl<'a> LvmInputs<'a> {
             .find(|volume| lvm_name::is_spare(&volume.name));
         let mut groups = self.report.iter().flat_map(|report| &report.groups);
         let namesake = groups.find(|other| {
-            let is_active = other.volumes.iter().any(|volume| !volume.is_inactive());
-            other.name == reported.name && other.uuid != reported.uuid && !is_active
+            let is_live = self.is_active(other) && !self.is_active(reported);
+            other.name == reported.name && other.uuid != reported.uuid && !is_live
         });
         let (mut room, mut not_allocatable) = (Vec::new(), None);
         for pv in reported.pvs.iter().filter(|pv| !pv.is_missing) {
@@ -148,12 +233,13 @@ impl<'a> LvmInputs<'a> {
             free_pv: free_pvs.next().map(|pv| pv.name.clone()),
             allocation: reported.letter(5),
             namesake: namesake.map(|other| other.uuid.clone()),
+            namesake_is_in_guest: namesake.is_some_and(|other| self.is_in_guest(other)),
             is_unreported: false,
             is_exported: reported.letter(3) == Some('x'),
             is_shared: matches!(reported.letter(6), Some('s' | 'c')),
             is_read_only: reported.letter(1) == Some('r') || self.metadata_is_read_only,
             is_fixed: reported.letter(2) == Some('-'),
-            name: reported.name.clone(),
+            name: self.group_name(&reported.uuid, &reported.name),
             size: reported.size,
             free: reported.free,
             extent: reported.extent,
@@ -191,7 +277,7 @@ impl<'a> LvmInputs<'a> {
             .map_or(device, |index| &self.devices[*index]);
         let on_top = self.on_top(index);
         Some(Volume {
-            vg: device.vg.clone()?,
+            vg: self.group_name(DmUuid::parse(&device.identity)?.group, device.vg.as_ref()?),
             lv,
             kind: self.kind(device, layers, reported, origin.is_some()),
             device: Some(index),
@@ -216,7 +302,7 @@ impl<'a> LvmInputs<'a> {
     ) -> Volume {
         let origin = snapshot_origin(group, reported);
         Volume {
-            vg: group.name.clone(),
+            vg: self.group_name(&group.uuid, &group.name),
             lv: reported.name.clone(),
             uuid: reported.uuid.as_str().into(),
             kind: kind::from_report(reported, origin.is_some()),
@@ -233,6 +319,40 @@ impl<'a> LvmInputs<'a> {
             mounted_on: Some(Vec::new()),
             ..Volume::default()
         }
+    }
+
+    /// Snapshots that another program than LVM created.
+    fn outside_lvm(&self) -> impl Iterator<Item = Volume> {
+        let devices = self.devices.iter().enumerate();
+        let outside = devices.filter(|(index, device)| {
+            self.target(*index) == Some("snapshot") && DmUuid::parse(&device.identity).is_none()
+        });
+        outside.map(|(index, device)| {
+            let on_top = self.on_top(index);
+            Volume {
+                vg: OUTSIDE_LVM.into(),
+                lv: device.label.clone(),
+                uuid: Arc::clone(&device.identity),
+                device: Some(index),
+                kind: VolumeKind::Snapshot,
+                origin: self.origin_outside_lvm(index),
+                pvs: self.pvs_below(device),
+                mounted_on: self.mount_points(index, &on_top),
+                on_top,
+                ..Volume::default()
+            }
+        })
+    }
+
+    /// The device-mapper's name of the origin of a snapshot: both lie on the same device.
+    fn origin_outside_lvm(&self, snapshot: usize) -> Option<String> {
+        let below = &self.devices[snapshot].slaves;
+        let mut names = below.iter().filter_map(|name| self.above.get(&**name));
+        let origin = names.find_map(|above| {
+            let mut above = above.iter();
+            above.find(|index| self.target(**index) == Some("snapshot-origin"))
+        })?;
+        Some(self.devices[*origin].label.clone())
     }
 
     /// Whether LVM hides a snapshot because it is merging: its origin lies on its COW area, and its own device is invalid
@@ -391,6 +511,11 @@ impl<'a> LvmInputs<'a> {
         }
         pvs
     }
+}
+
+/// A UUID without dashes.
+fn plain(uuid: &str) -> String {
+    uuid.replace('-', "")
 }
 
 /// The volume that it is a snapshot of. A thin volume with an external origin is not a snapshot: it is a volume in

@@ -208,7 +208,7 @@ async fn whatever_lvm_prints_there_is_a_sentence_and_all_else_goes_on() {
             "echo '?? what'",
             "cannot parse LVM's report: expected value at line 1 column 1; it begins with \"?? what\\n\"",
         ),
-        (":", "cannot parse LVM's report: EOF while parsing a value"),
+        (":", "expected a list named `report`"),
         (
             "echo",
             "cannot parse LVM's report: EOF while parsing a value",

@@ -19,7 +19,7 @@ use crate::sentence::{Sentence, command};
 use crate::source::Part;
 use crate::store::Subject;
 use crate::table::{Cell, Column, Table};
-use crate::topology::{Device, Group, State as WorkingState, Volume};
+use crate::topology::{Device, Group, OUTSIDE_LVM, State as WorkingState, Volume};
 use crate::units::{Fill, count_text, percent_text, size_text};
 use crate::verdict::{Grade, grade_of};
 use crate::web::answer::Problem;
@@ -197,6 +197,9 @@ pub fn nothing_to_watch(present: &Present) -> Sentence {
 
 /// How large the group is, and how much of it is free.
 fn space(group: &Group) -> String {
+    if group.name == OUTSIDE_LVM {
+        return "snapshots outside LVM".into();
+    }
     if group.size.is_none() {
         return "free space unknown: LVM's report is missing".into();
     }
