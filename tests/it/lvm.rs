@@ -211,7 +211,7 @@ async fn whatever_lvm_prints_there_is_a_sentence_and_all_else_goes_on() {
         (":", "expected a list named `report`"),
         (
             "echo",
-            "cannot parse LVM's report: EOF while parsing a value",
+            "cannot parse LVM's report: expected a list named `report`",
         ),
         (
             "head -c 300 report",
