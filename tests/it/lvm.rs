@@ -218,10 +218,6 @@ async fn whatever_lvm_prints_there_is_a_sentence_and_all_else_goes_on() {
             "cannot parse LVM's report: EOF while parsing",
         ),
         (
-            "cat report report",
-            "cannot parse LVM's report: trailing characters",
-        ),
-        (
             "echo '{}'",
             "cannot parse LVM's report: expected a list named `report`",
         ),
