@@ -85,6 +85,34 @@ fn a_kernel_that_counts_at_the_end_is_known_once_more_are_in_flight_than_it_coun
     assert_eq!(course("dm-0", &counted_at_end), expected);
 }
 
+/// The write latencies of `dm-1` in what the scenario `awaits` of the lab noted, in ms.
+fn captured(noted: &str) -> Vec<f64> {
+    let mut observer = Observer::default();
+    let mut latencies = Vec::new();
+    for second in noted.split("# ").skip(1) {
+        let (uptime, diskstats) = second.split_once('\n').unwrap();
+        let texts = vec![
+            (
+                Part::Sysfs,
+                ReadResult::Text("dm-0/dm/name\tlower\ndm-1/dm/name\tvg0-data\n".into()),
+            ),
+            (Part::Diskstats, ReadResult::Text(diskstats.into())),
+        ];
+        let interval = observer.observe(&reading(uptime.parse().unwrap(), texts));
+        let work = interval.work_of(interval.topology.device("dm-1").unwrap());
+        latencies.extend(Quantity::WriteAwaitMs.of_work(&work, interval.elapsed_us));
+    }
+    latencies
+}
+
+#[test]
+fn writes_that_waited_for_their_disk_have_their_latency_on_two_kernels() {
+    let of_6_1 = include_str!("../fixtures/uml-6.1-lvm2-2.03.16/waiting-writes");
+    assert_eq!(captured(of_6_1), [37_370.0 / 8.0]);
+    let of_6_12 = include_str!("../fixtures/uml-6.12-lvm2-2.03.31/waiting-writes");
+    assert_eq!(captured(of_6_12), [35_910.0 / 8.0]);
+}
+
 #[test]
 fn a_disk_counts_at_the_end() {
     let seconds = [(1000, 1000, 0), (1010, 1100, 5), (1020, 1300, 0)];
