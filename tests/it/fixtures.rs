@@ -319,7 +319,16 @@ fn a_partial_report_names_the_missing_pvs_and_all_volumes_stay() {
             .collect();
         texts.push((Part::Lvm, ReadResult::Text(text)));
         let after = observer.observe(&reading(1.0, texts));
-        assert_eq!(after.volumes, before.volumes, "{}", machine.name);
+        for ((volume, now), before) in after.volumes().zip(&before.volumes) {
+            let fills = |state: &VolumeState| (state.fill, state.metadata, state.sync);
+            assert_eq!(fills(now), fills(before), "{}", volume.full_name());
+            if now.state == before.state {
+                assert_eq!(volume.health, None, "{}", volume.full_name());
+            } else {
+                let lost = matches!(now.state, State::Partial | State::Degraded);
+                assert!(lost, "{} is {:?}", volume.full_name(), now.state);
+            }
+        }
         let group = after.topology.group(&group.name).unwrap();
         assert_eq!(group.missing_pvs as usize, missing, "{}", machine.name);
         let health = |lv: &str| after.topology.volume(lv).unwrap().health.clone();

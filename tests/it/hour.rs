@@ -213,7 +213,7 @@ fn everything_was_told_once(told: &std::path::Path) {
             &[
                 "vg0/data_snapshot",
                 " % full (warning from 70 %)",
-                "VG vg0 has 1.00 GiB free",
+                "VG vg0 has 1.00 GiB for it",
                 "`lvextend -L +",
                 "vg0/data_snapshot`",
             ][..],
@@ -223,7 +223,7 @@ fn everything_was_told_once(told: &std::path::Path) {
             &[
                 "vg0/data_snapshot",
                 " % full (critical from 85 %)",
-                "1.00 GiB free",
+                "1.00 GiB for it",
                 "`lvextend -L +",
             ],
         ),
