@@ -148,8 +148,7 @@ impl Fragment {
 }
 
 fn gzip(html: &[u8]) -> io::Result<Vec<u8>> {
-    // The default level takes a third of the time that a page of charts needs.
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     gzip.write_all(html)?;
     gzip.finish()
 }
