@@ -109,22 +109,22 @@ SELECT id, body ->> 'kind' AS kind, key, body ->> 'name' AS name, body ->> 'vg' 
     CAST(round((julianday(body ->> 'unmounted_at') - 2440587.5) * 86400000) AS INTEGER) AS unmounted_ms,
     body -> 'setup' AS setup, body ->> '$.label.set' AS set_name, body ->> '$.label.variant' AS variant,
     body ->> '$.label.repeat' AS repeat, body -> 'notes' AS notes, body ->> 'program' AS program,
-    body -> 'told_phases' AS phases, body ->> '$.heard.run' AS run,
+    body -> 'phase_marks' AS phases, body ->> '$.backup_run.run' AS run,
     (SELECT CAST(round((julianday(value ->> 'at') - 2440587.5) * 86400000) AS INTEGER)
-     FROM json_each(body, '$.heard.phases') WHERE value ->> 'phase' = 'flush') AS flush_ms,
+     FROM json_each(body, '$.backup_run.phases') WHERE value ->> 'phase' = 'flush') AS flush_ms,
     (SELECT CAST(round((julianday(value ->> 'at') - 2440587.5) * 86400000) AS INTEGER)
-     FROM json_each(body, '$.heard.phases') WHERE value ->> 'phase' = 'snapshot') AS snapshot_ms,
+     FROM json_each(body, '$.backup_run.phases') WHERE value ->> 'phase' = 'snapshot') AS snapshot_ms,
     (SELECT CAST(round((julianday(value ->> 'at') - 2440587.5) * 86400000) AS INTEGER)
-     FROM json_each(body, '$.heard.phases') WHERE value ->> 'phase' = 'mount') AS mount_ms,
+     FROM json_each(body, '$.backup_run.phases') WHERE value ->> 'phase' = 'mount') AS mount_ms,
     (SELECT CAST(round((julianday(value ->> 'at') - 2440587.5) * 86400000) AS INTEGER)
-     FROM json_each(body, '$.heard.phases') WHERE value ->> 'phase' = 'backup') AS backup_ms,
+     FROM json_each(body, '$.backup_run.phases') WHERE value ->> 'phase' = 'backup') AS backup_ms,
     (SELECT CAST(round((julianday(value ->> 'at') - 2440587.5) * 86400000) AS INTEGER)
-     FROM json_each(body, '$.heard.phases') WHERE value ->> 'phase' = 'cleanup') AS cleanup_ms,
-    CAST(round((julianday(body ->> '$.heard.locked_from') - 2440587.5) * 86400000) AS INTEGER) AS locked_from_ms,
-    CAST(round((julianday(body ->> '$.heard.locked_until') - 2440587.5) * 86400000) AS INTEGER) AS locked_until_ms,
-    iif(body ->> '$.heard.reported' IS NULL, NULL,
-        iif(body ->> '$.heard.reported.succeeded', 'succeeded', 'failed')) AS reported,
-    CAST(round((julianday(body ->> '$.heard.reported.at') - 2440587.5) * 86400000) AS INTEGER) AS reported_ms
+     FROM json_each(body, '$.backup_run.phases') WHERE value ->> 'phase' = 'cleanup') AS cleanup_ms,
+    CAST(round((julianday(body ->> '$.backup_run.locked_from') - 2440587.5) * 86400000) AS INTEGER) AS locked_from_ms,
+    CAST(round((julianday(body ->> '$.backup_run.locked_until') - 2440587.5) * 86400000) AS INTEGER) AS locked_until_ms,
+    iif(body ->> '$.backup_run.reported' IS NULL, NULL,
+        iif(body ->> '$.backup_run.reported.succeeded', 'succeeded', 'failed')) AS reported,
+    CAST(round((julianday(body ->> '$.backup_run.reported.at') - 2440587.5) * 86400000) AS INTEGER) AS reported_ms
 FROM job_record;
 
 CREATE VIEW alert AS

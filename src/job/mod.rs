@@ -95,7 +95,6 @@ pub struct Job {
     /// run of the same name, created.
     pub backup_of: Option<String>,
     /// The mylvmbackup run that created its snapshot, from hooks.
-    #[serde(rename = "heard")]
     pub backup_run: Option<BackupRun>,
     /// For a command that exited.
     pub exit_status: Option<i32>,
@@ -129,7 +128,6 @@ pub struct Job {
     /// In order of time.
     pub notes: Vec<Note>,
     /// Phases from marks in order of time; those from hooks are in `backup_run`.
-    #[serde(rename = "told_phases")]
     pub phase_marks: Vec<PhaseMark>,
     /// The program that created its snapshot, if observed.
     pub program: Option<String>,

@@ -192,7 +192,7 @@ fn the_same_phases_of_several_jobs_are_compared() {
 fn a_jobs_file_has_its_phases() {
     let (_tape, daemon) = experiment();
     let file = daemon.json("/api/v1/jobs/1/export");
-    let names: Vec<_> = file["job"]["told_phases"]
+    let names: Vec<_> = file["job"]["phase_marks"]
         .as_array()
         .unwrap()
         .iter()

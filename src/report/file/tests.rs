@@ -181,7 +181,7 @@ fn backup_run(name: &str, value: serde_json::Value) -> serde_json::Value {
 #[test]
 fn a_backup_run_is_read() {
     read(
-        changed(&[("/job/heard", backup_run("run", 7.into()))]).as_bytes(),
+        changed(&[("/job/backup_run", backup_run("run", 7.into()))]).as_bytes(),
         now(),
     )
     .unwrap();
@@ -192,7 +192,7 @@ fn marked_phases_are_read_and_optional() {
     let at = |second| format!("2026-03-01T02:00:{second:02}Z");
     let phases =
         serde_json::json!([{"name": "writing", "at": at(1)}, {"name": "reading", "at": at(5)}]);
-    let (job, _) = read(changed(&[("/job/told_phases", phases)]).as_bytes(), now()).unwrap();
+    let (job, _) = read(changed(&[("/job/phase_marks", phases)]).as_bytes(), now()).unwrap();
     assert_eq!(
         job.phases()
             .iter()
@@ -204,7 +204,7 @@ fn marked_phases_are_read_and_optional() {
     older["job"]
         .as_object_mut()
         .unwrap()
-        .remove("told_phases")
+        .remove("phase_marks")
         .unwrap();
     assert!(
         read(older.to_string().as_bytes(), now())
@@ -229,27 +229,27 @@ fn values_that_the_database_rejects_are_rejected() {
     for (changes, part) in [
         (vec![("/job/unmounted_at", at(9))], "`mounted_on` beside"),
         (
-            vec![("/job/heard", backup_run("run", 0.into()))],
+            vec![("/job/backup_run", backup_run("run", 0.into()))],
             "process from 1",
         ),
         (
-            vec![("/job/heard", backup_run("locked_until", at(9)))],
+            vec![("/job/backup_run", backup_run("locked_until", at(9)))],
             "released after it was taken",
         ),
         (
-            vec![("/job/heard", backup_run("phases", backwards))],
+            vec![("/job/backup_run", backup_run("phases", backwards))],
             "phases in their order",
         ),
         (
-            vec![("/job/told_phases", told(&[("a", 9), ("b", 1)]))],
+            vec![("/job/phase_marks", told(&[("a", 9), ("b", 1)]))],
             "phases in the order of time",
         ),
         (
-            vec![("/job/told_phases", told(&[("a\nb", 1)]))],
+            vec![("/job/phase_marks", told(&[("a\nb", 1)]))],
             "`name` to be",
         ),
         (
-            vec![("/job/told_phases", told(&[("a", 1); 65]))],
+            vec![("/job/phase_marks", told(&[("a", 1); 65]))],
             "64 phases at most",
         ),
         (vec![("/job/setup/snapshots", 0.into())], "1 of `snapshots`"),
