@@ -1,8 +1,8 @@
 //! The table of everything that is measured: what each quantity is called, its unit, and how it follows from a row.
 //!
 //! A *row* is what was counted of one subject in one tick: integers, of which each may be unknown. Stored columns, series,
-//! charts, figures on pages, API, exports and remote write follow from the table. Rows are stored, so changing the columns
-//! of a row needs a migration.
+//! charts, figures on pages, API, exports and remote write follow from the table. Rows are stored: append columns; any
+//! other change needs a migration.
 
 use std::ops::Index;
 
