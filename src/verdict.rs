@@ -3,6 +3,8 @@
 //! The grade is that of the worst open alert, whose rules look ahead; so nothing looks better or worse than what receivers
 //! are told. What cannot be seen is unknown, never ok.
 
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -127,11 +129,12 @@ impl Verdict {
     }
 }
 
-/// A volume of this grade.
+/// The first of the most urgent volumes of this grade.
 fn of_grade(present: &Present, grade: Grade) -> Option<Verdict> {
-    let mut volumes = present.interval.volumes();
-    let (volume, state) =
-        volumes.find(|(volume, state)| grade_of(present, volume, state) == grade)?;
+    let volumes = present.interval.volumes();
+    let (volume, state) = volumes
+        .filter(|(volume, state)| grade_of(present, volume, state) == grade)
+        .min_by_key(|(_, state)| Reverse(state.state.urgency()))?;
     Some(Verdict::of_volume(present, volume, state))
 }
 

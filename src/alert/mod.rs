@@ -29,7 +29,7 @@ use crate::job::JobTracker;
 use crate::sentence;
 use crate::sentence::Sentence;
 use crate::sizing::MeasuredVolumes;
-use crate::topology::Volume;
+use crate::topology::{State, Volume};
 pub use fill::{autoextend, end, meanwhile};
 use self_monitoring::OwnCounts;
 pub use self_monitoring::OwnState;
@@ -55,6 +55,8 @@ pub struct Alert {
     pub peak: Option<f64>,
     /// The number of the job that it concerns.
     pub job: Option<i64>,
+    /// The state of its volume, of a rule that follows from it.
+    pub state: Option<State>,
     pub raised_at: Timestamp,
     pub cleared_at: Option<Timestamp>,
     /// Whether it was cleared because all is well again, not because its volume was lost, removed or deactivated.
@@ -158,6 +160,7 @@ impl Alert {
             value: None,
             peak: None,
             job: None,
+            state: None,
             raised_at,
             cleared_at: None,
             recovered: false,
@@ -202,6 +205,12 @@ impl Alert {
             Some(volume) => format!("{status}: {rule} of {volume}"),
             None => format!("{status}: {rule}"),
         }
+    }
+
+    /// What it means, and of two that mean the same which state is worse.
+    pub fn urgency(&self) -> (Gravity, u8) {
+        self.state
+            .map_or((self.rule.gravity(), 0), |state| state.urgency())
     }
 
     /// How it ended: over, if its volume is lost or gone, which is no recovery.
@@ -252,18 +261,18 @@ pub fn alike<'a>(
         }
     }
     for group in &mut groups {
-        group.sort_by_key(|alert| Reverse(gravity(alert, at)));
+        group.sort_by_key(|alert| Reverse(rank(alert, at)));
     }
     groups.sort_by_key(|group| {
-        let (severity, is_new, gravity, raised_at) = gravity(group[0], at);
+        let (severity, is_new, urgency, raised_at) = rank(group[0], at);
         let (left_ms, fill) = (time_left_ms(group), centipercent(group));
-        let is_lost = gravity == Gravity::Lost;
+        let is_lost = urgency.0 == Gravity::Lost;
         Reverse((
             severity,
             is_new,
             is_lost,
             Reverse(left_ms),
-            gravity,
+            urgency,
             fill,
             raised_at,
         ))
@@ -271,14 +280,9 @@ pub fn alike<'a>(
     groups
 }
 
-fn gravity(alert: &Alert, at: Timestamp) -> (Severity, bool, Gravity, Timestamp) {
+fn rank(alert: &Alert, at: Timestamp) -> (Severity, bool, (Gravity, u8), Timestamp) {
     let is_new = !alert.is_acknowledged(at);
-    (
-        alert.severity,
-        is_new,
-        alert.rule.gravity(),
-        alert.raised_at,
-    )
+    (alert.severity, is_new, alert.urgency(), alert.raised_at)
 }
 
 /// Until the volume is full; the greatest number if no alert of the group is about that.

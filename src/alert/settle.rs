@@ -7,6 +7,7 @@ use super::{Alert, AlertText, Rule, Rules, Severity, seconds_between};
 use crate::config::{Measure, Thresholds};
 use crate::sentence;
 use crate::sentence::{Sentence, SentencePart};
+use crate::topology::State;
 
 /// How an alert ends whose rule the configuration has switched off.
 const SWITCHED_OFF: &str = "The configuration switches this rule off.";
@@ -93,10 +94,11 @@ pub(super) struct RuleFinding<'a> {
     pub evaluation: Evaluation,
     pub value: Option<f64>,
     pub job: Option<i64>,
+    pub state: Option<State>,
 }
 
 impl<'a> RuleFinding<'a> {
-    /// Without a value and a job.
+    /// Without a value, a job and a state.
     pub fn new(
         rule: Rule,
         subject: AlertSubject<'a>,
@@ -110,6 +112,7 @@ impl<'a> RuleFinding<'a> {
             evaluation,
             value: None,
             job: None,
+            state: None,
         }
     }
 }
@@ -175,6 +178,7 @@ impl Rules {
         alert.value = finding.value;
         alert.peak = worst(rule, alert.peak, finding.value);
         alert.job = finding.job.or(alert.job);
+        alert.state = finding.state;
         alert.text = raised(severity);
         vg.clone_into(&mut alert.vg);
         lv.clone_into(&mut alert.lv);

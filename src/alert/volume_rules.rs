@@ -134,6 +134,12 @@ impl VolumeUnderRule<'_> {
         }
     }
 
+    /// The state that its alert follows from.
+    pub(super) fn raised_by(&self) -> Option<State> {
+        let (rule, _) = self.state.state.alert(self.volume.kind)?;
+        (rule == self.rule).then_some(self.state.state)
+    }
+
     /// Whether its pool has a trouble of its own, whose alert covers the volumes in it.
     fn is_of_pool(&self) -> bool {
         let interval = self.now.interval;

@@ -205,6 +205,7 @@ impl Rules {
             value,
             // The search takes time.
             job: if is_open { it.job() } else { None },
+            state: it.raised_by(),
             ..RuleFinding::new(it.rule, subject, it.now.interval.at, evaluation)
         };
         let raised = |severity| (row.raised)(it, severity);

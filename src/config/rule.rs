@@ -49,13 +49,13 @@ rules! {
     TimeUntilFull "time_until_full" = time_left(SnapshotsAndThinPools).held(30.0, 60.0).with_outlook();
     /// A snapshot or pool will be full before the backup that reads it is done. A forecast may change its mind.
     FullBeforeDone "full_before_done" = state(SnapshotsAndThinPools).held(10.0, 60.0).with_outlook().with_gravity(Gravity::WillBeLost);
-    SnapshotInvalid "snapshot_invalid" = state(Snapshots).with_gravity(Gravity::Lost);
+    SnapshotInvalid "snapshot_invalid" = state(Snapshots);
     /// The origin has the state of a snapshot that is merged into it.
-    MergeFailed "merge_failed" = state(AllVolumes).with_gravity(Gravity::Lost);
+    MergeFailed "merge_failed" = state(AllVolumes);
     /// A pool out of data space, read-only, failed, or whose metadata needs a check.
-    PoolState "pool_state" = state(PoolsAndCaches).with_gravity(Gravity::Lost);
+    PoolState "pool_state" = state(PoolsAndCaches);
     /// A volume that is suspended, partial, degraded, rebuilding or failed.
-    VolumeState "volume_state" = state(AllVolumes).held(5.0, 0.0).with_gravity(Gravity::Lost);
+    VolumeState "volume_state" = state(AllVolumes).held(5.0, 0.0);
     /// A volume group misses PVs.
     GroupState "group_state" = state(Groups);
     /// LVM would refuse the next snapshot: its pool is too full, or a volume has its name.
@@ -146,7 +146,8 @@ impl RuleRow {
     }
 }
 
-/// What the alerts of a rule mean for backups: a snapshot at 95 % must not hide one that is lost.
+/// What an alert means for backups: a snapshot at 95 % must not hide one that is lost. Where an alert follows from the state
+/// of its volume, the state says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gravity {
     Minor,

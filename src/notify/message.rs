@@ -10,11 +10,10 @@ use crate::channel::{Message, MessageAlert};
 use crate::config::Gravity;
 
 /// Orders alerts by importance: open ones first, then critical ones, then what is lost, then the oldest.
-pub fn rank(alert: &Alert) -> (bool, Reverse<(Severity, Gravity)>, i64) {
-    let gravity = alert.rule.gravity();
+pub fn rank(alert: &Alert) -> (bool, Reverse<(Severity, (Gravity, u8))>, i64) {
     (
         alert.is_over(),
-        Reverse((alert.severity, gravity)),
+        Reverse((alert.severity, alert.urgency())),
         alert.id,
     )
 }

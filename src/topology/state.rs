@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::VolumeKind;
-use crate::config::{Rule, Severity};
+use crate::config::{Gravity, Rule, Severity};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -33,6 +33,9 @@ pub enum State {
     /// A lost snapshot: its COW area was made smaller than what it held.
     CutShort,
 }
+
+/// From this weight on, I/O fails or hangs; below it, all data can be read.
+const LOST_WEIGHT: u8 = 3;
 
 /// A row of the table.
 struct StateRow {
@@ -113,6 +116,17 @@ impl State {
         } else {
             self
         }
+    }
+
+    /// What it means, and how bad it is among others that mean the same.
+    pub fn urgency(self) -> (Gravity, u8) {
+        let weight = self.row().weight;
+        let gravity = if weight < LOST_WEIGHT {
+            Gravity::Minor
+        } else {
+            Gravity::Lost
+        };
+        (gravity, weight)
     }
 
     /// Whether `/metrics` has a series of it for each volume of this kind; of another state, only while it lasts.

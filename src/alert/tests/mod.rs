@@ -719,7 +719,10 @@ fn what_is_lost_comes_first_then_what_is_full_soonest() {
     };
     let (warning, critical) = (Severity::Warning, Severity::Critical);
     let mut alerts = [
-        alert(1, Rule::SnapshotInvalid, critical, "lost", 0.0),
+        Alert {
+            state: Some(State::Invalid),
+            ..alert(1, Rule::SnapshotInvalid, critical, "lost", 0.0)
+        },
         alert(2, Rule::SnapshotFill, critical, "soon", 95.0),
         alert(3, Rule::TimeUntilFull, critical, "soon", 4.0),
         alert(4, Rule::FullBeforeDone, critical, "will be lost", 0.0),
@@ -741,4 +744,74 @@ fn what_is_lost_comes_first_then_what_is_full_soonest() {
         note: String::new(),
     });
     assert_eq!(order(&alerts), format!("{by_need}, lost, warning"));
+}
+
+/// Each state that raises an alert stands on its side of a snapshot with 4 s left, whatever its rule.
+#[test]
+fn a_state_is_as_urgent_as_what_it_does_to_data() {
+    let soon = Alert {
+        value: Some(4.0),
+        ..Alert::new(1, Rule::TimeUntilFull, Severity::Critical, "soon", BEGIN)
+    };
+    let fills = Alert {
+        value: Some(95.0),
+        ..Alert::new(2, Rule::SnapshotFill, Severity::Critical, "fills", BEGIN)
+    };
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for state in State::ALL {
+        for kind in [
+            VolumeKind::Linear,
+            VolumeKind::Snapshot,
+            VolumeKind::ThinPool,
+        ] {
+            let Some((rule, severity)) = state.alert(kind) else {
+                continue;
+            };
+            let alert = Alert {
+                state: Some(state),
+                ..Alert::new(3, rule, severity, "state", BEGIN)
+            };
+            let alerts = [soon.clone(), fills.clone(), alert];
+            let order: Vec<_> = alike(&alerts, BEGIN)
+                .iter()
+                .map(|group| &*group[0].uuid)
+                .collect();
+            let place = order.iter().position(|uuid| *uuid == "state").unwrap();
+            let side = if place == 0 { &mut before } else { &mut after };
+            assert_ne!(place, 1, "{state:?}");
+            if !side.contains(&state.text()) {
+                side.push(state.text());
+            }
+        }
+    }
+    assert_eq!(
+        before.join(", "),
+        "suspended, invalid, merge failed, read only, out of data, needs check, failed, partial, cut short"
+    );
+    assert_eq!(after.join(", "), "degraded, rebuilding");
+}
+
+#[test]
+fn of_two_lost_volumes_the_one_in_the_worse_state_comes_first() {
+    let alert = |id: i64, state: State| {
+        let (rule, severity) = state.alert(VolumeKind::Linear).unwrap();
+        let at = BEGIN + SignedDuration::from_secs(id);
+        Alert {
+            state: Some(state),
+            ..Alert::new(id, rule, severity, state.text(), at)
+        }
+    };
+    let alerts = [
+        alert(1, State::Failed),
+        alert(2, State::Suspended),
+        alert(3, State::Partial),
+        alert(4, State::Degraded),
+        alert(5, State::Rebuilding),
+    ];
+    let groups = alike(&alerts, BEGIN).into_iter();
+    let uuids: Vec<&str> = groups.map(|group| &*group[0].uuid).collect();
+    assert_eq!(
+        uuids.join(", "),
+        "failed, suspended, partial, degraded, rebuilding"
+    );
 }
