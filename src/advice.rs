@@ -25,6 +25,61 @@ pub fn never_overflows(origin_bytes: u64, chunk: Option<u64>) -> u64 {
     cow_bytes(origin_bytes.div_ceil(chunk), chunk)
 }
 
+/// How the next snapshot gets a size.
+pub struct SizeSetting {
+    /// ``Set `lvsize=40M` in mylvmbackup.conf.``
+    pub text: String,
+    /// Lines for the program's configuration file; `None` if it has none, or is not known.
+    pub lines: Option<String>,
+}
+
+/// By the program that makes the snapshots of `origin`, or by hand. `free` is that of the group.
+///
+/// Sources: mylvmbackup.conf and rsnapshot.conf as packaged; holland's provider mysql-lvm, which takes MiB; borgmatic's
+/// reference of data sources.
+pub fn size_setting(
+    tool: Option<&str>,
+    bytes: u64,
+    origin: &str,
+    free: Option<u64>,
+) -> SizeSetting {
+    let size = lvm_size(bytes);
+    let mib = bytes.div_ceil(1 << 20);
+    let (file, section, line) = match tool {
+        Some(tool) if tool.starts_with("mylvmbackup") => {
+            let line = format!("lvsize={}", size.to_uppercase());
+            ("mylvmbackup.conf", "[lvm]\n", line)
+        }
+        Some("rsnapshot") => {
+            let line = format!("linux_lvm_snapshotsize\t{}", size.to_uppercase());
+            ("rsnapshot.conf", "", line)
+        }
+        Some("borgmatic") => {
+            let line = format!("snapshot_size: {mib}MB");
+            ("borgmatic's configuration", "lvm:\n    ", line)
+        }
+        Some("holland") => {
+            let line = format!("snapshot-size = {mib}");
+            ("holland's configuration", "[mysql-lvm]\n", line)
+        }
+        _ => {
+            let (vg, lv) = origin.split_once('/').unwrap_or_default();
+            let mut text = format!(
+                "Make the next snapshot with `lvcreate -s -L {size} -n {lv}_snapshot {origin}`."
+            );
+            if free.is_some_and(|free| free < bytes) {
+                let size = size_text(bytes);
+                text = format!("Make the next snapshot with {size}, once VG {vg} has room for it.");
+            }
+            return SizeSetting { text, lines: None };
+        }
+    };
+    SizeSetting {
+        text: format!("Set `{line}` in {file}."),
+        lines: Some(format!("{section}{line}")),
+    }
+}
+
 /// Of a thin pool, what is to be extended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolPart {
@@ -393,4 +448,60 @@ pub fn lvm_size(bytes: u64) -> String {
         .find(|(shift, _)| bytes.is_multiple_of(1 << shift))
         .unwrap_or((0, "b"));
     format!("{}{unit}", bytes >> shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn each_program_has_its_own_setting() {
+        for (tool, free_mib, text, lines) in [
+            (
+                Some("mylvmbackup"),
+                1024,
+                "Set `lvsize=40M` in mylvmbackup.conf.",
+                Some("[lvm]\nlvsize=40M"),
+            ),
+            (
+                Some("rsnapshot"),
+                1024,
+                "Set `linux_lvm_snapshotsize\t40M` in rsnapshot.conf.",
+                Some("linux_lvm_snapshotsize\t40M"),
+            ),
+            (
+                Some("borgmatic"),
+                1024,
+                "Set `snapshot_size: 40MB` in borgmatic's configuration.",
+                Some("lvm:\n    snapshot_size: 40MB"),
+            ),
+            (
+                Some("holland"),
+                1024,
+                "Set `snapshot-size = 40` in holland's configuration.",
+                Some("[mysql-lvm]\nsnapshot-size = 40"),
+            ),
+            (
+                Some("nightly.sh"),
+                1024,
+                "Make the next snapshot with `lvcreate -s -L 40m -n mysql_snapshot vg0/mysql`.",
+                None,
+            ),
+            (
+                None,
+                30,
+                "Make the next snapshot with 40.0 MiB, once VG vg0 has room for it.",
+                None,
+            ),
+        ] {
+            let found = size_setting(tool, 40 * MIB, "vg0/mysql", Some(free_mib * MIB));
+            assert_eq!(
+                (&*found.text, found.lines.as_deref()),
+                (text, lines),
+                "{tool:?}"
+            );
+        }
+    }
 }

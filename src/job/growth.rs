@@ -27,7 +27,8 @@ pub struct FinishedSnapshot {
     /// Whether a backup read it, and whether that ended as it should, as far as is known.
     pub is_backup: bool,
     pub is_good: bool,
-    pub is_by_mylvmbackup: bool,
+    /// The program that made it, as far as is known.
+    pub tool: Option<String>,
 }
 
 impl FinishedSnapshot {
@@ -135,7 +136,7 @@ impl Job {
             overflowed,
             is_backup: self.is_backup(),
             is_good: !self.outcome.is_some_and(Outcome::is_bad),
-            is_by_mylvmbackup: tool::is_by_mylvmbackup(self),
+            tool: tool::configured_by(self).map(String::from),
         })
     }
 }

@@ -7,11 +7,12 @@ const MYLVMBACKUP: &str = "mylvmbackup";
 
 /// The first that fits counts. `@` is the origin's name; at the end, `#` is a number and `*` is anything.
 ///
-/// Sources: mylvmbackup 0.15; holland's mysql-lvm; borgmatic's LVM hook; snapper; snapm; wyng; pve-container; names of
+/// Sources: mylvmbackup 0.15; holland's mysql-lvm; borgmatic's LVM hook; rsnapshot.conf; snapper; snapm; wyng; pve-container; names of
 /// guests' volumes in Proxmox; names that scripts often use.
-const NAMES: [(&str, &str); 20] = [
+const NAMES: [(&str, &str); 21] = [
     ("@_snapshot", "mylvmbackup or holland"),
     ("@_borgmatic-#", "borgmatic"),
+    ("rsnapshot", "rsnapshot"),
     ("@-snapshot#", "snapper"),
     ("@-snapset_*", "snapm"),
     ("@.tick", "wyng"),
@@ -79,14 +80,19 @@ pub fn is_for_backup(job: &Job) -> bool {
     above_lvcreate(job).is_some_and(|program| !NO_BACKUPS.contains(&program))
 }
 
+/// The program whose configuration decides about its snapshots, as far as is known.
+pub fn configured_by(job: &Job) -> Option<&str> {
+    match job.kind {
+        JobKind::Snapshot => above_lvcreate(job),
+        JobKind::Command => Some(&job.name),
+        JobKind::Mark => None,
+    }
+}
+
 /// Whether advice for it can name mylvmbackup's configuration file. Of snapshots with the name that mylvmbackup gives
 /// them, it can, unless another program was seen to create them.
 pub fn is_by_mylvmbackup(job: &Job) -> bool {
-    match job.kind {
-        JobKind::Snapshot => above_lvcreate(job).is_some_and(|tool| tool.starts_with(MYLVMBACKUP)),
-        JobKind::Command => job.name == MYLVMBACKUP,
-        JobKind::Mark => false,
-    }
+    configured_by(job).is_some_and(|tool| tool.starts_with(MYLVMBACKUP))
 }
 
 /// The program that created a snapshot: from hooks, as observed, or by the name. `None` if unknown, or if lvcreate was

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use super::hours::{Hours, hours};
 use super::needs::{MeasuredNeeds, PlannedSize, SizePoint, SizeRisk, SizeRow};
 use super::{Curve, Measured, SizingRequest, last};
-use crate::advice::lvm_size;
+use crate::advice::{SizeSetting, size_setting};
 use crate::job::advice::{Advice, AdviceKind};
 use crate::job::growth::FinishedSnapshot;
 use crate::statistics::Sorted;
@@ -44,7 +44,7 @@ pub struct SizeAdvice {
     pub remedy: Option<String>,
     /// `null` if the hour of the day makes no difference, or if that is not known.
     pub hours: Option<Hours>,
-    /// Lines for `mylvmbackup.conf`; `null` if another program makes its backups.
+    /// Lines for the configuration file of the program that makes its backups; `null` if that is unknown, or has none.
     pub setting: Option<String>,
 }
 
@@ -157,10 +157,10 @@ pub fn advise(request: &SizingRequest) -> Option<SizeAdvice> {
         advice.planned = of_main.planned(&row, hour);
         advice.hours = hours;
         if !request.is_thin {
-            let is_of_mylvmbackup = request.is_of_mylvmbackup();
-            let remedy = remedy(size, advice.planned.as_ref(), is_of_mylvmbackup);
+            let setting = size_setting(request.tool(), size, &request.origin(), request.free);
+            let remedy = remedy(size, advice.planned.as_ref(), &setting);
             advice.remedy = remedy.map(|remedy| remedy + of_main.certainty(size));
-            advice.setting = is_of_mylvmbackup.then(|| format!("[lvm]\n{}", lvsize(size)));
+            advice.setting = setting.lines;
         }
     }
     Some(advice)
@@ -228,23 +228,14 @@ fn chunks(request: &SizingRequest) -> Vec<u64> {
     chunks
 }
 
-fn remedy(size: u64, planned: Option<&PlannedSize>, is_of_mylvmbackup: bool) -> Option<String> {
+fn remedy(size: u64, planned: Option<&PlannedSize>, setting: &SizeSetting) -> Option<String> {
     match planned {
         Some(planned) if planned.bytes == size => None,
         Some(planned) if planned.bytes > size && planned.risk == SizeRisk::Low => {
             Some(format!("A size of {} would be enough.", size_text(size)))
         }
-        _ if is_of_mylvmbackup => Some(format!("Set `{}` in mylvmbackup.conf.", lvsize(size))),
-        _ => Some(format!(
-            "Make the next snapshot with `lvcreate -s -L {}`.",
-            lvm_size(size)
-        )),
+        _ => Some(setting.text.clone()),
     }
-}
-
-/// A line for `mylvmbackup.conf`.
-fn lvsize(bytes: u64) -> String {
-    format!("lvsize={}", lvm_size(bytes).to_uppercase())
 }
 
 /// How the sizes are known.

@@ -88,10 +88,12 @@ impl<'a> SizingRequest<'a> {
         format!("{}/{}", self.vg, self.lv)
     }
 
-    /// Whether mylvmbackup makes its snapshots, as far as is known.
-    pub fn is_of_mylvmbackup(&self) -> bool {
-        let last = last(self, |_| true);
-        self.configured_bytes.is_some() || last.is_some_and(|run| run.is_by_mylvmbackup)
+    /// The program that makes its snapshots, as far as is known.
+    pub fn tool(&self) -> Option<&str> {
+        match self.configured_bytes {
+            Some(_) => Some("mylvmbackup"),
+            None => last(self, |_| true)?.tool.as_deref(),
+        }
     }
 }
 

@@ -153,7 +153,7 @@ fn run(minutes: f64, mib: u64, overflowed: bool) -> FinishedSnapshot {
         overflowed,
         is_backup: true,
         is_good: !overflowed,
-        is_by_mylvmbackup: true,
+        tool: Some("mylvmbackup".into()),
     }
 }
 
@@ -873,7 +873,7 @@ fn what_is_enough_is_not_told_to_be_set() {
             10,
             false,
             1024,
-            Some("Make the next snapshot with `lvcreate -s -L 40m`."),
+            Some("Make the next snapshot with `lvcreate -s -L 40m -n mysql_snapshot vg0/mysql`."),
         ),
         (
             20,
@@ -886,7 +886,7 @@ fn what_is_enough_is_not_told_to_be_set() {
         ),
     ] {
         let run = FinishedSnapshot {
-            is_by_mylvmbackup,
+            tool: is_by_mylvmbackup.then(|| "mylvmbackup".into()),
             ..run(60.0, 20, false)
         };
         let advice = advise(&SizingRequest {
