@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::backup_run::BackupRun;
+use super::judgement::PROBED_BYTES;
 use super::progress::overflows;
 use super::{DiskError, Job, Outcome};
 use crate::interval::Interval;
@@ -21,6 +22,67 @@ const LONGEST_TICK_US: u64 = 60_000_000;
 /// Bytes written to a mounted snapshot that show its use: in place of its origin, which is mounted nowhere, or beside it.
 const LEAST_IN_PLACE: u64 = 4 << 20;
 const LEAST_WRITTEN: u64 = 32 << 20;
+
+/// A thin snapshot that is not mounted, with nothing on top, is idle while no more than probing is read or written within
+/// this time.
+const IDLE_MS: i64 = 60_000;
+
+/// When a kept thin snapshot was in use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LastUse {
+    at: Timestamp,
+    /// What was read and written of it is compared with this count, and since when.
+    counted_at: Timestamp,
+    bytes: u64,
+}
+
+impl LastUse {
+    /// The use of a volume that is seen for the first time.
+    pub fn begin(interval: &Interval, volume: &Volume, is_new: bool) -> Self {
+        let bytes = if is_new {
+            0
+        } else {
+            used_bytes(interval, volume)
+        };
+        Self {
+            at: interval.at,
+            counted_at: interval.at,
+            bytes,
+        }
+    }
+
+    /// Returns whether it is in use now.
+    pub fn advance(&mut self, interval: &Interval, volume: &Volume) -> bool {
+        let bytes = used_bytes(interval, volume);
+        let is_mounted = volume.mounted_on.as_ref().is_none_or(|on| !on.is_empty());
+        let is_used =
+            is_mounted || !volume.on_top.is_empty() || bytes.abs_diff(self.bytes) > PROBED_BYTES;
+        if is_used {
+            self.at = interval.at;
+        }
+        if is_used || is_long(self.counted_at, interval.at) {
+            (self.counted_at, self.bytes) = (interval.at, bytes);
+        }
+        is_used
+    }
+
+    /// When it was last in use, if that is long ago.
+    pub fn idle_since(self, now: Timestamp) -> Option<Timestamp> {
+        is_long(self.at, now).then_some(self.at)
+    }
+}
+
+fn is_long(since: Timestamp, now: Timestamp) -> bool {
+    (now.as_millisecond() - since.as_millisecond()).abs() >= IDLE_MS
+}
+
+fn used_bytes(interval: &Interval, volume: &Volume) -> u64 {
+    let device = interval.device_of(volume);
+    let Some(counters) = device.and_then(|device| device.counters) else {
+        return 0;
+    };
+    counters.read_bytes().unwrap_or_default() + counters.written_bytes().unwrap_or_default()
+}
 
 /// The time since a command's last mark, and the bytes read until that mark.
 #[derive(Debug)]
@@ -54,11 +116,13 @@ pub(super) fn key_properties(job: &Job) -> impl PartialEq + use<> {
     (times, job.disk_error.clone(), job.report(), names, made_by)
 }
 
-/// Updates a snapshot's job, or ends it: when the snapshot was last seen, or when its backup has ended.
+/// Updates a snapshot's job, or ends it: when the snapshot was last seen, when its backup has ended, or since it is idle and
+/// no backup.
 pub(super) fn follow_snapshot(
     job: &mut Job,
     interval: &Interval,
     last_seen_at: Timestamp,
+    last_use: Option<&LastUse>,
     ended: &[Arc<Job>],
 ) {
     let is_there = update_snapshot(job, interval);
@@ -71,7 +135,8 @@ pub(super) fn follow_snapshot(
         }
         _ if !is_there => Some(last_seen_at),
         Some(run) => run.ended_at().or_else(|| silent_end(run, interval.at)),
-        None => job.command_report.map(|report| report.at),
+        None if job.is_backup() => job.command_report.map(|report| report.at),
+        None => last_use.and_then(|last_use| last_use.idle_since(interval.at)),
     };
     if let Some(at) = ended_at {
         job.left_snapshot = is_there;

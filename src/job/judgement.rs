@@ -10,7 +10,7 @@ use crate::sentence::{Sentence, command, volume};
 use crate::units::size_text;
 
 /// What udev and LVM read of a new volume, at most.
-const PROBED_BYTES: u64 = 4 << 20;
+pub(super) const PROBED_BYTES: u64 = 4 << 20;
 
 /// From best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]

@@ -257,11 +257,11 @@ impl Job {
         (end.as_millisecond() - self.started_at.as_millisecond()).max(0) as f64 / 1000.0
     }
 
-    /// Continues after its end, as if it had not been seen.
+    /// Continues after its end, as if it had not been seen. A snapshot that was left was there all the time.
     fn reopen(&mut self) {
         self.ended_at = None;
         self.outcome = None;
-        self.partly_seen = true;
+        self.partly_seen |= !std::mem::take(&mut self.left_snapshot);
     }
 
     /// Begins with the run that created its snapshot.

@@ -7,10 +7,9 @@ use serde_json::{Map, Value, json};
 
 use crate::alert::{Alert, AlertText, Rule, Severity};
 use crate::channel::{Message, MessageAlert};
-use crate::config::Gravity;
 
 /// Orders alerts by importance: open ones first, then critical ones, then what is lost, then the oldest.
-pub fn rank(alert: &Alert) -> (bool, Reverse<(Severity, (Gravity, u8))>, i64) {
+pub fn rank(alert: &Alert) -> impl Ord + use<> {
     (
         alert.is_over(),
         Reverse((alert.severity, alert.urgency())),

@@ -117,3 +117,84 @@ fn a_thin_snapshot_has_the_program_that_was_seen_when_it_was_made() {
     watched.take(30.0, &host, vec![(Part::Lvm, &report)]);
     assert_eq!(watched.programs(), [Some("thin.sh")]);
 }
+
+/// A host with a thin snapshot of which so many MiB were read, and on which so much is mounted.
+struct Kept {
+    watched: Watched,
+    host: Host,
+    seconds: f64,
+    mounts: &'static str,
+}
+
+impl Kept {
+    fn new() -> Self {
+        let (mut watched, mut host, _) = watched();
+        host.add("thin", "", &["sda"], MANY, "thin 0 -");
+        host.add("kept", "", &["sda"], MANY, "thin 0 -");
+        let mut kept = host::row("kept", "Vwi-a-tz--");
+        kept["origin"] = "thin".into();
+        kept["lv_time"] = (crate::tape::BEGIN.as_second() + 1).to_string().into();
+        let report = host::report(&[host::row("thin", "Vwi-a-tz--"), kept]);
+        watched.take(1.0, &host, vec![(Part::Mounts, ""), (Part::Lvm, &report)]);
+        Self {
+            watched,
+            host,
+            seconds: 1.0,
+            mounts: "",
+        }
+    }
+
+    /// At each of so many ticks, so many KiB more are read.
+    fn passes(&mut self, ticks: u32, kib: u64) {
+        for _ in 0..ticks {
+            self.seconds += 1.0;
+            self.host.layer("kept", "").done.sectors_read += 2 * kib;
+            let mounts = self.mounts;
+            self.watched
+                .take(self.seconds, &self.host, vec![(Part::Mounts, mounts)]);
+        }
+    }
+
+    fn runs(&self) -> bool {
+        !self.watched.book.running().is_empty()
+    }
+
+    fn ended(&self) -> Vec<(f64, f64)> {
+        let begin = crate::tape::BEGIN.as_millisecond();
+        let since = |at: jiff::Timestamp| (at.as_millisecond() - begin) as f64 / 1000.0;
+        let ended = self.watched.book.ended().iter();
+        ended
+            .map(|job| (since(job.started_at), since(job.ended_at.unwrap())))
+            .collect()
+    }
+}
+
+#[test]
+fn a_kept_thin_snapshot_that_is_only_probed_is_no_job() {
+    let mut kept = Kept::new();
+    assert!(!kept.runs(), "it was made by hand");
+    kept.passes(200, 10);
+    assert!(
+        !kept.runs(),
+        "LVM and udev read some KiB of it now and then"
+    );
+    assert_eq!(kept.ended(), []);
+}
+
+#[test]
+fn a_kept_thin_snapshot_is_a_job_while_it_is_read_or_mounted() {
+    let mut kept = Kept::new();
+    kept.passes(19, 0);
+    kept.passes(10, 2048);
+    assert!(kept.runs(), "it is read");
+    kept.passes(58, 0);
+    assert!(kept.runs(), "a reader may pause");
+    kept.passes(3, 0);
+    assert_eq!((kept.runs(), kept.ended()), (false, vec![(1.0, 29.0)]));
+    kept.mounts = "36 35 253:3 / /mnt/kept ro shared:1 - xfs /dev/mapper/vg0-kept ro\n";
+    kept.passes(200, 0);
+    assert!(kept.runs(), "it is mounted");
+    kept.mounts = "";
+    kept.passes(70, 0);
+    assert_eq!((kept.runs(), kept.ended()), (false, vec![(1.0, 291.0)]));
+}

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::backup_run::BackupRun;
-use super::follow::{CommandSilence, abandon_silent, follow_host, follow_snapshot, key_properties};
+use super::follow::{
+    CommandSilence, LastUse, abandon_silent, follow_host, follow_snapshot, key_properties,
+};
 use super::pending_runs::PendingRuns;
 use super::setup::Setup;
-use super::{Job, JobKind, user};
+use super::{Job, JobKind, tool, user};
 use crate::interval::Interval;
 use crate::sample::hooks::{HookMessage, Step};
 use crate::sample::processes::Maker;
@@ -41,6 +43,8 @@ pub struct JobTracker {
     ended: Vec<Arc<Job>>,
     /// Snapshots and the commands that created them, until both have ended.
     links: Vec<Link>,
+    /// Active thin snapshots, by UUID.
+    uses: HashMap<Arc<str>, LastUse>,
     /// The silences of running commands, by the job's key.
     silences: HashMap<String, CommandSilence>,
     last_id: i64,
@@ -125,7 +129,10 @@ impl JobTracker {
         self.find_runs();
         for job in &mut self.running {
             match job.kind {
-                JobKind::Snapshot => follow_snapshot(job, interval, last_seen_at, &self.ended),
+                JobKind::Snapshot => {
+                    let last_use = self.uses.get(&*job.key);
+                    follow_snapshot(job, interval, last_seen_at, last_use, &self.ended);
+                }
                 JobKind::Mark => follow_host(job, interval),
                 JobKind::Command => {
                     follow_host(job, interval);
@@ -267,13 +274,7 @@ impl JobTracker {
 
     /// Assigns a snapshot the running command that is among the processes above its creator.
     fn find_command(&mut self, key: &str, processes: &[u32]) {
-        let is_above = |job: &&Job| {
-            let is_one = |process| processes.contains(&process);
-            job.kind == JobKind::Command && job.process.is_some_and(is_one)
-        };
-        // The innermost of nested commands began last.
-        let command = self.running.iter().rev().find(is_above);
-        let Some(command) = command.map(|job| job.key.clone()) else {
+        let Some(command) = self.command_above(processes).map(|job| job.key.clone()) else {
             return;
         };
         let mut jobs = self.running.iter_mut();
@@ -282,6 +283,15 @@ impl JobTracker {
             let snapshot = key.into();
             self.links.push(Link { snapshot, command });
         }
+    }
+
+    /// The running command that is one of these processes; the innermost of nested ones began last.
+    fn command_above(&self, processes: &[u32]) -> Option<&Job> {
+        let is_above = |job: &&Job| {
+            let is_one = |process| processes.contains(&process);
+            job.kind == JobKind::Command && job.process.is_some_and(is_one)
+        };
+        self.running.iter().rev().find(is_above)
     }
 
     /// The PIDs of backups whose processes are to be watched.
@@ -349,15 +359,23 @@ impl JobTracker {
     }
 
     fn begin_snapshots(&mut self, interval: &Interval) {
+        let topology = &interval.topology;
+        self.uses.retain(|uuid, _| {
+            topology
+                .volume(uuid)
+                .is_some_and(|volume| volume.device.is_some())
+        });
         for (volume, _) in interval.volumes() {
-            let uuid = &*volume.uuid;
-            let is_known = self.running.iter().any(|job| job.key == uuid)
-                || self
-                    .ended
-                    .iter()
-                    .any(|job| job.key == uuid && job.left_snapshot);
             // A snapshot that is kept inactive, as snapper does, is no backup.
-            if is_known || !volume.is_snapshot() || volume.device.is_none() {
+            if !volume.is_snapshot() || volume.device.is_none() {
+                continue;
+            }
+            let is_used = self.is_used(interval, volume);
+            let uuid = &*volume.uuid;
+            let is_left = |job: &Job| job.key == uuid && job.left_snapshot && job.is_backup();
+            let is_known = self.running.iter().any(|job| job.key == uuid)
+                || self.ended.iter().any(|job| is_left(job));
+            if is_known || !(is_used || self.is_by_backup(volume)) {
                 continue;
             }
             let job = self
@@ -365,6 +383,33 @@ impl JobTracker {
                 .unwrap_or_else(|| self.new_snapshot(volume, interval.at));
             self.running.push(job);
         }
+    }
+
+    /// Whether it is in use now, as a thick snapshot always is.
+    fn is_used(&mut self, interval: &Interval, volume: &Volume) -> bool {
+        if volume.kind != VolumeKind::ThinSnapshot {
+            return true;
+        }
+        let is_new = self.began_at.is_some() && volume.created_at >= self.began_at;
+        let last_use = self
+            .uses
+            .entry(Arc::clone(&volume.uuid))
+            .or_insert_with(|| LastUse::begin(interval, volume, is_new));
+        last_use.advance(interval, volume)
+    }
+
+    /// Whether a backup's program or command created it, as far as is known before it is used.
+    fn is_by_backup(&self, volume: &Volume) -> bool {
+        let mut job = Job {
+            lv: Some(volume.lv.clone()),
+            origin: volume.origin.clone(),
+            ..Job::default()
+        };
+        let created_at = volume.created_at;
+        let maker = created_at.and_then(|created_at| nearest(&self.makers, created_at));
+        job.program = maker.map(|maker| maker.program.clone());
+        let command = maker.and_then(|maker| self.command_above(&maker.processes));
+        command.is_some() || tool::is_for_backup(&job)
     }
 
     /// The earlier job of a volume that has reappeared.
@@ -376,8 +421,16 @@ impl JobTracker {
     }
 
     fn new_snapshot(&mut self, volume: &Volume, at: Timestamp) -> Job {
-        // Only LVM's report shows that a thin volume is a snapshot, and it arrives after the volume appears.
-        let was_seen_late = self.began_at.is_none() || volume.kind == VolumeKind::ThinSnapshot;
+        // Only LVM's report shows that a thin volume is a snapshot, and it arrives after the volume appears. A snapshot that
+        // is used long after its creation begins with that.
+        let was_seen_late = match self.began_at {
+            None => true,
+            Some(began_at) => {
+                let since = volume.created_at.max(Some(began_at));
+                volume.kind == VolumeKind::ThinSnapshot
+                    && since.is_some_and(|since| apart_ms(since, at) <= MAKER_AGE_MS)
+            }
+        };
         let created_at = volume.created_at.filter(|_| was_seen_late);
         let started_at = created_at.map_or(at, |created_at| created_at.min(at));
         let id = self.next_id();

@@ -325,7 +325,10 @@ impl<'a> VolumeJobs<'a> {
             };
             return Some(link(job, format!("{what}, {}", took(job, now))));
         }
-        let job = self.ended.get(&*volume.uuid)?;
+        let job = self
+            .ended
+            .get(&*volume.uuid)
+            .filter(|job| job.is_backup())?;
         let since = moment(job.ended_at?, now);
         Some(link(job, format!("left over since {since}")))
     }
