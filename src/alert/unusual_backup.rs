@@ -156,7 +156,8 @@ impl Rules {
         let mut judged = Vec::new();
         for volume in &now.interval.topology.volumes {
             let ended = now.jobs.ended().iter().rev().map(|job| &**job);
-            let request = SizingRequest::of_volume(volume, now.interval, now.measured, ended);
+            let jobs = now.jobs.running().iter().rev().chain(ended);
+            let request = SizingRequest::of_volume(volume, now.interval, now.measured, jobs);
             let planned = request.as_ref().and_then(next_snapshot);
             let Some(planned) = planned.filter(|planned| planned.cases >= LEAST_RUNS) else {
                 continue;

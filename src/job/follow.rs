@@ -126,6 +126,9 @@ pub(super) fn follow_snapshot(
     ended: &[Arc<Job>],
 ) {
     let is_there = update_snapshot(job, interval);
+    if !is_there || job.died_at == Some(interval.at) {
+        job.record_unseen(interval);
+    }
     let ended_at = match &job.backup_run {
         Some(run) if !is_there && !run.is_over() && run.runs() => {
             if run.report.is_none() {

@@ -8,10 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::setup::SnapshotKind;
 use super::{Job, Outcome, tool};
 use crate::advice::DEFAULT_CHUNK;
+use crate::interval::Interval;
+use crate::sample::diskstats::Counter;
 use crate::units::Fill;
 
 /// A snapshot that became invalid below this percentage did not overflow: the kernel also gives up after an I/O error.
 const LEAST_FULL_PERCENT: f64 = 90.0;
+const PERCENT: f64 = 100.0;
 
 /// A finished snapshot of the origin.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +44,45 @@ impl FinishedSnapshot {
         let (age, bytes) = *self.growth.0.last().filter(|_| self.overflowed)?;
         let is_known = age > 0.0 && age_s <= self.seconds * MOST_EXTRAPOLATED;
         is_known.then(|| bytes * age_s / age)
+    }
+
+    /// The bytes that it was seen to need at an age, and whether it had overflowed, so that it needed more.
+    pub fn seen_need(&self, age_s: f64) -> Option<(f64, bool)> {
+        let (end_s, bytes) = *self.growth.0.last()?;
+        if self.overflowed && age_s >= end_s {
+            return self.need(age_s).map(|_| (bytes, true));
+        }
+        Some((self.growth.at(age_s)?, false))
+    }
+}
+
+/// What a stored snapshot of the origin needed, however much of it was seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredNeed {
+    pub chunk: u64,
+    pub started_at: Timestamp,
+    /// The most that was seen used or, if it overflowed, its size.
+    pub used: u64,
+    /// The most that it can have used besides, after it was last seen.
+    pub unseen: u64,
+    pub overflowed: bool,
+    /// Whether it is of a backup that ended as it should, as far as is known.
+    pub is_good_backup: bool,
+}
+
+impl StoredNeed {
+    /// The least size that was certainly enough for it. What overflowed needed more than its size.
+    pub fn least_size(&self) -> u64 {
+        let more = if self.overflowed {
+            self.chunk
+        } else {
+            self.unseen
+        };
+        self.used.saturating_add(more)
+    }
+
+    pub fn exceeds(&self, bytes: u64) -> bool {
+        self.used > bytes || self.overflowed && self.used == bytes
     }
 }
 
@@ -83,6 +125,62 @@ impl Job {
         }
     }
 
+    /// Keeps how much more its COW area can have used since it was last seen, now that it is gone or invalid: what was
+    /// written to its origin, and the rest of each write's last chunk. Without counters, as it grew before.
+    pub(super) fn record_unseen(&mut self, interval: &Interval) {
+        if !self.setup.is_thick() || self.unseen_bytes.is_some() {
+            return;
+        }
+        let chunk = self.setup.chunk_bytes.unwrap_or(DEFAULT_CHUNK);
+        let origin = self.origin_name();
+        let origin = origin.and_then(|name| interval.topology.volume(&name));
+        let work = origin.map(|origin| interval.work_of_volume(origin));
+        let work = work.unwrap_or_default();
+        let written = work.written_bytes().zip(work[Counter::Writes]);
+        let counted = written.map(|(bytes, writes)| bytes.saturating_add(writes * chunk));
+        self.unseen_bytes = counted.or_else(|| {
+            let elapsed_s = interval.elapsed_us as f64 / 1e6;
+            let seen_s = self.age_s(interval.at) - elapsed_s;
+            let used = self.setup.peak_bytes? as f64;
+            (seen_s > 0.0).then(|| (used / seen_s * elapsed_s) as u64)
+        });
+    }
+
+    /// Whether its snapshot became invalid for lack of space, as far as is known. A small one may fill between two ticks.
+    fn has_overflowed(&self) -> bool {
+        let can_have_used = self.setup.peak_bytes.unwrap_or_default() as f64
+            + self.unseen_bytes.unwrap_or_default() as f64;
+        let size = self
+            .setup
+            .cow_bytes
+            .map_or(f64::INFINITY, |bytes| bytes as f64);
+        let peak = self.peak_fill_percent.unwrap_or_default();
+        self.died_at.is_some() && peak.max(can_have_used / size * PERCENT) >= LEAST_FULL_PERCENT
+    }
+
+    /// What it needed, also if it still exists or was seen in part; `None` of a job without a snapshot, or of another host.
+    pub fn stored_need(&self) -> Option<StoredNeed> {
+        self.setup.kind.filter(|_| !self.is_imported())?;
+        let overflowed = self.has_overflowed();
+        let size = self.setup.cow_bytes;
+        let full = size.filter(|_| overflowed);
+        let used = full.or_else(|| self.grown_bytes())?;
+        let room = size.map_or(0, |size| size.saturating_sub(used));
+        let is_whole = self.ended_at.is_some() && !self.partly_seen && !overflowed;
+        Some(StoredNeed {
+            chunk: self.setup.chunk_bytes.unwrap_or(DEFAULT_CHUNK),
+            started_at: self.started_at,
+            used,
+            unseen: self.unseen_bytes.unwrap_or_default().min(room),
+            overflowed,
+            is_good_backup: is_whole && self.is_backup() && self.is_not_bad(),
+        })
+    }
+
+    fn is_not_bad(&self) -> bool {
+        !self.outcome.is_some_and(Outcome::is_bad)
+    }
+
     /// The time that has passed since it began, whatever the wall clock was set to.
     pub fn age_s(&self, at: Timestamp) -> f64 {
         self.age_before(at, self.clock_set_ms)
@@ -107,8 +205,7 @@ impl Job {
         if self.setup.kind.is_none() || self.partly_seen || self.is_imported() {
             return None;
         }
-        let peak = self.peak_fill_percent.unwrap_or_default();
-        let overflowed = self.died_at.is_some() && peak >= LEAST_FULL_PERCENT;
+        let overflowed = self.has_overflowed();
         let mut end_s = seconds;
         if let Some(at) = self.died_at {
             let set_ms = self.clock_set_before_death_ms.unwrap_or(self.clock_set_ms);
@@ -135,7 +232,7 @@ impl Job {
             made_bytes: self.setup.made_bytes.or(self.setup.cow_bytes),
             overflowed,
             is_backup: self.is_backup(),
-            is_good: !self.outcome.is_some_and(Outcome::is_bad),
+            is_good: self.is_not_bad(),
             tool: tool::configured_by(self).map(String::from),
         })
     }

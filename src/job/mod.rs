@@ -110,6 +110,8 @@ pub struct Job {
     pub peak_fill_percent: Option<f64>,
     /// The used bytes of its COW area, or the growth of its pool, at each of [`growth::AGES_MIN`] that it reached.
     pub growth: Vec<u64>,
+    /// The most that its COW area can have grown after it was last seen.
+    pub unseen_bytes: Option<u64>,
     /// Of a thin snapshot.
     pub pool: Option<growth::PoolUse>,
     /// By how much the wall clock was set forward since it began, in milliseconds.

@@ -5,11 +5,9 @@ use utoipa::ToSchema;
 
 use super::hours::{Hours, hours};
 use super::needs::{MeasuredNeeds, PlannedSize, SizePoint, SizeRisk, SizeRow};
-use super::{Curve, Measured, SizingRequest, last};
+use super::{Curve, Measured, SizingRequest};
 use crate::advice::{SizeSetting, size_setting};
 use crate::job::advice::{Advice, AdviceKind};
-use crate::job::growth::FinishedSnapshot;
-use crate::statistics::Sorted;
 use crate::table::{Cell, Column, Table};
 use crate::units::{count_text, duration_text, size_text};
 
@@ -85,7 +83,7 @@ impl SizeAdvice {
             age.into(),
             size_text(row.chunk_bytes).into(),
             median.into(),
-            size_text(row.largest_bytes).into(),
+            row.largest_text().into(),
             size_text(row.suggested_bytes).into(),
             windows.into(),
         ]
@@ -98,8 +96,7 @@ impl SizeAdvice {
             Some(planned) => planned.text.clone(),
             None => {
                 let row = rows.find(|row| Some(row.age_s) == self.suggested_s)?;
-                let (age, bytes) = (duration_text(row.age_s), size_text(row.largest_bytes));
-                format!("The most that was needed within {age} is {bytes}.")
+                format!("The most that was needed is {}.", row.largest_text())
             }
         };
         Some(Advice {
@@ -113,13 +110,14 @@ impl SizeAdvice {
 
 /// `None` if nothing is known.
 pub fn advise(request: &SizingRequest) -> Option<SizeAdvice> {
-    let usual_s = usual_length(&request.runs);
-    let suggested_s = usual_s.or_else(|| overflowed_length(&request.runs));
+    let (usual_s, suggested_s) = (request.usual_s(), request.suggested_s());
     let chunks = chunks(request).into_iter();
     let known: Vec<_> = chunks
         .map(|chunk| MeasuredNeeds::of(request, chunk))
         .collect();
-    let main = main_chunk(request).or(known.first().map(|needs| needs.chunk))?;
+    let main = request
+        .main_chunk()
+        .or(known.first().map(|needs| needs.chunk))?;
     let of_main = known.iter().find(|needs| needs.chunk == main)?;
     let night = suggested_s.and_then(|age_s| Night::of(of_main, request, age_s));
     let hour = night.as_ref().and_then(Night::hour);
@@ -158,7 +156,8 @@ pub fn advise(request: &SizingRequest) -> Option<SizeAdvice> {
         advice.hours = hours;
         if !request.is_thin {
             let setting = size_setting(request.tool(), size, &request.origin(), request.free);
-            let remedy = remedy(size, advice.planned.as_ref(), &setting);
+            let enough = of_main.enough(&row);
+            let remedy = remedy(size, advice.planned.as_ref(), &enough, &setting);
             advice.remedy = remedy.map(|remedy| remedy + of_main.certainty(size));
             advice.setting = setting.lines;
         }
@@ -169,8 +168,8 @@ pub fn advise(request: &SizingRequest) -> Option<SizeAdvice> {
 /// Whether the next snapshot of a backup is large enough; `None` without backups, or if that is not known.
 pub fn next_snapshot(request: &SizingRequest) -> Option<PlannedSize> {
     request.runs.iter().find(|run| run.is_backup)?;
-    let age_s = usual_length(&request.runs).or_else(|| overflowed_length(&request.runs))?;
-    let needs = MeasuredNeeds::of(request, main_chunk(request)?);
+    let age_s = request.suggested_s()?;
+    let needs = MeasuredNeeds::of(request, request.main_chunk()?);
     let night = Night::of(&needs, request, age_s)?;
     needs.planned(&night.row, night.hour())
 }
@@ -196,27 +195,6 @@ impl Night {
     }
 }
 
-/// The median length of its good backups; otherwise of other snapshots. A backup whose snapshot overflowed tells only
-/// that a whole one takes longer.
-fn usual_length(runs: &[FinishedSnapshot]) -> Option<f64> {
-    let good = runs.iter().filter(|run| run.is_backup && run.is_good);
-    let others = runs.iter().filter(|run| !run.is_backup && !run.overflowed);
-    let lengths = Sorted::new(good.map(|run| run.seconds))
-        .or_else(|| Sorted::new(others.map(|run| run.seconds)))?;
-    Some(lengths.median()).filter(|length| *length > 0.0)
-}
-
-fn overflowed_length(runs: &[FinishedSnapshot]) -> Option<f64> {
-    let overflowed = runs.iter().filter(|run| run.overflowed);
-    let longest = overflowed.map(|run| run.seconds).reduce(f64::max)?;
-    (longest > 0.0).then_some(longest)
-}
-
-/// The chunk size of its last backup's snapshot, or else of its last snapshot.
-fn main_chunk(request: &SizingRequest) -> Option<u64> {
-    last(request, |_| true).map(|run| run.chunk)
-}
-
 /// All chunk sizes of which something is known, in order.
 fn chunks(request: &SizingRequest) -> Vec<u64> {
     let mut chunks: Vec<u64> = request.runs.iter().map(|run| run.chunk).collect();
@@ -228,12 +206,19 @@ fn chunks(request: &SizingRequest) -> Vec<u64> {
     chunks
 }
 
-fn remedy(size: u64, planned: Option<&PlannedSize>, setting: &SizeSetting) -> Option<String> {
+/// `enough`: on what evidence the size is enough.
+fn remedy(
+    size: u64,
+    planned: Option<&PlannedSize>,
+    enough: &str,
+    setting: &SizeSetting,
+) -> Option<String> {
     match planned {
         Some(planned) if planned.bytes == size => None,
-        Some(planned) if planned.bytes > size && planned.risk == SizeRisk::Low => {
-            Some(format!("A size of {} would be enough.", size_text(size)))
-        }
+        Some(planned) if planned.bytes > size && planned.risk == SizeRisk::Low => Some(format!(
+            "A size of {} would be enough{enough}",
+            size_text(size)
+        )),
         _ => Some(setting.text.clone()),
     }
 }

@@ -84,7 +84,7 @@ fn hour_row(needs: &MeasuredNeeds, age_s: f64, hour: u8) -> Option<(HourRow, f64
 
 /// The hour in which most of its backups began, or the latest of several; `None` if the last two began at another: they
 /// may have moved.
-fn usual_hour(request: &SizingRequest) -> Option<u8> {
+pub fn usual_hour(request: &SizingRequest) -> Option<u8> {
     let backups = request.runs.iter().filter(|run| run.is_backup);
     let began_at: Vec<_> = backups.map(|run| run.started_at).collect();
     let hours: Vec<u8> = began_at.iter().map(|at| hour_of(*at)).collect();

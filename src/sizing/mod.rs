@@ -20,8 +20,9 @@ pub use measured::{Measured, MeasuredVolumes, Now, OLDEST_CURVE, Tracker};
 pub use needs::{PlannedSize, SizePoint, SizeRisk, SizeRow};
 
 use crate::interval::Interval;
-use crate::job::growth::FinishedSnapshot;
+use crate::job::growth::{FinishedSnapshot, StoredNeed};
 use crate::job::{Job, MOST_EARLIER_RUNS};
+use crate::statistics::Sorted;
 use crate::topology::{Volume, extent_of};
 
 /// What is known of an origin: its finished snapshots, what was measured, and the room that there is.
@@ -37,6 +38,8 @@ pub struct SizingRequest<'a> {
     pub free: Option<u64>,
     /// Finished snapshots, the latest first.
     pub runs: Vec<FinishedSnapshot>,
+    /// What any stored snapshot needed.
+    pub stored: Vec<StoredNeed>,
     pub measured: Option<&'a Measured>,
     /// The size of the next snapshot, if the client plans one, or mylvmbackup does.
     pub planned_bytes: Option<u64>,
@@ -44,12 +47,12 @@ pub struct SizingRequest<'a> {
 }
 
 impl<'a> SizingRequest<'a> {
-    /// From ended jobs, the latest first. `None` of a volume without snapshots.
+    /// From jobs, the latest first. `None` of a volume without snapshots.
     pub fn of_volume<'j>(
         volume: &'a Volume,
         interval: &Interval,
         measured: &'a MeasuredVolumes,
-        ended: impl Iterator<Item = &'j Job>,
+        jobs: impl Iterator<Item = &'j Job>,
     ) -> Option<Self> {
         if !volume.may_have_snapshots() {
             return None;
@@ -60,6 +63,8 @@ impl<'a> SizingRequest<'a> {
         let group = interval.topology.group(&volume.vg);
         let is_thin = volume.pool.is_some();
         let is_alike = |job: &&Job| job.setup.is_thick() != is_thin;
+        let jobs: Vec<&Job> = jobs.filter(is_its).filter(is_alike).collect();
+        let runs = jobs.iter().filter_map(|job| job.finished_snapshot());
         Some(Self {
             vg: &volume.vg,
             lv: &volume.lv,
@@ -71,12 +76,8 @@ impl<'a> SizingRequest<'a> {
             } else {
                 group.and_then(|group| group.free)
             },
-            runs: ended
-                .filter(is_its)
-                .filter(is_alike)
-                .filter_map(Job::finished_snapshot)
-                .take(MOST_EARLIER_RUNS)
-                .collect(),
+            runs: runs.take(MOST_EARLIER_RUNS).collect(),
+            stored: jobs.iter().filter_map(|job| job.stored_need()).collect(),
             measured: measured.get(&volume.uuid),
             planned_bytes: None,
             configured_bytes: configured_bytes(volume, interval),
@@ -94,6 +95,41 @@ impl<'a> SizingRequest<'a> {
             Some(_) => Some("mylvmbackup"),
             None => last(self, |_| true)?.tool.as_deref(),
         }
+    }
+
+    /// The size with which the last snapshot was made.
+    fn made_bytes(&self) -> Option<u64> {
+        last(self, |run| run.made_bytes.is_some())?.made_bytes
+    }
+
+    /// The size that a smaller one has to be shown to be enough for.
+    fn present_bytes(&self) -> Option<u64> {
+        let sizes = [self.planned_bytes, self.configured_bytes, self.made_bytes()];
+        sizes.into_iter().max()?
+    }
+
+    /// The chunk size of its last backup's snapshot, or else of its last snapshot.
+    fn main_chunk(&self) -> Option<u64> {
+        last(self, |_| true).map(|run| run.chunk)
+    }
+
+    /// The median length of its good backups; otherwise of other snapshots. A snapshot that overflowed tells only that a
+    /// whole backup takes longer.
+    fn usual_s(&self) -> Option<f64> {
+        let whole = || self.runs.iter().filter(|run| !run.overflowed);
+        let good = whole().filter(|run| run.is_backup && run.is_good);
+        let others = whole().filter(|run| !run.is_backup);
+        let lengths = Sorted::new(good.map(|run| run.seconds))
+            .or_else(|| Sorted::new(others.map(|run| run.seconds)))?;
+        Some(lengths.median()).filter(|length| *length > 0.0)
+    }
+
+    /// The usual length or, if all overflowed, the longest one.
+    fn suggested_s(&self) -> Option<f64> {
+        let overflowed = || self.runs.iter().filter(|run| run.overflowed);
+        let longest = || overflowed().map(|run| run.seconds).reduce(f64::max);
+        self.usual_s()
+            .or_else(|| longest().filter(|length| *length > 0.0))
     }
 }
 

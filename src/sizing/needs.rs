@@ -4,12 +4,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Curve, Measured, SizingRequest, last};
+use super::hours::usual_hour;
+use super::{Curve, Measured, SizingRequest};
 use crate::advice::never_overflows;
 use crate::job::Grade;
-use crate::job::growth::{AGES_MIN, FinishedSnapshot, Growth};
+use crate::job::growth::{AGES_MIN, FinishedSnapshot, Growth, StoredNeed};
 use crate::statistics::Sorted;
-use crate::units::{duration_text, size_text};
+use crate::units::{count_text, size_text};
 
 /// Hours of a day, in UTC.
 pub const HOURS: u8 = 24;
@@ -20,6 +21,11 @@ const SHARE: f64 = 0.95;
 pub const LEAST_WINDOWS: usize = 24;
 /// Nights differ, and less than that does not show by how much.
 const MARGIN_OF_FEW: f64 = 2.0;
+/// Fewer good backups do not show that a smaller size is enough: one of eight seconds at an idle hour needed 4 MiB of the
+/// 80 MiB that the next one filled.
+const LEAST_BACKUPS: usize = 5;
+/// A size falls by a quarter at most at once, so that each step is tried before the next one.
+const LEAST_PART: f64 = 0.75;
 
 /// The bytes that snapshots of this age and chunk size needed, or would have needed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -32,10 +38,24 @@ pub struct SizeRow {
     pub windows_with_discards: usize,
     pub median_bytes: u64,
     pub largest_bytes: u64,
+    /// Whether the largest one overflowed: it needed more than its size.
+    #[serde(default)]
+    pub is_overflow: bool,
     pub suggested_bytes: u64,
+    /// Why a smaller size is not suggested, although nothing needed more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
     /// If the windows are estimated: the half of the interval that holds the truth in 95 % of cases, for the median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_percent: Option<f64>,
+}
+
+impl SizeRow {
+    /// `13.1 MiB`, or `more than 64.0 MiB`.
+    pub fn largest_text(&self) -> String {
+        let more = if self.is_overflow { "more than " } else { "" };
+        format!("{more}{}", size_text(self.largest_bytes))
+    }
 }
 
 /// The band of all windows at an age.
@@ -96,6 +116,12 @@ pub struct MeasuredNeeds<'a> {
     pub chunk: u64,
     windows: Vec<MeasuredWindow>,
     runs: Vec<&'a FinishedSnapshot>,
+    /// What any stored snapshot needed.
+    stored: Vec<&'a StoredNeed>,
+    /// The age from which a size has to be enough for the next backup. `None` if it does not use this chunk size.
+    night_s: Option<f64>,
+    /// When the last good backups began, or any of them.
+    backups_at: Option<u8>,
     /// A full copy of the origin.
     most: f64,
 }
@@ -105,6 +131,10 @@ impl<'a> MeasuredNeeds<'a> {
         let curves = request.measured.into_iter().flat_map(Measured::all);
         let windows = curves.filter_map(|curve| MeasuredWindow::of(curve, chunk));
         let runs = request.runs.iter().filter(|run| run.chunk == chunk);
+        let stored = request.stored.iter().filter(|run| run.chunk == chunk);
+        let last = request.stored.iter().find(|run| run.is_good_backup);
+        let last_hour = || last.map(|run| hour_of(run.started_at));
+        let is_main = request.main_chunk() == Some(chunk);
         let mut most = f64::INFINITY;
         if let Some(origin) = request.origin_bytes
             && !request.is_thin
@@ -116,6 +146,9 @@ impl<'a> MeasuredNeeds<'a> {
             chunk,
             windows: windows.collect(),
             runs: runs.collect(),
+            stored: stored.collect(),
+            night_s: request.suggested_s().filter(|_| is_main),
+            backups_at: usual_hour(request).or_else(last_hour),
             most,
         }
     }
@@ -176,18 +209,92 @@ impl<'a> MeasuredNeeds<'a> {
             _ => all.most() * MARGIN_OF_FEW,
         };
         let extent = self.request.extent.max(1);
-        let bytes = wished.max(all.most()).min(self.most).ceil() as u64;
+        let in_extents = |bytes: f64| (bytes.ceil() as u64).div_ceil(extent).max(1) * extent;
+        let stored = self.stored.iter().map(|run| run.least_size() as f64);
+        let wished = wished.max(stored.fold(all.most(), f64::max)).min(self.most);
+        let (mut suggested_bytes, mut kept) = (in_extents(wished), None);
+        if wished < self.most
+            && let Some((least, why)) = self.kept(suggested_bytes, age_s)
+        {
+            suggested_bytes = least.min(in_extents(self.most));
+            kept = Some(why);
+        }
+        let (largest_bytes, is_overflow) = self.largest(age_s, &windows);
         let has_discards = |window: &&MeasuredWindow| window.has_discards(age_s);
         Some(SizeRow {
             age_s,
             chunk_bytes: self.chunk,
             windows: all.numbers().len(),
             windows_with_discards: self.windows(age_s, hour).filter(has_discards).count(),
-            median_bytes: all.median() as u64,
-            largest_bytes: all.most() as u64,
-            suggested_bytes: bytes.div_ceil(extent).max(1) * extent,
+            median_bytes: (all.median() as u64).min(largest_bytes),
+            largest_bytes,
+            is_overflow,
+            suggested_bytes,
+            kept,
             error_percent: upper.and_then(|upper| error_percent(&windows, &lower, upper.numbers())),
         })
+    }
+
+    /// The most that was needed, and whether that is of a snapshot that overflowed. At the age of the next backup, each
+    /// stored snapshot counts with all that it needed, however old it became.
+    fn largest(&self, age_s: f64, windows: &[f64]) -> (u64, bool) {
+        let is_night = self.night_s == Some(age_s);
+        let mut largest = (windows.iter().copied().fold(0.0, f64::max), false);
+        let runs = self.runs.iter().filter(|_| !is_night);
+        let runs = runs.filter_map(|run| run.seen_need(age_s));
+        let stored = self.stored.iter().filter(|_| is_night);
+        let stored = stored.map(|run| (run.used as f64, run.overflowed));
+        for (bytes, overflowed) in runs.chain(stored) {
+            if bytes >= largest.0 {
+                largest = (bytes, overflowed);
+            }
+        }
+        (largest.0.min(self.most) as u64, largest.1)
+    }
+
+    /// If it is too early for a size that is smaller than the present one: the least that may be suggested, and why.
+    fn kept(&self, bytes: u64, age_s: f64) -> Option<(u64, String)> {
+        let present = self.request.present_bytes()?;
+        self.night_s.filter(|night_s| age_s >= *night_s)?;
+        if bytes >= present || self.request.is_thin {
+            return None;
+        }
+        let (known, about) = (self.good_backups(), self.about_backups());
+        if known < LEAST_BACKUPS {
+            let known = count_text(known, "is known", "are known");
+            let why =
+                format!("A smaller size needs {LEAST_BACKUPS} good backups{about}, and {known}.");
+            return Some((present, why));
+        }
+        let extent = self.request.extent.max(1);
+        let least = ((present as f64 * LEAST_PART).ceil() as u64).div_ceil(extent) * extent;
+        let why = "It falls by a quarter at most at once.".into();
+        (bytes < least).then_some((least, why))
+    }
+
+    /// The good backups that began about the hour of the backups.
+    fn good_backups(&self) -> usize {
+        let good = self.stored.iter().filter(|run| run.is_good_backup);
+        good.filter(|run| is_about(self.backups_at, run.started_at))
+            .count()
+    }
+
+    /// ` about 02:00 UTC`
+    fn about_backups(&self) -> String {
+        let hour = self.backups_at;
+        hour.map_or_else(String::new, |hour| format!(" about {hour:02}:00 UTC"))
+    }
+
+    /// How a size that is smaller than the present one is known to be enough: the end of a sentence.
+    pub fn enough(&self, row: &SizeRow) -> String {
+        if row.suggested_bytes as f64 >= self.most {
+            return ".".into();
+        }
+        let backups = count_text(self.good_backups(), "good backup", "good backups");
+        let about = self.about_backups();
+        let kept = row.kept.as_ref().map(|why| format!(" {why}"));
+        let kept = kept.unwrap_or_default();
+        format!(": none of {backups}{about} needed more.{kept}")
     }
 
     /// At all ages, the shortest first, up to the longest that any case reached.
@@ -231,21 +338,27 @@ impl<'a> MeasuredNeeds<'a> {
     /// Without a plan, the next snapshot is made as large as the last one was.
     pub fn planned(&self, row: &SizeRow, hour: Option<u8>) -> Option<PlannedSize> {
         let request = self.request;
-        let made = || last(request, |run| run.made_bytes.is_some())?.made_bytes;
         let bytes = request
             .planned_bytes
             .or(request.configured_bytes)
-            .or_else(made)
+            .or_else(|| request.made_bytes())
             .filter(|_| !request.is_thin)?;
         let (windows, runs) = self.cases(row.age_s, hour);
-        let cases = windows.len() + runs.len();
-        let needs = windows.iter().chain(&runs);
-        let more = needs.filter(|need| **need > bytes as f64).count();
-        let risk = match more {
+        let is_more = |need: &&f64| **need > bytes as f64;
+        let mut cases = windows.len() + runs.len();
+        let mut more = windows.iter().chain(&runs).filter(is_more).count();
+        let mut risk = match more {
             0 => SizeRisk::Low,
             more if more * 2 < cases => SizeRisk::Possible,
             _ => SizeRisk::Likely,
         };
+        // At another hour, or for longer.
+        let stored = self.stored.iter().filter(|run| run.exceeds(bytes)).count();
+        if more == 0 && stored > 0 {
+            risk = SizeRisk::Possible;
+            cases = windows.len() + self.stored.len();
+            more = stored;
+        }
         Some(PlannedSize {
             bytes,
             age_s: row.age_s,
@@ -308,26 +421,32 @@ fn planned_text(
         (None, Some(_)) => "as mylvmbackup.conf says",
         (None, None) => "as the last one had",
     };
-    let (size, age) = (size_text(bytes), duration_text(row.age_s));
-    let largest = size_text(row.largest_bytes);
+    let size = size_text(bytes);
     let suggested = size_text(row.suggested_bytes);
     let problem = match risk {
         SizeRisk::Low => {
-            let most = format!("the most that was needed within {age} is {largest}.");
-            if bytes >= row.suggested_bytes {
-                return format!(
-                    "{size}, {whose}, is enough for the next snapshot of {origin}: {most}"
-                );
-            }
-            return format!(
-                "{size}, {whose}, leaves little room for the next snapshot of {origin}: {most} Use {suggested}."
+            let cases = count_text(all, "case", "cases");
+            let most = format!(
+                "the most that was needed in {cases} is {}.",
+                row.largest_text()
             );
+            let mut text = if bytes >= row.suggested_bytes {
+                format!("{size}, {whose}, is enough for the next snapshot of {origin}: {most}")
+            } else {
+                format!(
+                    "{size}, {whose}, leaves little room for the next snapshot of {origin}: {most} Use {suggested}."
+                )
+            };
+            if let Some(why) = row.kept.as_ref().filter(|_| bytes <= row.suggested_bytes) {
+                text += &format!(" {why}");
+            }
+            return text;
         }
         SizeRisk::Possible => "may overflow",
         SizeRisk::Likely => "is likely to overflow",
     };
     format!(
-        "The next snapshot of {origin} {problem}: {size}, {whose}, is less than was needed within {age} in {more} of \
-         {all} cases. Use {suggested}."
+        "The next snapshot of {origin} {problem}: {size}, {whose}, is less than was needed in {more} of {all} cases. Use \
+         {suggested}."
     )
 }

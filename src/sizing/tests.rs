@@ -6,13 +6,14 @@ use std::sync::Arc;
 use super::needs::LEAST_WINDOWS;
 use super::*;
 use crate::advice::never_overflows;
-use crate::job::growth::{AGES_MIN, FinishedSnapshot, Growth};
+use crate::job::growth::{AGES_MIN, FinishedSnapshot, Growth, StoredNeed};
 use crate::sample::diskstats::Number;
 use crate::table::Style;
 use crate::units::Sectors;
 use cowbell_touched::label::{Probe, Role};
 use cowbell_touched::text::{AreaWrites, Region, Written};
 use jiff::Timestamp;
+use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;
 
@@ -157,8 +158,28 @@ fn run(minutes: f64, mib: u64, overflowed: bool) -> FinishedSnapshot {
     }
 }
 
+/// A backup whose size as it was made is not known, so that it keeps no size.
+fn unsized_run(minutes: f64, mib: u64) -> FinishedSnapshot {
+    FinishedSnapshot {
+        made_bytes: None,
+        ..run(minutes, mib, false)
+    }
+}
+
+fn stored(run: &FinishedSnapshot) -> Option<StoredNeed> {
+    Some(StoredNeed {
+        chunk: run.chunk,
+        started_at: run.started_at,
+        used: run.growth.0.last()?.1 as u64,
+        unseen: 0,
+        overflowed: run.overflowed,
+        is_good_backup: run.is_backup && run.is_good,
+    })
+}
+
 fn request(runs: Vec<FinishedSnapshot>) -> SizingRequest<'static> {
     SizingRequest {
+        stored: runs.iter().filter_map(stored).collect(),
         vg: "vg0",
         lv: "mysql",
         extent: 4 * MIB,
@@ -174,7 +195,7 @@ fn finished_snapshots_tell_the_size_of_the_next_one() {
     let advice = advise(&request(vec![run(60.0, 20, false), run(60.0, 30, false)])).unwrap();
     assert_eq!(
         (advice.usual_s, advice.setting.as_deref()),
-        (Some(3600.0), Some("[lvm]\nlvsize=60M"))
+        (Some(3600.0), Some("[lvm]\nlvsize=64M"))
     );
     let row = &advice.rows[0];
     assert_eq!(
@@ -186,8 +207,8 @@ fn finished_snapshots_tell_the_size_of_the_next_one() {
         (planned.risk, &*planned.text),
         (
             SizeRisk::Low,
-            "64.0 MiB, as the last one had, is enough for the next snapshot of vg0/mysql: the most that was needed within \
-             1 h 00 min is 30.0 MiB."
+            "64.0 MiB, as the last one had, is enough for the next snapshot of vg0/mysql: the most that was needed in 2 \
+             cases is 30.0 MiB. A smaller size needs 5 good backups about 02:00 UTC, and 2 are known."
         )
     );
     assert_eq!(
@@ -319,7 +340,7 @@ fn measured_windows_tell_all_ages_and_chunk_sizes() {
     let measured = measured(26);
     let request = SizingRequest {
         measured: Some(&measured),
-        ..request(vec![run(60.0, 4, false)])
+        ..request(vec![unsized_run(60.0, 4)])
     };
     let advice = advise(&request).unwrap();
     let of = |hours: f64, chunk| {
@@ -570,12 +591,12 @@ fn nothing_known_is_no_advice() {
 fn a_backup_that_failed_at_once_does_not_make_the_usual_one_shorter() {
     let failed = FinishedSnapshot {
         is_good: false,
-        ..run(0.05, 0, false)
+        ..unsized_run(0.05, 0)
     };
     let advice = advise(&request(vec![
         failed.clone(),
         failed.clone(),
-        run(60.0, 20, false),
+        unsized_run(60.0, 20),
     ]))
     .unwrap();
     assert_eq!(
@@ -600,7 +621,7 @@ fn quiet_hours_of_measuring_do_not_make_the_size_of_a_night_smaller() {
     let size = |measured| {
         let request = SizingRequest {
             measured: Some(measured),
-            ..request(vec![run(60.0, 30, false)])
+            ..request(vec![unsized_run(60.0, 30)])
         };
         advise(&request).unwrap().rows[0].suggested_bytes / MIB
     };
@@ -663,7 +684,7 @@ fn days(days: usize, written: impl Fn(usize) -> usize) -> Measured {
 #[test]
 fn a_size_is_that_of_the_hour_in_which_backups_begin() {
     let advised = |measured: &Measured| {
-        let runs = vec![run(60.0, 8, false)];
+        let runs = vec![unsized_run(60.0, 8)];
         advise(&SizingRequest {
             measured: Some(measured),
             ..request(runs)
@@ -861,7 +882,7 @@ fn a_full_copy_includes_the_exception_tables() {
 fn what_is_enough_is_not_told_to_be_set() {
     // A run of an hour that needed 20 MiB, for which 40 are suggested.
     for (planned_mib, is_by_mylvmbackup, origin_mib, expected) in [
-        (64, true, 1024, Some("A size of 40.0 MiB would be enough.")),
+        (64, true, 1024, None),
         (40, true, 1024, None),
         (
             30,
@@ -887,7 +908,7 @@ fn what_is_enough_is_not_told_to_be_set() {
     ] {
         let run = FinishedSnapshot {
             tool: is_by_mylvmbackup.then(|| "mylvmbackup".into()),
-            ..run(60.0, 20, false)
+            ..unsized_run(60.0, 20)
         };
         let advice = advise(&SizingRequest {
             planned_bytes: Some(planned_mib * MIB),
@@ -919,4 +940,163 @@ fn how_long_a_backup_lasted_that_overflowed_is_not_usual() {
         "{}",
         advice.limits
     );
+}
+
+/// So many backups of an hour that each needed 10 of 80 MiB, after such ones.
+fn after(count: usize, changed: impl Fn(&mut FinishedSnapshot)) -> SizingRequest<'static> {
+    let mut runs = Vec::new();
+    for night in (0..count as i64).rev() {
+        let mut run = run(60.0, 10, false);
+        run.made_bytes = Some(80 * MIB);
+        run.started_at = at(night * 24 * 60);
+        changed(&mut run);
+        runs.push(run);
+    }
+    request(runs)
+}
+
+/// One idle backup of 8 s said 4 MiB in place of 80.
+#[test]
+fn a_smaller_size_needs_five_good_backups_and_falls_by_a_quarter() {
+    let kept =
+        |known: &str| format!("A smaller size needs 5 good backups about 02:00 UTC, and {known}.");
+    let as_it_is = |_: &mut FinishedSnapshot| ();
+    let enough = "A size of 60.0 MiB would be enough: none of 5 good backups about 02:00 UTC needed more. It falls by a \
+                  quarter at most at once.";
+    for (request, mib, said) in [
+        (after(1, as_it_is), 80, kept("1 is known")),
+        (after(4, as_it_is), 80, kept("4 are known")),
+        (after(5, as_it_is), 60, enough.into()),
+        (after(9, |run| run.is_good = false), 80, String::new()),
+        (
+            after(9, |run| run.is_backup = false),
+            80,
+            kept("0 are known").replace(" about 02:00 UTC", ""),
+        ),
+        (
+            after(9, |run| {
+                if run.started_at > at(4 * 24 * 60) {
+                    run.started_at += jiff::SignedDuration::from_hours(9);
+                }
+            }),
+            80,
+            kept("4 are known").replace("02:00", "11:00"),
+        ),
+    ] {
+        let advice = advise(&request).unwrap_or_else(|| panic!("nothing is known for {said}"));
+        let (Some(planned), bytes) = (advice.planned.clone(), advice.suggested_bytes) else {
+            assert_eq!((advice.suggested_bytes, &*said), (None, ""));
+            continue;
+        };
+        assert_eq!(bytes, Some(mib * MIB), "{said}");
+        let text = planned.text + " " + &advice.remedy.clone().unwrap_or_default();
+        assert!(text.trim_end().ends_with(&said), "{text}");
+        assert_eq!(
+            next_snapshot(&request).map(|next| next.risk),
+            (!said.contains("0 are")).then_some(SizeRisk::Low)
+        );
+        let usual = advice.rows.iter().find(|row| row.age_s == 3600.0).unwrap();
+        assert_eq!(
+            Some(usual.suggested_bytes),
+            advice.suggested_bytes,
+            "the table says the same"
+        );
+    }
+}
+
+#[test]
+fn a_larger_size_needs_one_run() {
+    let request = after(1, |run| {
+        run.growth = Growth(vec![(3600.0, (70 * MIB) as f64)])
+    });
+    assert_eq!(advise(&request).unwrap().suggested_bytes, Some(140 * MIB));
+}
+
+/// A busy backup of 40 s needed 13.1 MiB, and an idle one of 7 s nothing.
+#[test]
+fn the_most_that_was_needed_is_the_peak_of_a_job_however_long_it_was() {
+    let mut request = after(9, |run| run.growth = Growth(vec![(3600.0, MIB as f64)]));
+    request.runs[0].seconds = 7.0;
+    request.stored.push(StoredNeed {
+        used: 131 * MIB / 10,
+        is_good_backup: false,
+        ..request.stored[0].clone()
+    });
+    let planned = advise(&request).unwrap().planned.unwrap();
+    assert!(
+        planned.text.contains("in 9 cases is 13.1 MiB."),
+        "{}",
+        planned.text
+    );
+    request.planned_bytes = Some(12 * MIB);
+    let planned = next_snapshot(&request).unwrap();
+    assert_eq!(planned.risk, SizeRisk::Possible);
+    assert!(
+        planned
+            .text
+            .contains("is less than was needed in 1 of 10 cases."),
+        "{}",
+        planned.text
+    );
+}
+
+#[test]
+fn what_overflowed_needed_more_than_its_size() {
+    let advice = advise(&request(vec![run(60.0, 20, false), run(60.0, 64, true)])).unwrap();
+    let usual = &advice.rows[0];
+    assert_eq!(usual.largest_text(), "more than 64.0 MiB");
+    assert!(
+        advice
+            .table()
+            .write(Style::Plain)
+            .contains("more than 64.0 MiB")
+    );
+    assert_eq!(advice.planned.unwrap().risk, SizeRisk::Likely);
+    assert_eq!(
+        advice.suggested_bytes,
+        Some(256 * MIB),
+        "it was full after half of its time"
+    );
+}
+
+/// Its need between its last tick and its removal is not known, only that it was no more than that.
+#[test]
+fn copies_after_the_last_tick_are_left_room_for() {
+    let mut request = after(9, |run| run.made_bytes = Some(40 * MIB));
+    request.stored[3].unseen = 29 * MIB;
+    let advice = advise(&request).unwrap();
+    assert_eq!(advice.suggested_bytes, Some(40 * MIB), "and not 30");
+    assert!(
+        advice
+            .planned
+            .unwrap()
+            .text
+            .contains("the most that was needed in 9 cases is 10.0 MiB.")
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_size_is_below_any_peak_or_three_quarters_of_the_present_one(
+        all in proptest::collection::vec((1..90_u64, 1..200_u32, 0..24 * 60 * 9_i64, 0..6_u8), 1..14),
+        made_mib in 1..400_u64,
+    ) {
+        let mut runs = Vec::new();
+        for (mib, minutes, minute, kind) in all {
+            let mut run = run(f64::from(minutes), mib, kind == 0);
+            run.started_at = at(minute);
+            (run.is_backup, run.is_good) = (kind != 1, kind > 2);
+            run.made_bytes = Some(made_mib * MIB);
+            runs.push(run);
+        }
+        let request = request(runs);
+        if let Some(advised) = advise(&request).and_then(|advice| advice.suggested_bytes) {
+            for run in &request.stored {
+                prop_assert!(advised >= run.least_size());
+            }
+            prop_assert!(advised * 4 >= made_mib * MIB * 3);
+            let good = request.stored.iter().filter(|run| run.is_good_backup).count();
+            prop_assert!(good >= 5 || advised >= made_mib * MIB);
+        }
+    }
 }

@@ -72,7 +72,10 @@ fn figures_are_what_was_seen_of_the_job() {
         &body["diagnosis"].to_string(),
         &["Reads slowed from 8.00 MiB/s to 4.00 MiB/s."],
     );
-    assert_eq!(body["sizing"]["suggested_bytes"], 16 << 20);
+    assert_eq!(
+        body["sizing"]["suggested_bytes"], 66_560_000,
+        "as it was: one run is not enough for less"
+    );
 }
 
 #[test]
@@ -100,7 +103,6 @@ fn the_page_says_what_it_cost() {
         &[
             "<h2 id=\"cost\">Cost</h2>",
             "Reads slowed from",
-            "A size of 16.0 MiB would be enough.",
             "While it was read",
         ],
     );
@@ -113,14 +115,7 @@ fn jobs_are_listed_and_shown_on_the_command_line() {
     assert_eq!((list.code, &*list.err), (Some(0), ""), "{list:?}");
     has(&list.out, &["ID  Job", "1   data_snapshot", "vg0/data"]);
     let shown = job(&daemon, &["show", "1"]);
-    has(
-        &shown.out,
-        &[
-            "\n\nReads slowed",
-            "A size of 16.0 MiB would be enough.",
-            "read speed mean",
-        ],
-    );
+    has(&shown.out, &["\n\nReads slowed", "read speed mean"]);
     let markdown = job(&daemon, &["show", "1", "--markdown"]);
     has(&markdown.out, &["# data\\_snapshot", "| Figure | Value |"]);
     let json: Value = serde_json::from_str(&job(&daemon, &["show", "1", "--json"]).out).unwrap();

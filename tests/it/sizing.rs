@@ -8,7 +8,8 @@ use crate::daemon::{Daemon, Start, cowbell, said};
 use crate::machine::Done;
 use crate::tape::{DATA_DM_UUID, Snapshot, Tape};
 
-/// The COW area of `Tape` is 63.5 MiB.
+/// The COW area of `Tape`, 63.5 MiB.
+const COW_BYTES: u64 = 66_560_000;
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// A snapshot of an hour that fills by so many percent a minute. Each minute, areas of 4 KiB are written: the first ten,
@@ -57,7 +58,7 @@ fn a_finished_snapshot_tells_the_size_of_the_next_one() {
         (peak - 19.4).abs() < 0.5,
         "30.5 % of 63.5 MiB, but found {peak}: {advice}"
     );
-    assert_eq!(advice["setting"], "[lvm]\nlvsize=40M");
+    assert_eq!(advice["suggested_bytes"], COW_BYTES, "one run: no less");
     assert_eq!(advice["planned"]["risk"], "low");
     assert_eq!(
         advice["curve"].as_array().unwrap().len(),
@@ -67,7 +68,7 @@ fn a_finished_snapshot_tells_the_size_of_the_next_one() {
 
     let page = daemon.get("/volumes/vg0/data").body;
     assert!(
-        page.contains("A size of 40.0 MiB would be enough."),
+        page.contains("A smaller size needs 5 good backups"),
         "{page}"
     );
     assert!(
@@ -82,7 +83,7 @@ fn a_finished_snapshot_tells_the_size_of_the_next_one() {
     ]))
     .out;
     assert!(
-        text.contains("A size of 40.0 MiB would be enough.") && text.contains("(usual)"),
+        text.contains("63.5 MiB, as the last one had, is enough") && text.contains("(usual)"),
         "{text}"
     );
 }
@@ -99,7 +100,7 @@ fn a_size_that_was_exceeded_by_what_is_planned_is_a_warning() {
         planned(16 << 20)["text"]
             .as_str()
             .unwrap()
-            .ends_with("Use 40.0 MiB.")
+            .ends_with("Use 63.5 MiB.")
     );
     assert_eq!(planned(32 << 20)["risk"], "low");
 }
@@ -187,12 +188,12 @@ fn a_job_and_its_origin_have_one_size() {
     // The peak was 8 MiB, and 12.2 were measured.
     let tape = hour(0.2, true);
     let daemon = played(&tape);
-    let size = daemon.json("/api/v1/volumes/vg0/data/size")["setting"].clone();
+    let size = daemon.json("/api/v1/volumes/vg0/data/size")["suggested_bytes"].clone();
     let id = daemon.json("/api/v1/jobs")[0]["id"].as_i64().unwrap();
     let job = daemon.json(&format!("/api/v1/jobs/{id}/figures"));
     assert_eq!(
-        (&size, &job["sizing"]["setting"]),
-        (&"[lvm]\nlvsize=28M".into(), &size),
+        (&size, &job["sizing"]["suggested_bytes"]),
+        (&COW_BYTES.into(), &size),
         "{job}"
     );
 }

@@ -262,8 +262,8 @@ fn a_next_snapshot_that_is_too_small_is_a_warning_until_it_is_large_enough() {
     assert_eq!(machine.hours(), ["0 +snapshot_small warning"]);
     assert_eq!(
         machine.rules.open()[0].sentence().to_string(),
-        "The next snapshot of vg0/data is likely to overflow: 100 MiB, as the last one had, is less than was needed within \
-         2 h 00 min in 2 of 3 cases. Use 260 MiB."
+        "The next snapshot of vg0/data is likely to overflow: 100 MiB, as the last one had, is less than was needed in 2 of 3 \
+         cases. Use 260 MiB."
     );
     // For a day it does not ring again.
     machine.jobs = JobTracker::resume(needing([80, 90, 95]), 99, None);
