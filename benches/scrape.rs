@@ -71,6 +71,7 @@ fn present() -> Present {
     let pace = Pace {
         bytes_per_s: 1e6,
         full: Some(eta),
+        why_not: "",
     };
     let race = Race {
         verdict: OutlookVerdict::Open,

@@ -242,9 +242,16 @@ fn outlook(present: &Present, volume: &Volume) -> Option<Outlook> {
 
 /// Goes on after `Snapshot vg0/snap is 20 % full`, as an alert does.
 fn ahead(present: &Present, volume: &Volume, outlook: &Outlook) -> Sentence {
-    let pace = present.paces.get(&volume.uuid).and_then(|pace| pace.full);
-    let Some(full) = pace.or(outlook.full).filter(|_| !outlook.cannot_overflow) else {
-        return sentence![". ", outlook.text.clone()];
+    let pace = present.paces.get(&volume.uuid);
+    let full = pace.map_or(outlook.full, |pace| pace.full);
+    let Some(full) = full.filter(|_| !outlook.cannot_overflow) else {
+        return match outlook.risk {
+            Risk::Low => sentence![". ", outlook.text.clone()],
+            // An alert says so when it is surer.
+            _ => {
+                ". It is too early to say whether the backup will be done before it is full.".into()
+            }
+        };
     };
     let basis = match full.basis {
         EtaBasis::Tested => String::new(),

@@ -19,6 +19,8 @@ use crate::units::{Fill, rough_text, size_text};
 const MIN_GROWTH: f64 = 0.2;
 /// Additional percentage points of free space to suggest, for the same reason.
 const EXTRA_ROOM: f64 = 5.0;
+/// A burst of writes, as of mkfs, is shorter. An alert needs growth for so long, or for as long as is left.
+const BURST_S: f64 = 60.0;
 
 impl VolumeUnderRule<'_> {
     pub(super) fn evaluate_fill(&self, raised: Option<Severity>) -> (Evaluation, Option<f64>) {
@@ -182,7 +184,7 @@ fn time_until_full(
 ) -> (Evaluation, Option<f64>) {
     let eta = match forecast.full {
         Expected::TooEarly => return (Evaluation::Unchanged, None),
-        Expected::Far => return (Evaluation::Clear, None),
+        Expected::Far | Expected::Stopped | Expected::Never => return (Evaluation::Clear, None),
         Expected::Now => return (Evaluation::CRITICAL, Some(0.0)),
         Expected::In(eta) => eta,
     };
@@ -193,7 +195,8 @@ fn time_until_full(
         let is_soon = eta
             .latest_s
             .is_some_and(|latest_s| latest_s <= thresholds.warning);
-        eta.basis == EtaBasis::Tested && (severity == Severity::Warning || is_soon)
+        let is_burst = eta.seen_s < BURST_S.min(likely_s);
+        eta.basis == EtaBasis::Tested && !is_burst && (severity == Severity::Warning || is_soon)
     };
     let evaluation = match Evaluation::by_value(Rule::TimeUntilFull, likely_s, thresholds, raised) {
         Evaluation::Raised(severity) if Some(severity) > raised && !is_certain(severity) => {

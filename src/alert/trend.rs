@@ -36,6 +36,10 @@ pub(super) enum Expected {
     TooEarly,
     /// It does not grow, or only so slowly that it does not matter.
     Far,
+    /// It grew until a short time ago.
+    Stopped,
+    /// Its size is enough for everything that can be written to it.
+    Never,
     In(Eta),
     /// It is full.
     Now,
@@ -47,6 +51,10 @@ impl VolumeForecast {
         self.verdict() == Some(OutlookVerdict::DoneFirst)
     }
 
+    pub fn is_full_within(&self, seconds: f64) -> bool {
+        matches!(self.full, Expected::In(eta) if eta.likely_s.is_some_and(|likely_s| likely_s <= seconds))
+    }
+
     pub fn verdict(&self) -> Option<OutlookVerdict> {
         self.backup.as_ref().map(|(_, outlook)| outlook.verdict)
     }
@@ -55,10 +63,11 @@ impl VolumeForecast {
 /// How fast a snapshot or pool fills.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    /// Over the last 10 to 20 seconds.
+    /// The mean until it is full as forecast. Without a forecast, that of the last 10 to 20 seconds.
     pub bytes_per_s: f64,
-    /// `None` if it is too early to say, or so far that it does not matter.
     pub full: Option<Eta>,
+    /// Why there is no forecast: `too early`.
+    pub why_not: &'static str,
 }
 
 /// The running backup that reads a volume, against the time until the volume is full.
@@ -94,6 +103,8 @@ struct FillTrend {
     /// Empty until it grows.
     curve: ReadProgress,
     forecast: Option<CachedForecast>,
+    /// Whether alerts are not sure enough of the forecast.
+    is_unsure: bool,
 }
 
 /// A forecast, when it was computed, and for which size.
@@ -107,6 +118,13 @@ impl Trends {
     /// Forgets volumes that are gone.
     pub fn retain(&mut self, topology: &Topology) {
         self.0.retain(|uuid, _| topology.volume(uuid).is_some());
+    }
+
+    /// Whether an alert will follow from the forecast that is not yet raised.
+    pub fn set_unsure(&mut self, uuid: &str, is_unsure: bool) {
+        if let Some(trend) = self.0.get_mut(uuid) {
+            trend.is_unsure = is_unsure;
+        }
     }
 
     /// Forgets a volume that fills no more: what was foreseen of it has come or never will.
@@ -170,7 +188,8 @@ impl Trends {
         let outlook = backup.as_ref().map(|(_, outlook)| outlook);
         let full = match outlook.and_then(|outlook| outlook.full) {
             _ if is_full => Expected::Now,
-            _ if outlook.is_some_and(|outlook| outlook.cannot_overflow) => Expected::Far,
+            _ if outlook.is_some_and(|outlook| outlook.cannot_overflow) => Expected::Never,
+            _ if trend.has_stopped() => Expected::Stopped,
             Some(full) if full.seen_s >= LEAST_SEEN_S => Expected::In(full),
             _ => trend.expected(free, is_near),
         };
@@ -194,6 +213,7 @@ impl FillTrend {
             grew_s: None,
             curve: ReadProgress::default(),
             forecast: None,
+            is_unsure: false,
         }
     }
 
@@ -238,15 +258,42 @@ impl FillTrend {
         self.grew_s.is_some()
     }
 
+    fn has_stopped(&self) -> bool {
+        let usage = self.curve.usage();
+        usage.is_some_and(|usage| usage.stopped_for_s().is_some())
+    }
+
     fn pace(&self) -> Pace {
-        let full = match self.forecast.as_ref().map(|known| known.forecast.full) {
-            Some(Expected::In(eta)) => Some(eta),
-            _ => None,
-        };
-        Pace {
+        let mut pace = Pace {
             bytes_per_s: self.speed_since(self.marks[0]).max(0.0),
-            full,
+            full: None,
+            why_not: "too early",
+        };
+        let Some(known) = &self.forecast else {
+            return pace;
+        };
+        pace.why_not = match known.forecast.full {
+            Expected::TooEarly => return pace,
+            Expected::In(_) if self.is_unsure => return pace,
+            Expected::In(eta) => match eta.likely_s {
+                // Through pauses too, as the forecast has it.
+                Some(likely_s) => {
+                    pace.full = Some(eta);
+                    let free = known.total as f64 - self.now.1;
+                    pace.bytes_per_s = free.max(0.0) / likely_s.max(1.0);
+                    ""
+                }
+                None => "not soon",
+            },
+            Expected::Far => "not soon",
+            Expected::Stopped => "growth stopped",
+            Expected::Never => "never",
+            Expected::Now => "full now",
+        };
+        if known.forecast.full == Expected::Stopped {
+            pace.bytes_per_s = 0.0;
         }
+        pace
     }
 
     fn speed_since(&self, (at_s, used): UsageMark) -> f64 {

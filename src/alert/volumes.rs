@@ -170,6 +170,19 @@ impl Rules {
             };
             changed.extend(self.judge_by_rule(&row, &it));
         }
+        if let Some(forecast) = forecast {
+            let has_alert = self.has_outlook_alert(&volume.uuid);
+            let thresholds = settings.of(Rule::TimeUntilFull);
+            let is_unsure = thresholds.is_some_and(|it| forecast.is_full_within(it.warning));
+            let is_unsure = is_unsure && !has_alert && !forecast.is_done_first();
+            self.trends.set_unsure(&volume.uuid, is_unsure);
+        }
+    }
+
+    /// Whether an alert is open that says when the volume is full.
+    fn has_outlook_alert(&self, uuid: &str) -> bool {
+        let mut open = self.open.iter();
+        open.any(|alert| alert.rule.has_outlook() && alert.uuid == uuid)
     }
 
     /// The newest forecast of a snapshot or pool whose fill is known.
@@ -186,8 +199,7 @@ impl Rules {
         let fill = state.fill.filter(|fill| fill.unit > 0)?;
         let percent_rule = volume.kind.fill_rule()?;
         let thresholds = settings.of(percent_rule);
-        let mut open = self.open.iter();
-        let is_open = open.any(|alert| alert.rule.has_outlook() && alert.uuid == *volume.uuid);
+        let is_open = self.has_outlook_alert(&volume.uuid);
         let need = Need {
             is_urgent: is_open || thresholds.is_some_and(|it| fill.percent() >= it.warning),
             horizon_s: settings.of(Rule::TimeUntilFull).map_or(0.0, |it| it.clear),

@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use eta::{Eta, EtaBasis, GrowthForecast};
-use reads::Sums;
-pub use reads::{Basis, MOST_POINTS, PastRun, PastRuns, ReadPoint, ReadProgress, RemainingReads};
+pub use reads::{
+    Basis, MOST_POINTS, PastRun, PastRuns, ReadPoint, ReadProgress, RemainingReads, Sums,
+};
 pub use text::Remedy;
 
 use crate::advice::Extensible;
@@ -27,9 +28,6 @@ const LEAST_SEEN_S: f64 = 10.0;
 /// Half a 90 % range in standard deviations, and the distance at which one in ten is on the other side.
 const RANGE_DEVIATIONS: f64 = 1.645;
 const RACE_DEVIATIONS: f64 = 1.282;
-/// Reading has stopped after twice its longest pause, within these limits: its process may be gone.
-const PAUSES: f64 = 2.0;
-const IDLE_S: [f64; 2] = [10.0, 60.0];
 
 /// The forecast of a running backup. Times are from now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -120,7 +118,7 @@ pub fn outlook(
     earlier: &PastRuns,
 ) -> Outlook {
     let reads = curve.reads();
-    let idle_s = reads.as_ref().and_then(stopped_for_s);
+    let idle_s = reads.as_ref().and_then(Sums::stopped_for_s);
     let mut outlook = Outlook {
         overflows: room.as_ref().map(Room::name),
         free_bytes: room.as_ref().map(|room| room.free_bytes),
@@ -166,15 +164,10 @@ pub fn outlook(
         outlook.verdict = verdict(&outlook, 0.0);
     }
     outlook.risk = risk(&outlook);
-    outlook.text = text::sentences(&outlook, room.is_some_and(|room| room.is_pool), idle_s);
+    let quiet_s = usage.as_ref().and_then(Sums::stopped_for_s);
+    let is_pool = room.is_some_and(|room| room.is_pool);
+    outlook.text = text::sentences(&outlook, is_pool, idle_s, quiet_s);
     outlook
-}
-
-/// For how long nothing was read, if reading has stopped.
-fn stopped_for_s(reads: &Sums) -> Option<f64> {
-    let pause_s = reads.longest_pause_s() * PAUSES;
-    let idle_s = reads.idle_s();
-    (idle_s >= pause_s.clamp(IDLE_S[0], IDLE_S[1])).then_some(idle_s)
 }
 
 /// `quiet_s` is for how long the volume was seen without growing.

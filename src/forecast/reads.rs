@@ -14,6 +14,9 @@ use crate::units::{bytes_text, share_text, size_text};
 pub const MOST_POINTS: usize = 512;
 /// Points closer than this are merged, so that short intervals do not crowd out the past.
 const LEAST_APART_S: f64 = 0.9;
+/// A sum has stopped after twice its longest pause, within these limits. Alerts then end after a minute more.
+const PAUSES: f64 = 2.0;
+const IDLE_S: [f64; 2] = [10.0, 45.0];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReadPoint {
@@ -103,8 +106,15 @@ impl Sums {
         self.sums[self.sums.len() - 1] - self.sums[0]
     }
 
+    /// For how long it has not changed, if it has stopped: the process that reads or writes may be gone.
+    pub fn stopped_for_s(&self) -> Option<f64> {
+        let pause_s = self.longest_pause_s() * PAUSES;
+        let idle_s = self.idle_s();
+        (idle_s >= pause_s.clamp(IDLE_S[0], IDLE_S[1])).then_some(idle_s)
+    }
+
     /// The seconds since the last change.
-    pub fn idle_s(&self) -> f64 {
+    fn idle_s(&self) -> f64 {
         let last = self.sums.len() - 1;
         let latest_first = self.sums.iter().rev();
         let same = latest_first
@@ -114,7 +124,7 @@ impl Sums {
     }
 
     /// The longest time without a change that ended.
-    pub fn longest_pause_s(&self) -> f64 {
+    fn longest_pause_s(&self) -> f64 {
         let (mut longest_s, mut since_s) = (0.0_f64, self.times[0]);
         for (point, sums) in self.sums.windows(2).enumerate() {
             if sums[1] > sums[0] {

@@ -84,8 +84,14 @@ impl Remedy {
 }
 
 /// One sentence for each time, and one for the verdict.
-pub fn sentences(outlook: &Outlook, is_pool: bool, idle_s: Option<f64>) -> Sentence {
-    let times = Sentence::from(done(outlook, idle_s)).then(full(outlook));
+/// `idle_s` is since when nothing was read, `quiet_s` since when it did not grow, if that has stopped.
+pub fn sentences(
+    outlook: &Outlook,
+    is_pool: bool,
+    idle_s: Option<f64>,
+    quiet_s: Option<f64>,
+) -> Sentence {
+    let times = Sentence::from(done(outlook, idle_s)).then(full(outlook, quiet_s));
     times.then(verdict(outlook, is_pool))
 }
 
@@ -104,7 +110,7 @@ fn done(outlook: &Outlook, idle_s: Option<f64>) -> String {
     }
 }
 
-fn full(outlook: &Outlook) -> String {
+fn full(outlook: &Outlook, quiet_s: Option<f64>) -> String {
     let Some(name) = &outlook.overflows else {
         return "The snapshot's usage is unknown.".into();
     };
@@ -114,6 +120,9 @@ fn full(outlook: &Outlook) -> String {
             format!("{first} cannot overflow: it can hold a copy of its whole origin.")
         }
         None => format!("{first} did not grow yet."),
+        Some(_) if let Some(quiet_s) = quiet_s => {
+            format!("{first} did not grow for {}.", duration_text(quiet_s))
+        }
         Some(full) => full.sentence(&format!("{name} is full"), &format!("{first} is full")),
     }
 }

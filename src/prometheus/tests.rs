@@ -231,6 +231,7 @@ fn present() -> Present {
                     Pace {
                         bytes_per_s: 1.0,
                         full: Some(eta),
+                        why_not: "",
                     },
                 )
             })

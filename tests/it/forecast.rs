@@ -10,6 +10,8 @@ use course::{Course, courses};
 use cowbell::forecast::Risk;
 use score::{Alarms, Event, EventScore, VerdictScore, percentile};
 
+use crate::daemon::Start;
+
 /// A debug build takes a second for every tenth tick.
 const EVERY: usize = 10;
 
@@ -69,4 +71,80 @@ fn the_forecast_is_as_good_as_it_was() {
     );
     let (held, width) = score::growth(&own);
     assert!(held >= 0.95 && width <= 1.8, "{held} {width}");
+}
+
+/// Of a row of the overview: the name, the grade, the growth, and when it is full.
+fn fill_rows(page: &str) -> Vec<[String; 4]> {
+    let table = page.split("<table class=\"fills\">").nth(1);
+    let table = table.and_then(|rest| rest.split("</table>").next());
+    let rows = table.unwrap_or_default().split("<tr>").skip(2);
+    let text = |row: &str, tag: &str| {
+        let cell = row.split(tag).nth(1).unwrap_or_default();
+        let end = cell.find("</t").unwrap_or(cell.len());
+        let parts = cell[..end]
+            .split('<')
+            .map(|part| part.split('>').next_back().unwrap());
+        parts.collect::<String>().trim().to_string()
+    };
+    let tags = [
+        "<th scope=\"row\"",
+        "<span class=\"state ",
+        "<td class=\"n least\"",
+        "<td class=\"n eta\"",
+    ];
+    rows.map(|row| tags.map(|tag| text(row, tag))).collect()
+}
+
+/// Replays a recording, and looks at the overview all the while.
+fn growth_and_time_agree_in(recording: &str, speed: &str) {
+    let daemon = Start::with(&["serve", "--replay", recording, "--speed", speed]).start();
+    let (mut forecasts, mut looks) = (0, 0);
+    loop {
+        let has_ended = daemon.log().contains("the recording is at its end");
+        for row in fill_rows(&daemon.get("/").body) {
+            // The last one counts the quiet ones.
+            if row[2].is_empty() {
+                continue;
+            }
+            let [name, grade, growth, full] = &row;
+            let grows = !["–", "0 B/min"].contains(&growth.as_str());
+            let is_forecast = full.starts_with(|first: char| first.is_ascii_digit());
+            assert!(grows || !is_forecast, "full without growth: {row:?}");
+            let has_reason = is_forecast || full.len() > "–".len();
+            assert!(
+                !grows || has_reason,
+                "growth without a time or reason: {row:?}"
+            );
+            // Within ten minutes is critical by default.
+            let latest = full.rsplit(' ').collect::<Vec<_>>();
+            let is_soon = is_forecast
+                && match latest[..] {
+                    ["s", ..] => true,
+                    ["min", minutes, ..] => minutes.parse::<u32>().unwrap() <= 10,
+                    _ => false,
+                };
+            assert!(grade != "ok" || !is_soon, "{name} is {grade}: {row:?}");
+            forecasts += usize::from(is_forecast);
+        }
+        looks += 1;
+        if has_ended {
+            break;
+        }
+    }
+    assert!(
+        forecasts > 0 && looks > 10,
+        "{forecasts} forecasts in {looks} looks"
+    );
+}
+
+#[test]
+fn growth_and_time_until_full_agree_in_every_row() {
+    for (recording, speed) in [
+        ("tests/fixtures/many-volumes.cowbell", "8"),
+        ("tests/fixtures/long-names.cowbell", "8"),
+        ("web/demo.cowbell", "100"),
+    ] {
+        let recording = format!("{}/{recording}", env!("CARGO_MANIFEST_DIR"));
+        growth_and_time_agree_in(&recording, speed);
+    }
 }

@@ -8,12 +8,11 @@ use jiff::Timestamp;
 
 use super::charts::{self, Charts, RangeTools, Sketch};
 use super::jobs::{JobTable, took};
-use super::text::{moment, zoned_moment};
+use super::text::{DASH, moment, zoned_moment};
 use super::volumes::{nothing_to_watch, state_cell, used_of_size, volume_href};
 use super::{Content, PageRequest, PageResult};
 use crate::alert::{Pace, Rule, alike, usual_period};
 use crate::chart::Look;
-use crate::forecast::Eta;
 use crate::job::{Job, JobKind};
 use crate::present::{Present, RecordingEnd};
 use crate::quantity::Quantity;
@@ -185,7 +184,7 @@ fn fill_table(present: &Present) -> Table {
             Cell::known(bytes.map(|bytes| format!("{bytes}/min")))
         })
         .column(Column::number("Full in").class("eta"), |row| {
-            Cell::known(row.pace.and_then(|pace| pace.full).map(Eta::short_text))
+            row.pace.map(full_in).unwrap_or_default()
         })
         .column(Column::text("Used by").class("less"), |row| {
             row.user.clone().unwrap_or_default()
@@ -215,6 +214,14 @@ fn alert_ranks(present: &Present) -> HashMap<&str, usize> {
         ranks.entry(&*group[0].uuid).or_insert(rank);
     }
     ranks
+}
+
+/// When a volume is full, or a dash with the reason.
+fn full_in(pace: &Pace) -> Cell {
+    match pace.full {
+        Some(full) => full.short_text().into(),
+        None => Cell::from(DASH).small(pace.why_not),
+    }
 }
 
 impl<'a> FillRow<'a> {

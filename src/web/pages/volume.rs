@@ -402,11 +402,9 @@ fn key_figures(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<K
     if let Some(pace) = present.paces.get(&volume.uuid) {
         let growth = size_text((pace.bytes_per_s * 60.0) as u64);
         let full = text::or_dash(pace.full.map(Eta::short_text));
-        figures.push(KeyFigure::new(
-            "Full in",
-            full,
-            format!("grows by {growth}/min"),
-        ));
+        let why_not = pace.full.is_none().then(|| pace.why_not.into());
+        let detail = text::joined([why_not, Some(format!("grows by {growth}/min"))]);
+        figures.push(KeyFigure::new("Full in", full, detail));
     }
     figures.extend(filled(
         "In sync",
