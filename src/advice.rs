@@ -357,6 +357,11 @@ fn group_refusal(group: &Group) -> Option<Sentence> {
             "LVM does not show VG {vg} on this host: change it on the host that it belongs to"
         ]);
     }
+    if let Some(id) = &group.foreign {
+        return Some(sentence![
+            "VG {vg} has the system ID of another host, {id}: change it on that host"
+        ]);
+    }
     if group.is_read_only {
         return Some(sentence![
             "LVM may not write the metadata of VG {vg}: first make it writable"

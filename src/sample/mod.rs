@@ -69,6 +69,8 @@ pub struct SlowParts {
     pub report: Option<Arc<lvm::Report>>,
     /// LVM's autoextend policies.
     pub policies: Option<lvm::Policies>,
+    /// The host's own, which may be empty.
+    pub system_id: Option<String>,
     /// Mounts of block devices; the same `Arc` until they change. `None` if they cannot be read.
     pub mounts: Option<Arc<Vec<Mount>>>,
     /// Used space of mounted file systems that may be on a snapshot.
@@ -194,7 +196,10 @@ impl Sampler {
                 }
                 self.report_read_us = Some(sample.uptime_us);
             }
-            Part::LvmConfig => self.slow.policies = Some(lvm::parse_policies(text)?),
+            Part::LvmConfig => {
+                self.slow.policies = Some(lvm::parse_policies(text)?);
+                self.slow.system_id = lvm::system_id(text);
+            }
             Part::Processes => {
                 let (processes, unparsed) = processes::parse(text);
                 sample.maker = processes::maker(&processes);

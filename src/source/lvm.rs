@@ -32,7 +32,8 @@ const TEST_MODE: &str = "TEST MODE";
 const FIELDS: [(&str, &str); 4] = [
     (
         "vg",
-        "vg_name,vg_uuid,vg_attr,vg_size,vg_free,vg_extent_size,vg_missing_pv_count,vg_tags",
+        "vg_name,vg_uuid,vg_attr,vg_size,vg_free,vg_extent_size,vg_missing_pv_count,vg_tags,\
+         vg_systemid",
     ),
     (
         "pv",
@@ -67,7 +68,7 @@ const DMEVENTD: &str = "/run/dmeventd.pid";
 pub struct LvmOutput {
     /// The JSON of `lvm fullreport`.
     pub report: Result<String, LvmError>,
-    /// The output of `lvmconfig`, and a line `dmeventd=running|absent`; `None` if unchanged.
+    /// The output of `lvmconfig`, and lines `dmeventd=running|absent` and `system ID: …`; `None` if unchanged.
     pub policies: Option<Result<String, String>>,
 }
 
@@ -189,7 +190,10 @@ async fn ask(program: PathBuf, reads_policies: bool) -> (LvmOutput, Option<Child
     if reads_policies && report.is_ok() {
         let arguments = [["config", "--type", "full"].as_slice(), &POLICIES].concat();
         let output = run(&program, &arguments, &mut stuck).await;
-        policies = Some(output.map(with_dmeventd).map_err(|error| error.sentence));
+        let id = run(&program, &["systemid"], &mut stuck).await;
+        let id = id.unwrap_or_default();
+        let output = output.map(|policies| with_dmeventd(policies) + &id);
+        policies = Some(output.map_err(|error| error.sentence));
     }
     (LvmOutput { report, policies }, stuck)
 }

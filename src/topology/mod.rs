@@ -137,6 +137,8 @@ pub struct Group {
     /// Whether its volumes are active although LVM's report lacks it.
     pub is_unreported: bool,
     pub is_exported: bool,
+    /// The host that it belongs to, by its system ID, if that is another one.
+    pub foreign: Option<String>,
     pub is_shared: bool,
     /// Whether LVM may not change its metadata, by its permission or by `lvm.conf`.
     pub is_read_only: bool,

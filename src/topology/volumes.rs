@@ -28,6 +28,7 @@ pub struct LvmInputs<'a> {
     /// Names of groups by UUID without dashes.
     names: HashMap<String, String>,
     metadata_is_read_only: bool,
+    system_id: Option<&'a str>,
     mounts: Option<&'a [Mount]>,
     /// Layers by volume UUID without dashes.
     active: BTreeMap<&'a str, Layers<'a>>,
@@ -71,6 +72,7 @@ impl<'a> LvmInputs<'a> {
             names: HashMap::new(),
             metadata_is_read_only: (sample.slow.policies)
                 .is_some_and(|policies| policies.metadata_is_read_only),
+            system_id: sample.slow.system_id.as_deref(),
             mounts: sample.slow.mounts.as_deref().map(Vec::as_slice),
             active,
         };
@@ -236,6 +238,10 @@ impl<'a> LvmInputs<'a> {
             namesake_is_in_guest: namesake.is_some_and(|other| self.is_in_guest(other)),
             is_unreported: false,
             is_exported: reported.letter(3) == Some('x'),
+            foreign: reported.system_id.clone().filter(|id| {
+                let own = self.system_id;
+                own.is_some_and(|own| own != id)
+            }),
             is_shared: matches!(reported.letter(6), Some('s' | 'c')),
             is_read_only: reported.letter(1) == Some('r') || self.metadata_is_read_only,
             is_fixed: reported.letter(2) == Some('-'),

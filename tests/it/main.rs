@@ -32,6 +32,7 @@ mod export;
 mod fixtures;
 mod forecast;
 mod gaps;
+mod groups;
 mod hooks;
 mod hostile;
 mod hour;

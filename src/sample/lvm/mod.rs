@@ -31,6 +31,8 @@ pub struct ReportedGroup {
     pub extent: Option<u64>,
     pub missing_pvs: u32,
     pub tags: Vec<String>,
+    /// The host that it belongs to.
+    pub system_id: Option<String>,
     pub pvs: Vec<Pv>,
     /// All volumes, including hidden ones.
     pub volumes: Vec<ReportedVolume>,
@@ -195,4 +197,11 @@ pub fn parse_policies(text: &str) -> Result<Policies, String> {
         snapshot: growth("snapshot")?,
         pool: growth("thin_pool")?,
     })
+}
+
+/// The host's own system ID, which may be empty; `None` if unknown.
+pub fn system_id(policies: &str) -> Option<String> {
+    let mut lines = policies.lines();
+    let id = lines.find_map(|line| line.trim().strip_prefix("system ID:"))?;
+    Some(id.trim().into())
 }

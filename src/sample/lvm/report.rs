@@ -67,6 +67,7 @@ fn group(report: &Value) -> Option<ReportedGroup> {
         extent: number(vg, "vg_extent_size").filter(|bytes| *bytes > 0),
         missing_pvs: number(vg, "vg_missing_pv_count").unwrap_or_default(),
         tags: list(vg, "vg_tags"),
+        system_id: text(vg, "vg_systemid"),
         pvs: rows(report, "pv").map(pv).collect(),
         volumes: rows(report, "lv")
             .filter_map(|row| volume(row, &mut segments))

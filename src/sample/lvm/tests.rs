@@ -235,3 +235,14 @@ proptest! {
         let _ = parse(&text);
     }
 }
+
+#[test]
+fn the_hosts_system_id_follows_the_policies() {
+    for (text, expected) in [
+        ("monitoring=1\n", None),
+        ("monitoring=1\n\ndmeventd=absent\n  system ID: \n", Some("")),
+        ("dmeventd=absent\n  system ID: here\n", Some("here")),
+    ] {
+        assert_eq!(system_id(text).as_deref(), expected, "{text:?}");
+    }
+}

@@ -62,7 +62,47 @@ not_at_risk() {
     local status=0
     "$COWBELL" status >"$OUT/status" || status=$?
     check "nothing is at risk: status" "0 COWBELL OK" "$status $(head -c 10 "$OUT/status")"
-    check "no job of a kept snapshot" "" "$(curl -fs "$api/jobs" | jq -r '.[] | select(.lv == "thin_kept") | .id')"
+    check "no job of a kept snapshot" "" "$(jobs_of thin_kept)"
+    lvchange -ay -K vg0/thin_kept
+    in_time 20 tells vg0/thin_kept "ok ok "
+    await_ticks 5
+    check "kept, active and idle" "ok ok " "$(told_of vg0/thin_kept | paste -sd ' ')"
+    check "no job of it" "" "$(jobs_of thin_kept)"
+    dd if=/dev/vg0/thin_kept of=/dev/null bs=1M count=64 iflag=direct status=none
+    in_time 10 eval '[[ -n $(jobs_of thin_kept) ]]'
+    check "a job of it while it is read" null "$(jobs_of thin_kept)"
+    lvchange -an vg0/thin_kept
+}
+
+# The ends of the jobs of a snapshot.
+jobs_of() {
+    curl -fs "$api/jobs" | jq -r --arg lv "$1" '.[] | select(.lv == $lv) | .ended_at'
+}
+
+# A group with the system ID of another host, of which volumes are active all the same.
+foreign() {
+    vgimport away >>"$OUT/lvm.log" 2>&1
+    printf 'global { system_id_source="lvmlocal" }\nlocal { system_id="here" }\n' >>/mnt/lvm/lvmlocal.conf
+    lvm_does <<-END
+	vgchange -y --systemid here away
+	vgchange -ay away
+	lvcreate -s -L 8M -n exported_snapshot away/exported
+	END
+    sed -i 's/"here"/"there"/' /mnt/lvm/lvmlocal.conf
+    dd if=/dev/urandom of=/dev/away/exported bs=64k count=112 oflag=direct status=none
+    agree "in a group of another host" away/exported_snapshot "ok critical snapshot_fill critical"
+    in_time 90 is_said "VG away has the system ID of another host, here: change it on that host"
+    check "in a group of another host: no command" "" \
+        "$(curl -fs "$api/alerts" | jq -r '.[] | select(.vg == "away") | .sentence' | grep -oE 'lvextend|lvremove|vgextend' || true)"
+    lvextend -L +4M away/exported_snapshot >>"$OUT/lvm.log" 2>&1 && accepted=yes || accepted=no
+    check "LVM accepts lvextend there" no "$accepted"
+    vgchange -an away >>"$OUT/lvm.log" 2>&1
+    in_time 10 eval '! curl -fs "$api/alerts" | jq -e "any(.[]; .vg == \"away\" and .cleared_at == null)"'
+    check "inactive in a group of another host: status" 0 "$("$COWBELL" status >/dev/null; echo $?)"
+}
+
+is_said() {
+    curl -fs "$api/alerts" | jq -r '.[].sentence' | grep -F "$1"
 }
 
 suspended() {
@@ -132,6 +172,7 @@ printf '[alerts]\nticks_missed = "off"\npart_failed = "off"\n' >/mnt/cowbell.tom
 start_cowbell
 await_ticks 5
 not_at_risk
+foreign
 suspended
 cut
 too_full

@@ -1,0 +1,66 @@
+//! Groups that another host may change: what is said of a snapshot in one, in place of a command that LVM refuses.
+
+use cowbell::advice::{Extensible, PoolPart};
+use cowbell::source::{Part, ReadResult};
+
+use crate::host::{Host, report, row};
+use crate::observer::{Observer, reading, volume};
+
+const POLICIES: &str = "monitoring=1\nsnapshot_autoextend_threshold=100\nsnapshot_autoextend_percent=20\n\
+    thin_pool_autoextend_threshold=100\nthin_pool_autoextend_percent=20\n\ndmeventd=absent\n";
+
+/// Why LVM refuses to extend a snapshot in a group with these attributes and system ID, on a host with this one.
+fn refusal(attributes: &str, system_id: &str, own: &str) -> String {
+    let mut host = Host::new(&["sda"]);
+    let real = host.add_origin("data", &["sda"], 614_400);
+    host.add_snapshot("snap", &real, &["sda"], 130_000, "snapshot 13000/130000 16");
+    let mut snap = row("snap", "swi-a-s---");
+    snap["origin"] = "data".into();
+    let of_group = format!(r#""vg_attr": "{attributes}", "vg_systemid": "{system_id}", "vg_tags""#);
+    let report = report(&[row("data", "owi-a-s---"), snap]).replace(r#""vg_tags""#, &of_group);
+    let texts = [
+        (Part::Diskstats, host.diskstats()),
+        (Part::Sysfs, host.names()),
+        (Part::Dm, host.device_mapper()),
+        (Part::LvmConfig, format!("{POLICIES}{own}")),
+        (Part::Lvm, report),
+    ];
+    let texts = texts
+        .into_iter()
+        .map(|(part, text)| (part, ReadResult::Text(text)));
+    let interval = Observer::default().observe(&reading(0.0, texts.collect()));
+    let (snap, state) = volume(&interval, "snap");
+    assert!(state.fill.is_some(), "its usage is seen all the same");
+    let extensible = Extensible::new(snap, &interval.topology, PoolPart::Data);
+    extensible
+        .refusal
+        .map(|it| it.to_string())
+        .unwrap_or_default()
+}
+
+#[test]
+fn a_group_of_another_host_has_no_commands() {
+    let foreign = "VG vg0 has the system ID of another host, there: change it on that host";
+    for (attributes, system_id, own, expected) in [
+        ("wz--n-", "", "  system ID: \n", ""),
+        ("wz--n-", "here", "  system ID: here\n", ""),
+        ("wz--n-", "there", "  system ID: here\n", foreign),
+        ("wz--n-", "there", "  system ID: \n", foreign),
+        ("wz--n-", "there", "", ""),
+        (
+            "wzx-n-",
+            "",
+            "",
+            "VG vg0 is exported: import it with `vgimport vg0`",
+        ),
+        (
+            "wz--ns",
+            "",
+            "",
+            "VG vg0 is shared: change it on the host that holds its lock",
+        ),
+    ] {
+        let found = refusal(attributes, system_id, own);
+        assert_eq!(found, expected, "{attributes} {system_id:?} on {own:?}");
+    }
+}
