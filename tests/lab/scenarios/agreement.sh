@@ -291,9 +291,10 @@ extents_by_cowbell() {
         awk '{ sum[$1 " " $2 " " $3] += $4 } END { for (key in sum) print key, sum[key] }'
 }
 
-# What /sys says of every disk, of a partition that of its disk. All PVs, and in which group.
-compare_devices() {
-    local device queue rotational scheduler kib major minor vg
+# What /sys says of every disk, of a partition that of its disk. LVM's commands make devices for a moment, which may be
+# gone from /sys when they were in cowbell's list.
+same_devices() {
+    local device queue rotational scheduler kib
     for device in $(curl -fs "$api/devices" | tee "$OUT/devices.json" | jq -r '.[].device'); do
         queue=/sys/class/block/$device/queue
         [[ -d $queue ]] || queue=/sys/class/block/$device/../queue
@@ -304,6 +305,13 @@ compare_devices() {
         echo "$device $rotational ${scheduler%]*} $((kib * 1024))"
     done >"$OUT/disks.sys"
     jq -r '.[] | "\(.device) \({ "true": 1, "false": 0 }["\(.rotational)"]) \(.scheduler) \(.read_ahead_bytes)"' "$OUT/devices.json" >"$OUT/disks.cowbell"
+    cmp -s "$OUT/disks.sys" "$OUT/disks.cowbell"
+}
+
+# The attributes of all disks. All PVs, and in which group.
+compare_devices() {
+    local major minor vg
+    in_time 5 same_devices
     check "disk attributes ($(wc -l <"$OUT/disks.sys") devices)" "" "$(diff "$OUT/disks.sys" "$OUT/disks.cowbell")"
     check "PVs" "$(pvs --nolocking --noheadings -o pv_major,pv_minor,vg_name | while read -r major minor vg; do
         echo "$(basename "$(readlink "/sys/dev/block/$major:$minor")") $vg"
