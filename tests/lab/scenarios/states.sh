@@ -84,7 +84,7 @@ foreign() {
     vgimport away >>"$OUT/lvm.log" 2>&1
     printf 'global { system_id_source="lvmlocal" }\nlocal { system_id="here" }\n' >>/mnt/lvm/lvmlocal.conf
     lvm_does <<-END
-	vgchange -y --systemid here away
+	vgchange --systemid here away
 	vgchange -ay away
 	lvcreate -s -L 8M -n exported_snapshot away/exported
 	END
