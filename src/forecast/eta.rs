@@ -55,14 +55,20 @@ const TICK_S: f64 = 1.0;
 /// tuning half.
 const END_S: f64 = 0.45;
 
+/// A reader whose speed scatters by more than this from second to second may become slower, and the less is left, the
+/// less that evens out. Such a backup may be later by this factor's logarithm for each unit of further scatter.
+const STEADY: f64 = 0.08;
+const SLOWER: f64 = 2.6;
+const EVENS_OUT_S: f64 = 20.0;
+
 /// The weights of the parts of a range: of the speed's uncertainty, and of the trends on that side.
 struct Widths {
     down: [f64; 2],
     up: [f64; 2],
 }
 const DONE: Widths = Widths {
-    down: [0.4, 0.3],
-    up: [1.3, 0.0],
+    down: [0.2, 0.15],
+    up: [0.8, 0.0],
 };
 const FULL: Widths = Widths {
     down: [1.3, 2.5],
@@ -93,6 +99,7 @@ impl Eta {
         let bytes = left.left_bytes? as f64;
         let prediction = Prediction::of(reads, bytes, usual_speed)?;
         let mut eta = Self::of(&prediction, bytes, &DONE);
+        let unsteady = SLOWER * (prediction.scatter - STEADY).max(0.0);
         // The amount is uncertain as well.
         let error = left.expected_bytes? as f64 * SIZE_ERROR;
         let (least, most) = left.range?;
@@ -104,6 +111,8 @@ impl Eta {
             _ => 0.0,
         };
         if let Some(likely_s) = eta.likely_s {
+            let slower = unsteady * (1.0 + EVENS_OUT_S / likely_s.max(1.0)).sqrt();
+            eta.latest_s = eta.latest_s.map(|latest_s| latest_s * slower.exp());
             eta.soonest_s = likely_s * (-wider(eta.soonest_s, least - error)).exp();
             let later = |latest_s| likely_s * wider(latest_s, most + error).exp() + END_S;
             eta.latest_s = eta.latest_s.map(later);

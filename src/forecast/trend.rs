@@ -40,6 +40,8 @@ const UNTESTED_BENT_ERROR: f64 = 0.5;
 /// shorter ones than this, neighbours are alike.
 const MOST_BLOCKS: f64 = 24.0;
 const SHORTEST_BLOCK_S: f64 = 5.0;
+/// What a reader does from one second to the next shows whether its speed will change.
+const SECOND_S: f64 = 1.0;
 /// At first, half a block is assumed that is off by a third.
 const ASSUMED: f64 = 0.5;
 const ASSUMED_VARIANCE: f64 = 0.1;
@@ -128,6 +130,8 @@ pub struct Prediction {
     trends: Vec<(SpeedTrend, f64)>,
     /// The variance of a second's speed over the mean, if each second were independent of the others.
     variance: f64,
+    /// The standard deviation of a second's speed over the mean.
+    pub scatter: f64,
     /// The seconds since the first change.
     pub seen_s: f64,
 }
@@ -152,9 +156,11 @@ impl Prediction {
             .iter()
             .zip(weights(&all, &tests))
             .map(|(one, weight)| (one.at[moments.len() - 1], weight));
+        let block_s = (past.seen_s() / MOST_BLOCKS).max(SHORTEST_BLOCK_S);
         Some(Self {
             trends: trends.collect(),
-            variance: variance(past),
+            variance: block_s * variance(past, block_s, ASSUMED),
+            scatter: variance(past, SECOND_S, 0.0).sqrt(),
             seen_s: past.seen_s(),
         })
     }
@@ -402,9 +408,8 @@ fn weights(all: &[Candidate], tests: &[Test]) -> Vec<f64> {
     weights.iter().map(|weight| weight / sum).collect()
 }
 
-/// From the speeds of blocks, as if these were independent.
-fn variance(past: &Sums) -> f64 {
-    let block_s = (past.seen_s() / MOST_BLOCKS).max(SHORTEST_BLOCK_S);
+/// Of the speeds of blocks over the mean, as if these were independent, and so many more blocks that are assumed.
+fn variance(past: &Sums, block_s: f64, assumed: f64) -> f64 {
     let usual = past.gained() / past.seen_s();
     let mut squares = 0.0;
     let mut blocks = 0.0_f64;
@@ -417,7 +422,7 @@ fn variance(past: &Sums) -> f64 {
             from = to;
         }
     }
-    block_s * (squares + ASSUMED * ASSUMED_VARIANCE) / ((blocks - 1.0).max(0.0) + ASSUMED)
+    (squares + assumed * ASSUMED_VARIANCE) / ((blocks - 1.0).max(0.0) + assumed).max(ASSUMED)
 }
 
 /// Of numbers with their weights.

@@ -26,7 +26,7 @@ fn the_forecast_is_as_good_as_it_was() {
     assert!(all.len() >= 40 && kinds.len() >= 10 && judging.len() * 2 == all.len());
     let own = score::polls(&judging, EVERY, |course| score::forecast(course, EVERY));
     let line = score::polls(&judging, EVERY, |course| score::line(course, 20.0, false));
-    for (event, median, width) in [(Event::Done, 0.03, 0.15), (Event::Full, 0.09, 0.6)] {
+    for (event, median, width) in [(Event::Done, 0.03, 0.2), (Event::Full, 0.09, 0.6)] {
         let (mut score, mut line) = (EventScore::of(&own, event), EventScore::of(&line, event));
         assert!(
             percentile(&mut score.all, 0.5) <= median,
@@ -35,7 +35,7 @@ fn the_forecast_is_as_good_as_it_was() {
         );
         assert!(percentile(&mut score.all, 0.5) <= percentile(&mut line.all, 0.5));
         assert!(
-            (0.86..=0.94).contains(&score.share_in(0)),
+            (0.86..=0.95).contains(&score.share_in(0)),
             "{}",
             score.share_in(0)
         );
@@ -46,6 +46,12 @@ fn the_forecast_is_as_good_as_it_was() {
         );
         assert!(score.silent_share() <= 0.1, "{}", score.silent_share());
     }
+    // Here the disk is the limit, so the read speed changes.
+    let mut slowing = judging.clone();
+    slowing.retain(|course| course.kind == "slowing");
+    let polls = score::polls(&slowing, 1, |course| score::forecast(course, 1));
+    let share = EventScore::of(&polls, Event::Done).share_in(0);
+    assert!(share >= 0.87, "{share}");
     let mut verdicts = VerdictScore::of(&own);
     assert!(
         verdicts.wrong_share() <= 0.01,
@@ -71,6 +77,27 @@ fn the_forecast_is_as_good_as_it_was() {
     );
     let (held, width) = score::growth(&own);
     assert!(held >= 0.95 && width <= 1.8, "{held} {width}");
+}
+
+/// At each poll with an advice: whether the backup is saved by it, if its growth was recorded to the end.
+fn is_saved(poll: &score::Poll) -> Option<bool> {
+    let add = poll.said.growth?.add_bytes.filter(|add| *add > 0)?;
+    let done_s = poll.course.done_s?;
+    let ticks = &poll.course.ticks;
+    let last = ticks.iter().take_while(|tick| tick.at_s <= done_s).last()?;
+    let tick = &ticks[poll.tick];
+    Some(tick.total + add as f64 >= last.used)
+}
+
+#[test]
+fn an_extension_that_is_followed_saves_the_backup() {
+    let all = courses();
+    let all: Vec<&Course> = all.iter().collect();
+    let polls = score::polls(&all, EVERY, |course| score::forecast(course, EVERY));
+    let saved: Vec<bool> = polls.iter().filter_map(is_saved).collect();
+    let lost = saved.iter().filter(|is_saved| !**is_saved).count();
+    println!("{lost} of {} advices lose the backup", saved.len());
+    assert!(saved.len() > 50 && lost == 0, "{lost} of {}", saved.len());
 }
 
 /// Of a row of the overview: the name, the grade, the growth, and when it is full.
