@@ -434,7 +434,7 @@ impl Stripes {
 }
 
 /// The largest useful size.
-fn most_bytes(volume: &Volume, part: PoolPart, topology: &Topology) -> Option<u64> {
+pub fn most_bytes(volume: &Volume, part: PoolPart, topology: &Topology) -> Option<u64> {
     if part == PoolPart::Metadata {
         return Some(MOST_POOL_METADATA);
     }

@@ -4,7 +4,7 @@ use super::settle::Evaluation;
 use super::trend::{Expected, VolumeForecast};
 use super::volumes::VolumeUnderRule;
 use super::{AlertText, Rule, Severity};
-use crate::advice::{Extensible, PoolPart};
+use crate::advice::{Extensible, PoolPart, most_bytes};
 use crate::config::{Measure, Thresholds};
 use crate::forecast::{Eta, EtaBasis, Outlook, OutlookVerdict, Risk};
 use crate::job::Job;
@@ -15,6 +15,8 @@ use crate::sentence::{Sentence, command};
 use crate::topology::{State, Topology, Volume, VolumeKind};
 use crate::units::{Fill, rough_text, size_text};
 
+/// An extension is to last so many times as long as clears the alert, since speeds vary.
+const LASTING: f64 = 1.25;
 /// The smallest growth to suggest, as a share of the size: with less, the alert would soon be raised again.
 const MIN_GROWTH: f64 = 0.2;
 /// Additional percentage points of free space to suggest, for the same reason.
@@ -136,13 +138,16 @@ impl VolumeUnderRule<'_> {
                 _ => {}
             }
         }
+        let clear_of = |rule| self.settings.of(rule).map(|it| it.clear);
         let clear = match self.rule.measure() {
-            Measure::Percent => self.thresholds.clear,
-            _ => fill.percent(),
+            Measure::Percent => Some(self.thresholds.clear),
+            _ => self.volume.kind.fill_rule().and_then(clear_of),
         };
+        let clear = clear.unwrap_or(fill.percent());
         let likely_s = eta.and_then(|eta| eta.likely_s);
+        let time = likely_s.map(|likely_s| (likely_s, clear_of(Rule::TimeUntilFull)));
         let topology = &self.now.interval.topology;
-        extension(self.rule, self.volume, fill, clear, topology, likely_s)
+        extension(self.rule, self.volume, fill, clear, topology, time)
     }
 
     pub(super) fn full_no_more(&self) -> Sentence {
@@ -293,15 +298,15 @@ fn then_writes(pool: &Volume) -> String {
     format!(". Then writes to its volumes {}", pool.writes_when_full())
 }
 
-/// An extension that brings a volume below `clear` percent, and how long it then lasts; `likely_s` is until it is full
-/// without.
+/// An extension that brings a volume below `clear` percent, and how long it then lasts; or all that there is, and what
+/// else helps. `time` is until it is full without, and what it is to last at least.
 pub(super) fn extension(
     rule: Rule,
     volume: &Volume,
     fill: Fill,
     clear: f64,
     topology: &Topology,
-    likely_s: Option<f64>,
+    time: Option<(f64, Option<f64>)>,
 ) -> Sentence {
     let vg = &volume.vg;
     let part = match rule {
@@ -309,17 +314,27 @@ pub(super) fn extension(
         _ => PoolPart::Data,
     };
     let room = Extensible::new(volume, topology, part);
-    let wanted = growth(fill, clear);
+    let (used, total) = (fill.used_bytes() as f64, fill.total_bytes() as f64);
+    let free = total - used;
+    let mut wanted = growth(fill, clear);
+    if let Some((likely_s, Some(lasting_s))) = time {
+        let times = LASTING * lasting_s / likely_s.max(1.0);
+        wanted = wanted.max((free * times - free) as u64);
+    }
+    if let Some(most) = most_bytes(volume, part, topology) {
+        // It then holds everything.
+        wanted = wanted.min(most.saturating_sub(fill.total_bytes()));
+    }
     let Some(extension) = room.by(wanted) else {
         let why_not = room.why_not().capitalized();
         return sentence![why_not, ". Otherwise stop the writes."];
     };
-    let (used, total) = (fill.used_bytes() as f64, fill.total_bytes() as f64);
     let added = extension.bytes as f64;
-    let free = total - used;
     let percent = used * 100.0 / (total + added);
-    let more = (extension.bytes < wanted).then(|| sentence![", then ", room.more_space.clone()]);
-    let lasts = likely_s.filter(|_| free > 0.0).map(|likely_s| {
+    let is_enough = extension.bytes >= wanted;
+    let more =
+        (!is_enough).then(|| sentence![", then ", room.more_space.clone(), ", or stop the writes"]);
+    let lasts = time.filter(|_| free > 0.0).map(|(likely_s, _)| {
         let lasts = rough_text(likely_s * (free + added) / free);
         format!(" and makes it last about {lasts}")
     });
@@ -332,6 +347,9 @@ pub(super) fn extension(
         ".",
     ];
     match room.free.map(size_text) {
+        Some(free) if !is_enough => {
+            sentence!["VG {vg} has only {free} for it, which is not enough: ", run]
+        }
         Some(free) => sentence!["VG {vg} has {free} for it: ", run],
         None => sentence!["If VG {vg} has free space, ", run],
     }
@@ -362,6 +380,10 @@ mod tests {
     const MIB: u64 = 1024 * 1024;
 
     fn check(free: Option<u64>, expected: &str) {
+        check_in_time(free, None, expected);
+    }
+
+    fn check_in_time(free: Option<u64>, time: Option<(f64, Option<f64>)>, expected: &str) {
         let volume = Volume {
             vg: "vg0".into(),
             lv: "snap".into(),
@@ -379,7 +401,7 @@ mod tests {
             ..Group::default()
         };
         let topology = Topology::new(Vec::new(), vec![group], vec![volume.clone()]);
-        let found = extension(Rule::SnapshotFill, &volume, fill, 65.0, &topology, None);
+        let found = extension(Rule::SnapshotFill, &volume, fill, 65.0, &topology, time);
         assert_eq!(found.to_string(), expected, "{free:?} free");
     }
 
@@ -391,8 +413,8 @@ mod tests {
         );
         check(
             Some(9 * MIB),
-            "VG vg0 has 9.00 MiB for it: run `lvextend -L +8m vg0/snap`, which brings it to 64 %, then add a PV to VG vg0, since no \
-             PV is free.",
+            "VG vg0 has only 9.00 MiB for it, which is not enough: run `lvextend -L +8m vg0/snap`, which brings it to 64 %, then add \
+             a PV to VG vg0, since no PV is free, or stop the writes.",
         );
         check(
             None,
@@ -400,6 +422,24 @@ mod tests {
         );
         let none = "VG vg0 has no room for it: add a PV to VG vg0, since no PV is free. Otherwise stop the writes.";
         check(Some(MIB), none);
+    }
+
+    /// 24 MiB are full in 52 s. Until 40 min are left, 1.36 GiB are needed, and a quarter more.
+    #[test]
+    fn an_extension_lasts_until_the_alert_about_time_clears() {
+        let time = Some((52.0, Some(2400.0)));
+        check_in_time(
+            Some(4096 * MIB),
+            time,
+            "VG vg0 has 4.00 GiB for it: run `lvextend -L +1364m vg0/snap`, which brings it to 4 % and makes it last about \
+             50 min.",
+        );
+        check_in_time(
+            Some(20 * MIB),
+            time,
+            "VG vg0 has only 20.0 MiB for it, which is not enough: run `lvextend -L +20m vg0/snap`, which brings it to 56 % and \
+             makes it last about 95 s, then add a PV to VG vg0, since no PV is free, or stop the writes.",
+        );
     }
 
     #[test]

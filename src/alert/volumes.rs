@@ -49,6 +49,8 @@ pub(super) struct VolumeRule {
 pub(super) struct VolumeUnderRule<'a> {
     pub rule: Rule,
     pub thresholds: Thresholds,
+    /// Of all rules for this volume.
+    pub settings: &'a RuleSettings,
     pub volume: &'a Volume,
     pub state: &'a VolumeState,
     /// `None` if its fill is unknown.
@@ -162,6 +164,7 @@ impl Rules {
             let it = VolumeUnderRule {
                 rule,
                 thresholds,
+                settings: &settings,
                 volume,
                 state,
                 forecast: forecast.as_deref(),

@@ -104,7 +104,7 @@ fn a_snapshot_that_fills_sooner_will_overflow_first() {
     assert_eq!(found.verdict, OutlookVerdict::FullFirst);
     assert!(
         found.text.to_string().contains(
-            "The snapshot will overflow first, and the backup will be lost: run `lvextend -L +1"
+            "The snapshot will overflow first, and the backup will be lost: run `lvextend -L +"
         ),
         "{}",
         found.text
@@ -206,6 +206,43 @@ fn the_bytes_that_are_still_needed_are_those_until_the_end() {
     assert!(
         (add as i64 - (tight.upper_bytes.unwrap() / MB) as i64 + 200).abs() <= 1,
         "{tight:?}"
+    );
+}
+
+#[test]
+fn an_extension_has_a_reserve_if_there_is_room() {
+    let found = forecast(600_000, 1_000, &curve(300, 100.0, 2.0));
+    let upper = found.growth.unwrap().upper_bytes.unwrap();
+    let remedy = found.remedy.unwrap();
+    assert!(remedy.is_enough && remedy.added_bytes >= 2 * upper - 1_000 * MB);
+    let mut short = room(1_000).unwrap();
+    short.volume.free = Some(upper);
+    let found = outlook(
+        left(600_000),
+        Some(short),
+        &curve(300, 100.0, 2.0),
+        &PastRuns::default(),
+    );
+    let remedy = found.remedy.unwrap();
+    assert!(remedy.is_enough && remedy.added_bytes <= upper);
+}
+
+#[test]
+fn a_reader_that_is_not_steady_may_become_slower() {
+    let later = |noise: f64| {
+        let mut curve = curve(1, 100.0, 2.0);
+        for second in 0..100 {
+            let sign = if (second * 7) % 3 == 0 { 2.0 } else { -1.0 };
+            go_on(&mut curve, 1, 100.0 * (1.0 + noise * sign), 2.0);
+        }
+        let done = forecast(20_000, 10_000, &curve).done.unwrap();
+        done.latest_s.unwrap() / done.likely_s.unwrap()
+    };
+    assert!(
+        later(0.2) > later(0.02) * 1.1,
+        "{} {}",
+        later(0.2),
+        later(0.02)
     );
 }
 
@@ -601,7 +638,7 @@ fn remedied(free_mib: Option<u64>, likely_s: f64, text: &str) {
             ..likely_eta()
         })
     };
-    let remedy = Remedy::of(&volume, 46 << 20, full);
+    let remedy = Remedy::of(&volume, 46 << 20, 0, full);
     assert_eq!(remedy.text.to_string(), text);
 }
 

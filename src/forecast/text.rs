@@ -26,9 +26,14 @@ pub struct Remedy {
 }
 
 impl Remedy {
-    /// `full_with` forecasts when the volume is full with so many bytes more.
-    pub fn of(volume: &Extensible, needed: u64, full_with: impl Fn(u64) -> Option<Eta>) -> Self {
-        let extension = volume.by(needed);
+    /// By as much as is wanted, if there is room. `full_with` forecasts when the volume is full with so many bytes more.
+    pub fn of(
+        volume: &Extensible,
+        needed: u64,
+        wanted: u64,
+        full_with: impl Fn(u64) -> Option<Eta>,
+    ) -> Self {
+        let extension = volume.by(wanted.max(needed));
         let added_bytes = extension.as_ref().map_or(0, |extension| extension.bytes);
         let mut remedy = Self {
             command: extension.map(|extension| extension.command),
