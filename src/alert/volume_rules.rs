@@ -14,7 +14,7 @@ use crate::sample::lvm::Policies;
 use crate::sentence;
 use crate::sentence::{Sentence, command};
 use crate::topology::{State, Volume, VolumeKind};
-use crate::units::{Fill, duration_text, size_text};
+use crate::units::{Fill, duration_text, percent_text, size_text};
 
 /// The end of an overflow is no recovery.
 const LOST: &str = "A backup that was reading it is lost all the same.";
@@ -349,9 +349,16 @@ impl VolumeUnderRule<'_> {
     fn overflowed(&self) -> AlertText {
         let of = self.origin_after("of");
         let size = self.volume.size.map_or("before".into(), size_text);
-        let why = "it overflowed, or its COW area had an I/O error";
         let lost = "Any backup that reads it is lost. ";
-        let next = format!(". If it overflowed, make the next one larger than {size}.");
+        let mut jobs = self.now.jobs.running().iter();
+        let job = jobs.find(|job| job.key == *self.volume.uuid);
+        let mut why = String::from("it overflowed, or its COW area had an I/O error");
+        let mut next = format!(". If it overflowed, make the next one larger than {size}.");
+        if let Some(job) = job.filter(|job| job.had_cow_error()) {
+            let peak = percent_text(job.peak_fill_percent.unwrap_or_default());
+            why = format!("its COW area had an I/O error, since it was at most {peak} full");
+            next = ". See the kernel's log, and make the next one on another PV.".into();
+        }
         AlertText::new(
             self.says(format!("{of} is invalid: {why}.")),
             sentence![lost, self.removal().capitalized(), next],

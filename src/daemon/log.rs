@@ -42,7 +42,8 @@ impl JobLog {
         if !has_ended_now && before.is_none() {
             return;
         }
-        if before.is_none_or(|(_, before)| before != outcome) {
+        // A job may go on after its end, and end again.
+        if has_ended_now || before.is_some_and(|(_, before)| before != outcome) {
             let verb = if has_ended_now { "ended" } else { "is now" };
             let outcome = outcome.text();
             tracing::info!(vg, lv, job = name, "job {id} `{name}` {verb}: {outcome}");

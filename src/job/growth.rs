@@ -158,6 +158,12 @@ impl Job {
         self.died_at.is_some() && peak.max(can_have_used / size * PERCENT) >= LEAST_FULL_PERCENT
     }
 
+    /// Whether its snapshot became invalid though it was far from full, so that its COW area had an I/O error. False if unknown.
+    pub fn had_cow_error(&self) -> bool {
+        let is_known = self.peak_fill_percent.is_some() && self.setup.peak_bytes.is_some();
+        is_known && self.died_at.is_some() && !self.has_overflowed()
+    }
+
     /// What it needed, also if it still exists or was seen in part; `None` of a job without a snapshot, or of another host.
     pub fn stored_need(&self) -> Option<StoredNeed> {
         self.setup.kind.filter(|_| !self.is_imported())?;

@@ -338,11 +338,16 @@ impl Job {
             ];
             return Reasons::new(Grade::Warning, basis, Some(warning));
         }
+        let remedy = if self.had_cow_error() {
+            "Its COW area had an I/O error: repeat it with the snapshot on another PV."
+        } else {
+            "Repeat it with a larger snapshot."
+        };
         let warning = sentence![
             self.subject(),
             " is lost: its snapshot became invalid",
             at,
-            ". Repeat it with a larger snapshot."
+            ". {remedy}"
         ];
         Reasons::new(Grade::Critical, basis, Some(warning))
     }

@@ -59,7 +59,7 @@ impl<'a> StateSources<'a> {
     /// The state of a volume, or a worse one of what it lies on.
     pub fn state_of(&self, topology: &Topology, volume: &Volume) -> VolumeState {
         let mut state = self.own_state(topology, volume);
-        if volume.health.as_deref() == Some(PARTIAL) {
+        if volume.health.as_deref() == Some(PARTIAL) && !is_partial_above(volume) {
             state.state = state.state.or_worse(match volume.kind {
                 // Unless it is striped only, the other legs have all of it.
                 VolumeKind::Raid | VolumeKind::Mirror if !volume.is_raid0() => State::Degraded,
@@ -264,6 +264,14 @@ fn from_cow_area(area: CowArea, working: State) -> VolumeState {
         CowArea::MergeFailed => VolumeState::only(State::MergeFailed),
         CowArea::Unknown => VolumeState::only(State::Unknown),
     }
+}
+
+/// Whether only a snapshot of it misses a PV: LVM reports its origin as partial too.
+fn is_partial_above(volume: &Volume) -> bool {
+    let segments = volume.layout.iter().flat_map(|layout| &layout.segments);
+    let mut pvs = segments.flat_map(|segment| &segment.pv_extents).peekable();
+    let is_known = volume.real.is_some() && pvs.peek().is_some();
+    is_known && pvs.all(|(pv, _)| pv.starts_with('/'))
 }
 
 fn from_health(health: Health) -> State {

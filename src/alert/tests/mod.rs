@@ -488,6 +488,13 @@ fn a_snapshot_whose_area_was_cut_is_lost() {
             .sentence(Rule::SnapshotInvalid)
             .contains("smaller than what it held")
     );
+    let sentence = machine.sentence(Rule::SnapshotInvalid);
+    machine.is(2, State::Invalid);
+    assert_eq!(
+        machine.sentence(Rule::SnapshotInvalid),
+        sentence,
+        "the next write made it invalid"
+    );
 }
 
 /// LVM wants a quarter of a small pool's metadata free, and 4 MiB of a large one's.
@@ -814,4 +821,30 @@ fn of_two_lost_volumes_the_one_in_the_worse_state_comes_first() {
         uuids.join(", "),
         "failed, suspended, partial, degraded, rebuilding"
     );
+}
+
+#[test]
+fn a_snapshot_that_was_far_from_full_had_an_error() {
+    for (percent, expected) in [
+        (
+            3.14,
+            "Snapshot vg0/snap of data is invalid: its COW area had an I/O error, since it was at most 3.14 % full. \
+             Any backup that reads it is lost. Remove it with `lvremove vg0/snap`. See the kernel's log, and make the \
+             next one on another PV.",
+        ),
+        (
+            97.0,
+            "Snapshot vg0/snap of data is invalid: it overflowed, or its COW area had an I/O error. Any backup that \
+             reads it is lost. Remove it with `lvremove vg0/snap`. If it overflowed, make the next one larger than \
+             9.77 GiB.",
+        ),
+    ] {
+        let mut machine = with_job(|job| {
+            (job.died_at, job.peak_fill_percent) = (Some(BEGIN), Some(percent));
+            job.setup.peak_bytes = Some((percent * SIZE as f64 / 100.0) as u64 * MIB);
+            job.setup.cow_bytes = Some(SIZE * MIB);
+        });
+        machine.is(1, State::Invalid);
+        assert_eq!(machine.sentence(Rule::SnapshotInvalid), expected);
+    }
 }

@@ -358,7 +358,7 @@ fn reads(jobs: &[Job]) -> Sketch {
             look,
         ));
     }
-    Sketch::new("Read speed of backups", traces)
+    Sketch::new("Read speed of snapshots", traces)
 }
 
 /// The last backup of each origin, and when the next is usual.
