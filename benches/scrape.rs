@@ -140,6 +140,7 @@ fn interval() -> Interval {
         backups: Arc::default(),
         failed_processes: Vec::new(),
         read_errors: Vec::new(),
+        invalidation: None,
         touched: None,
         next_snapshot: None,
     }

@@ -6,7 +6,9 @@
 use crate::sample::lvm::Policies;
 use crate::sentence;
 use crate::sentence::{Sentence, command};
-use crate::topology::{Group, LvLayout, OUTSIDE_LVM, Topology, Volume, VolumeKind, extent_of};
+use crate::topology::{
+    Group, LvLayout, OUTSIDE_LVM, PvRoom, Topology, Volume, VolumeKind, extent_of,
+};
 use crate::units::size_text;
 use cowbell_touched::curve::{BYTES_OF_AN_EXCEPTION, cow_bytes};
 
@@ -135,6 +137,14 @@ impl Extensible {
         extensible
     }
 
+    /// By a fifth of its size, where not more is known.
+    pub fn by_a_fifth(&self, volume: &Volume) -> Sentence {
+        match self.by(volume.size.unwrap_or_default() / 5) {
+            Some(extension) => sentence!["run ", command(extension.command)],
+            None => self.why_not(),
+        }
+    }
+
     /// By at least so many bytes, if there is room; otherwise by all that there is, and `None` if that is less than a step.
     pub fn by(&self, bytes: u64) -> Option<Extension> {
         if self.refusal.is_some() {
@@ -174,7 +184,7 @@ impl Extensible {
             self.option = format!("--alloc normal {}", self.option);
         }
         let extent = self.step;
-        let mut rooms: Vec<u64> = group.room.iter().map(|free| free / extent).collect();
+        let mut rooms: Vec<u64> = group.room.iter().map(|pv| pv.free / extent).collect();
         rooms.sort_unstable_by(|a, b| b.cmp(a));
         let Stripes {
             all,
@@ -233,11 +243,12 @@ pub fn removal(volume: &Volume, topology: &Topology) -> Sentence {
     if let Some(holder) = holder(volume, topology) {
         return sentence!["close {holder}, which uses it, and remove it then"];
     }
-    sentence![
-        unmounting(volume),
-        "remove it with ",
-        command(format!("lvremove {name}"))
-    ]
+    sentence![unmounting(volume), removal_of(&name)]
+}
+
+/// How a volume of this name is removed, where its group is not known. Without a full stop.
+pub fn removal_of(name: &str) -> Sentence {
+    sentence!["remove it with ", command(format!("lvremove {name}"))]
 }
 
 /// Has LVM's daemon watch the volume, and extend it. Without a full stop.
@@ -245,7 +256,140 @@ pub fn monitoring(volume: &Volume, policies: Policies) -> Sentence {
     let switch = command(format!("lvchange --monitor y {}", volume.full_name()));
     let setting = "set activation/monitoring=1 in lvm.conf, then ";
     let first = (!policies.monitoring).then_some(setting);
-    sentence![first, "run ", switch]
+    sentence![first, "switch that on with ", switch]
+}
+
+/// Ends the wait of a device of this kernel's name. Without a full stop.
+pub fn resumption(device: &str) -> Sentence {
+    let resume = command(format!("dmsetup resume /dev/{device}"));
+    sentence![
+        "if no LVM command is at work, as after one that was killed, run ",
+        resume
+    ]
+}
+
+/// For a volume with a part on a PV that is missing or gives errors. Without a full stop.
+pub fn reattachment(volume: &Volume, topology: &Topology) -> Sentence {
+    let vg = &volume.vg;
+    let restore = "; if it is lost, restore the volume from a backup";
+    let group = topology.group(vg);
+    // LVM refuses to refresh what is partial.
+    if group.is_none_or(|group| group.missing_pvs > 0 || group_refusal(group).is_some()) {
+        return sentence!["attach the PV again{restore}"];
+    }
+    let refresh = command(format!("vgchange --refresh {vg}"));
+    sentence!["once the PV works again, run ", refresh, restore]
+}
+
+/// For a RAID or mirror that has lost a leg. Without a full stop.
+pub fn raid_repair(volume: &Volume, topology: &Topology) -> Sentence {
+    let (name, vg) = (volume.full_name(), &volume.vg);
+    let group = topology.group(vg);
+    if let Some(refusal) = group.and_then(|group| refusal(group, volume, topology, false)) {
+        return sentence!["LVM cannot repair it now: ", refusal];
+    }
+    // LVM refuses to refresh what is partial.
+    let mut back = sentence!["attach its disk again"];
+    if group.is_none_or(|group| group.missing_pvs == 0) {
+        let refresh = command(format!("lvchange --refresh {name}"));
+        back = sentence!["if its disk is back, run ", refresh];
+    }
+    let repair = sentence!["run ", command(format!("lvconvert --repair {name}"))];
+    let other = match group {
+        Some(group) if apart(volume, group, leg_bytes(volume, group)).is_none() => {
+            let more = more_space(vg, Some(group));
+            let then = group.can_grow().then(|| sentence![", and ", repair]);
+            sentence![more, then]
+        }
+        _ => repair,
+    };
+    sentence![back, "; otherwise ", other]
+}
+
+/// The size of each of its legs.
+fn leg_bytes(volume: &Volume, group: &Group) -> u64 {
+    let start = format!("{}_rimage_", volume.lv);
+    let legs = volume
+        .layout
+        .iter()
+        .filter(|part| part.lv.starts_with(&start));
+    let extents = legs.map(|leg| leg.segments.iter().map(|segment| segment.extents).sum());
+    extents.max().unwrap_or(1).max(1) * group.extent_bytes()
+}
+
+/// A PV with room that has no part of the volume.
+fn apart<'a>(volume: &Volume, group: &'a Group, bytes: u64) -> Option<&'a str> {
+    let carries = |pv: &&PvRoom| {
+        pv.device
+            .as_ref()
+            .is_some_and(|name| volume.pvs.contains(name))
+    };
+    let mut rooms = group.room.iter().filter(|pv| pv.free >= bytes);
+    let found = rooms.find(|pv| !carries(pv))?;
+    Some(&found.path)
+}
+
+/// Where the COW area of a snapshot has room apart from its origin: the PV, and how `lvcreate` gets it.
+pub fn other_pv(origin: &Volume, topology: &Topology) -> (Option<String>, Sentence) {
+    let (vg, group) = (&origin.vg, topology.group(&origin.vg));
+    let last = "last in the `lvcreate` command";
+    if let Some(pv) = group.and_then(|group| apart(origin, group, group.extent_bytes())) {
+        return (Some(pv.into()), sentence!["name {pv} {last}"]);
+    }
+    let pv = group.filter(|group| group.can_grow()).and_then(|group| {
+        let pv = group.not_allocatable.as_ref();
+        pv.or(group.free_pv.as_ref())
+    });
+    let name = pv.map(|pv| format!(", and name {pv} {last}"));
+    let no = "VG {vg} has no other PV with room: ".replace("{vg}", vg);
+    (pv.cloned(), sentence![no, more_space(vg, group), name])
+}
+
+/// For a thin pool or cache whose metadata is damaged. Without a full stop.
+pub fn pool_repair(pool: &Volume, topology: &Topology) -> Sentence {
+    let name = pool.full_name();
+    let group = topology.group(&pool.vg);
+    if let Some(refusal) = group.and_then(|group| refusal(group, pool, topology, false)) {
+        return sentence!["LVM cannot repair it now: ", refusal];
+    }
+    let is_in_it = |volume: &&Volume| {
+        volume.vg == pool.vg && volume.pool.as_ref() == Some(&pool.lv) && volume.device.is_some()
+    };
+    let (mut sentence, mut names) = (Sentence::default(), String::new());
+    for volume in topology.volumes.iter().filter(is_in_it) {
+        sentence.push(unmounting(volume));
+        names += &format!("{} ", volume.full_name());
+    }
+    sentence.push(unmounting(pool));
+    sentence.push(sentence![
+        "deactivate it with ",
+        command(format!("lvchange -an {names}{name}")),
+        ", and run ",
+        command(format!("lvconvert --repair {name}"))
+    ]);
+    sentence
+}
+
+/// Starts a merge that waits or has stopped. Without a full stop.
+pub fn reactivation(origin: &Volume) -> Sentence {
+    let name = origin.full_name();
+    sentence![
+        unmounting(origin),
+        "run ",
+        command(format!("lvchange -an {name}")),
+        " and ",
+        command(format!("lvchange -ay {name}")),
+    ]
+}
+
+/// For a group that misses PVs. Without a full stop.
+pub fn missing_pvs(group: &Group) -> Sentence {
+    let back = "attach the disk again";
+    if group.misses_data || group_refusal(group).is_some() {
+        return back.into();
+    }
+    let reduce = command(format!("vgreduce --removemissing {}", group.name));
+    sentence!["{back}; it is empty, so if it is lost, run ", reduce]
 }
 
 /// `unmount it with …, and `; empty if it is not mounted.
@@ -298,11 +442,7 @@ fn refusal(
         let name = origin.full_name();
         return Some(sentence![
             "it waits to be merged into {name}, and LVM refuses to change it until then; to merge it now, ",
-            unmounting(origin),
-            "run ",
-            command(format!("lvchange -an {name}")),
-            " and ",
-            command(format!("lvchange -ay {name}")),
+            reactivation(origin),
         ]);
     }
     if volume.is_locked {
@@ -315,12 +455,8 @@ fn refusal(
     if group.missing_pvs == 0 || !is_extension {
         return None;
     }
-    let back =
-        "a PV of VG {vg} is missing, and LVM refuses to extend volumes until it is attached again";
-    let reduce = command(format!("vgreduce --removemissing {vg}"));
-    let forget =
-        (!group.misses_data).then(|| sentence!["; it is empty, so if it is lost, run ", reduce]);
-    Some(sentence![back.replace("{vg}", vg), forget])
+    let why = "a PV of VG {vg} is missing, and until it is back LVM refuses to extend volumes: ";
+    Some(sentence![why.replace("{vg}", vg), missing_pvs(group)])
 }
 
 /// Why LVM would refuse any change in the group, and what helps.
@@ -507,6 +643,181 @@ mod tests {
                 (text, lines),
                 "{tool:?}"
             );
+        }
+    }
+
+    fn volume(lv: &str, kind: VolumeKind) -> Volume {
+        Volume {
+            vg: "vg0".into(),
+            lv: lv.into(),
+            kind,
+            size: Some(40 * MIB),
+            device: Some(0),
+            pvs: vec!["sda".into(), "sdb".into()],
+            ..Volume::default()
+        }
+    }
+
+    fn pv(name: &str, free_mib: u64) -> PvRoom {
+        PvRoom {
+            path: format!("/dev/{name}"),
+            device: Some(name.into()),
+            free: free_mib * MIB,
+        }
+    }
+
+    fn group() -> Group {
+        Group {
+            name: "vg0".into(),
+            free: Some(100 * MIB),
+            extent: Some(4 * MIB),
+            room: vec![pv("sda", 100)],
+            ..Group::default()
+        }
+    }
+
+    fn topology(group: Group, volumes: Vec<Volume>) -> Topology {
+        Topology::new(Vec::new(), vec![group], volumes)
+    }
+
+    #[test]
+    fn a_raid_is_repaired_where_there_is_room_for_another_leg() {
+        let back = "if its disk is back, run `lvchange --refresh vg0/raid`; otherwise ";
+        let repair = "run `lvconvert --repair vg0/raid`";
+        for (room, free_pv, expected) in [
+            (vec![pv("sda", 100), pv("sdc", 100)], None, repair.into()),
+            (
+                vec![pv("sda", 100)],
+                Some("/dev/sdd"),
+                format!("add the free PV with `vgextend vg0 /dev/sdd`, and {repair}"),
+            ),
+            (
+                vec![pv("sda", 100)],
+                None,
+                "add a PV to VG vg0, since no PV is free".into(),
+            ),
+        ] {
+            let group = Group {
+                room,
+                free_pv: free_pv.map(String::from),
+                ..group()
+            };
+            let raid = volume("raid", VolumeKind::Raid);
+            let found = raid_repair(&raid, &topology(group.clone(), vec![raid.clone()]));
+            assert_eq!(found.to_string(), format!("{back}{expected}"));
+            let missing = Group {
+                missing_pvs: 1,
+                ..group
+            };
+            let found = raid_repair(&raid, &topology(missing, vec![raid.clone()]));
+            let attach = "attach its disk again; otherwise ";
+            assert_eq!(found.to_string(), format!("{attach}{expected}"));
+        }
+    }
+
+    #[test]
+    fn a_cow_area_gets_a_pv_that_its_origin_has_not() {
+        for (room, free_pv, expected) in [
+            (
+                vec![pv("sda", 100), pv("sdc", 100)],
+                None,
+                "name /dev/sdc last in the `lvcreate` command",
+            ),
+            (
+                vec![pv("sdc", 1)],
+                Some("/dev/sdd"),
+                "VG vg0 has no other PV with room: add the free PV with `vgextend vg0 /dev/sdd`, and name /dev/sdd last in the \
+                 `lvcreate` command",
+            ),
+            (
+                vec![],
+                None,
+                "VG vg0 has no other PV with room: add a PV to VG vg0, since no PV is free",
+            ),
+        ] {
+            let group = Group {
+                room,
+                free_pv: free_pv.map(String::from),
+                ..group()
+            };
+            let origin = volume("data", VolumeKind::Linear);
+            let (_, found) = other_pv(&origin, &topology(group, Vec::new()));
+            assert_eq!(found.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_pool_is_repaired_when_nothing_uses_it() {
+        let pool = volume("pool", VolumeKind::ThinPool);
+        let mut thin = volume("thin", VolumeKind::Thin);
+        (thin.pool, thin.mounted_on) = (Some("pool".into()), Some(vec!["/srv/a b".into()]));
+        let found = pool_repair(&pool, &topology(group(), vec![pool.clone(), thin]));
+        assert_eq!(
+            found.to_string(),
+            "unmount it with `umount '/srv/a b'`, and deactivate it with `lvchange -an vg0/thin vg0/pool`, and run `lvconvert \
+             --repair vg0/pool`"
+        );
+    }
+
+    /// What LVM refuses in each state of the group, and what helps then.
+    #[test]
+    fn no_command_is_shown_that_lvm_refuses() {
+        type Change = fn(&mut Group);
+        let cases: [(Change, &str); 9] = [
+            (|_| {}, "run `lvextend -L +8m vg0/snap`"),
+            (
+                |group| group.is_exported = true,
+                "VG vg0 is exported: import it with `vgimport vg0`",
+            ),
+            (
+                |group| group.is_read_only = true,
+                "LVM may not write the metadata of VG vg0: first make it writable",
+            ),
+            (
+                |group| group.is_shared = true,
+                "VG vg0 is shared: change it on the host that holds its lock",
+            ),
+            (
+                |group| group.namesake = Some("u-u-i-d".into()),
+                "two volume groups have the name vg0, so LVM refuses it: rename the other one with `vgrename u-u-i-d vg0_other`",
+            ),
+            (
+                |group| group.missing_pvs = 1,
+                "a PV of VG vg0 is missing, and until it is back LVM refuses to extend volumes: attach the disk again; it is empty, \
+                 so if it is lost, run `vgreduce --removemissing vg0`",
+            ),
+            (
+                |group| (group.missing_pvs, group.misses_data) = (1, true),
+                "a PV of VG vg0 is missing, and until it is back LVM refuses to extend volumes: attach the disk again",
+            ),
+            (
+                |group| (group.free, group.room) = (Some(0), Vec::new()),
+                "VG vg0 has no room for it: add a PV to VG vg0, since no PV is free",
+            ),
+            (
+                |group| {
+                    (group.free, group.room, group.is_fixed) = (Some(0), Vec::new(), true);
+                    group.free_pv = Some("/dev/sdd".into());
+                },
+                "VG vg0 has no room for it: add the free PV with `vgchange -x y vg0` and `vgextend vg0 /dev/sdd`",
+            ),
+        ];
+        for (change, expected) in cases {
+            let mut group = group();
+            change(&mut group);
+            let mut snapshot = volume("snap", VolumeKind::Snapshot);
+            let segment = crate::sample::lvm::Segment {
+                extents: 10,
+                ..Default::default()
+            };
+            snapshot.layout.push(LvLayout {
+                lv: "snap".into(),
+                allocation: None,
+                segments: vec![segment],
+            });
+            let topology = topology(group, vec![snapshot.clone()]);
+            let found = Extensible::new(&snapshot, &topology, PoolPart::Data);
+            assert_eq!(found.by_a_fifth(&snapshot).to_string(), expected);
         }
     }
 }

@@ -44,7 +44,7 @@ pub async fn figures(reader: &StoreReader, until: Timestamp) {
         let time_series = sources.time_series(&every, times).expect("a time series");
         let figures = Figures::of(&time_series, &setup).with_phases(&time_series, &job);
         let findings = diagnosis(&figures, &setup);
-        let advice = advice(&figures, &setup, true);
+        let advice = advice(&figures, &setup, true, &(None, "name it".into()));
         assert!(figures.read.is_some() && figures.copied.write_cost.is_some());
         assert!(!findings.is_empty() && !advice.is_empty());
         summing.push(started.elapsed());

@@ -138,6 +138,7 @@ impl Machine {
             backups: Arc::default(),
             failed_processes: Vec::new(),
             read_errors: Vec::new(),
+            invalidation: None,
             touched: None,
             next_snapshot: None,
         }

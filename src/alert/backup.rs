@@ -99,7 +99,12 @@ fn severity(job: &Job) -> Option<Severity> {
     }
     let judgement = job.judgement();
     // While a backup runs, the rule of its snapshot alerts; it may still report that it failed.
-    if job.is_running() && judgement.outcome == Some(Outcome::Overflowed) {
+    if job.is_running()
+        && matches!(
+            judgement.outcome,
+            Some(Outcome::Overflowed | Outcome::Failed)
+        )
+    {
         return None;
     }
     match judgement.grade {

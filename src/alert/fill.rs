@@ -4,7 +4,7 @@ use super::settle::Evaluation;
 use super::trend::{Expected, VolumeForecast};
 use super::volumes::VolumeUnderRule;
 use super::{AlertText, Rule, Severity};
-use crate::advice::{Extensible, PoolPart, most_bytes};
+use crate::advice::{Extensible, PoolPart, monitoring, most_bytes};
 use crate::config::{Measure, Thresholds};
 use crate::forecast::{Eta, EtaBasis, Outlook, OutlookVerdict, Risk};
 use crate::job::Job;
@@ -116,14 +116,10 @@ impl VolumeUnderRule<'_> {
     /// What helps, and how long it then lasts.
     fn remedy(&self, fill: Fill, forecast: Option<&VolumeForecast>, eta: Option<Eta>) -> Sentence {
         if fill.unit == 0 {
-            let name = self.volume.full_name();
-            return sentence![
-                "Extend it with ",
-                command("lvextend"),
-                " (",
-                command(format!("lvs {name}")),
-                " shows its size), or stop the writes.",
-            ];
+            let room =
+                Extensible::new(self.volume, &self.now.interval.topology, part_of(self.rule));
+            let extend = room.by_a_fifth(self.volume).capitalized();
+            return sentence![extend, ". Otherwise stop the writes."];
         }
         if let Some((_, outlook)) = forecast.and_then(|forecast| forecast.backup.as_ref()) {
             let is_done_first = outlook.verdict == OutlookVerdict::DoneFirst;
@@ -258,9 +254,8 @@ pub(super) fn not_extended(volume: &Volume, policies: &Policies) -> Option<Sente
         None if !policies.monitoring => "activation/monitoring is 0",
         _ => return None,
     };
-    let monitor = command(format!("lvchange --monitor y {}", volume.full_name()));
     let set = sentence!["LVM is to extend it at {threshold} %, but does not, since {why}"];
-    Some(sentence![set, ": switch that on with ", monitor])
+    Some(sentence![set, ": ", monitoring(volume, *policies)])
 }
 
 /// What happens to a full volume.
@@ -309,10 +304,7 @@ pub(super) fn extension(
     time: Option<(f64, Option<f64>)>,
 ) -> Sentence {
     let vg = &volume.vg;
-    let part = match rule {
-        Rule::PoolMetadata => PoolPart::Metadata,
-        _ => PoolPart::Data,
-    };
+    let part = part_of(rule);
     let room = Extensible::new(volume, topology, part);
     let (used, total) = (fill.used_bytes() as f64, fill.total_bytes() as f64);
     let free = total - used;
@@ -352,6 +344,13 @@ pub(super) fn extension(
         }
         Some(free) => sentence!["VG {vg} has {free} for it: ", run],
         None => sentence!["If VG {vg} has free space, ", run],
+    }
+}
+
+fn part_of(rule: Rule) -> PoolPart {
+    match rule {
+        Rule::PoolMetadata => PoolPart::Metadata,
+        _ => PoolPart::Data,
     }
 }
 

@@ -7,14 +7,15 @@ use super::fill::{extension, not_extended};
 use super::settle::Evaluation;
 use super::volumes::{VolumeRule, VolumeUnderRule};
 use super::{Alert, AlertText, Rule, Severity, Situation};
-use crate::advice::{Extensible, PoolPart, removal};
+use crate::advice::{self, Extensible, PoolPart};
 use crate::config::RuleSubject;
 use crate::job::{Job, JobKind};
+use crate::sample::host::Invalidation;
 use crate::sample::lvm::Policies;
 use crate::sentence;
-use crate::sentence::{Sentence, command};
+use crate::sentence::Sentence;
 use crate::topology::{State, Volume, VolumeKind};
-use crate::units::{Fill, duration_text, percent_text, size_text};
+use crate::units::{Fill, duration_text, size_text};
 
 /// The end of an overflow is no recovery.
 const LOST: &str = "A backup that was reading it is lost all the same.";
@@ -241,7 +242,7 @@ impl VolumeUnderRule<'_> {
     }
 
     fn removal(&self) -> Sentence {
-        removal(self.volume, &self.now.interval.topology)
+        advice::removal(self.volume, &self.now.interval.topology)
     }
 
     fn lost(&self) -> AlertText {
@@ -259,32 +260,23 @@ impl VolumeUnderRule<'_> {
 
     /// What `volume_state` says.
     fn troubled(&self) -> AlertText {
-        let name = self.volume.full_name();
-        let (vg, repair) = (
-            &self.volume.vg,
-            command(format!("lvconvert --repair {name}")),
-        );
+        let topology = &self.now.interval.topology;
         match self.state.state {
             State::Suspended => {
                 let index = self.state.below.or(self.volume.device);
-                let devices = &self.now.interval.topology.devices;
-                let device = index.map_or("?", |index| &*devices[index].name);
-                let resume = command(format!("dmsetup resume /dev/{device}"));
+                let device = index.map_or("?", |index| &*topology.devices[index].name);
+                let resume = advice::resumption(device).capitalized();
                 AlertText::new(
                     self.says(format!(" waits: device {device} is suspended.")),
-                    sentence![
-                        "All I/O to it hangs. If no LVM command is at work, as after one that was killed, run ",
-                        resume,
-                        "."
-                    ],
+                    sentence!["All I/O to it hangs. ", resume, "."],
                 )
             }
             State::Partial => AlertText::new(
                 self.says(" is partial: a PV with a part of it is missing, or gives only errors."),
                 sentence![
-                    "I/O to that part fails. Attach the PV again and run ",
-                    command(format!("vgchange --refresh {vg}")),
-                    "; if it is lost, restore the volume from a backup."
+                    "I/O to that part fails. ",
+                    advice::reattachment(self.volume, topology).capitalized(),
+                    "."
                 ],
             ),
             State::Rebuilding => AlertText::new(
@@ -293,13 +285,7 @@ impl VolumeUnderRule<'_> {
             ),
             State::Degraded => AlertText::new(
                 self.says(" is degraded: a leg has failed or is missing, and the next failure may lose data."),
-                sentence![
-                    "If its disk is back, run ",
-                    command(format!("lvchange --refresh {name}")),
-                    ". Otherwise add a PV to VG {vg}, and run ",
-                    repair,
-                    "."
-                ],
+                sentence![advice::raid_repair(self.volume, topology).capitalized(), "."],
             ),
             _ if self.volume.kind.is_thin() => AlertText::new(
                 self.says(" has failed: the pool does not know it, or cannot read its metadata."),
@@ -349,16 +335,19 @@ impl VolumeUnderRule<'_> {
     fn overflowed(&self) -> AlertText {
         let of = self.origin_after("of");
         let size = self.volume.size.map_or("before".into(), size_text);
+        let larger = format!("ake the next one larger than {size}.");
         let lost = "Any backup that reads it is lost. ";
-        let mut jobs = self.now.jobs.running().iter();
-        let job = jobs.find(|job| job.key == *self.volume.uuid);
-        let mut why = String::from("it overflowed, or its COW area had an I/O error");
-        let mut next = format!(". If it overflowed, make the next one larger than {size}.");
-        if let Some(job) = job.filter(|job| job.had_cow_error()) {
-            let peak = percent_text(job.peak_fill_percent.unwrap_or_default());
-            why = format!("its COW area had an I/O error, since it was at most {peak} full");
-            next = ". See the kernel's log, and make the next one on another PV.".into();
-        }
+        let (why, next) = match self.its_job().map(Job::invalid_because) {
+            Some(Some(Invalidation::IoError)) => (
+                "its COW area had an I/O error",
+                ". See the kernel's log about its disk.".into(),
+            ),
+            Some(Some(Invalidation::Overflow)) => ("it overflowed", format!(". M{larger}")),
+            _ => (
+                "it overflowed, or its COW area had an I/O error",
+                format!(". If it overflowed, m{larger}"),
+            ),
+        };
         AlertText::new(
             self.says(format!("{of} is invalid: {why}.")),
             sentence![lost, self.removal().capitalized(), next],
@@ -366,10 +355,10 @@ impl VolumeUnderRule<'_> {
     }
 
     fn not_merged(&self) -> AlertText {
-        let see = "See the kernel's log for I/O errors, then deactivate and activate ";
+        let see = "See the kernel's log for I/O errors. To continue the merge, ";
         AlertText::new(
             sentence!["The merge of a snapshot into ", self.name(), " failed."],
-            sentence![see, self.name(), " to continue the merge."],
+            sentence![see, advice::reactivation(self.volume), "."],
         )
     }
 
@@ -411,8 +400,8 @@ impl VolumeUnderRule<'_> {
     }
 
     fn pool_broken(&self) -> AlertText {
-        let repair = command(format!("lvconvert --repair {}", self.volume.full_name()));
-        let repair = sentence!["deactivate it and its volumes, and run ", repair, "."];
+        let topology = &self.now.interval.topology;
+        let repair = sentence![advice::pool_repair(self.volume, topology), "."];
         match self.state.state {
             State::OutOfData => {
                 let writes = self.volume.writes_when_full();
@@ -449,7 +438,7 @@ impl VolumeUnderRule<'_> {
         let (rule, fill) = match (self.state.state, self.state.fill) {
             (State::OutOfData, Some(fill)) => (Rule::PoolData, fill),
             (State::OutOfData, None) => {
-                return sentence!["Extend it with ", command("lvextend"), "."];
+                return sentence![self.room().by_a_fifth(self.volume).capitalized(), "."];
             }
             _ => match self.state.metadata.filter(|fill| fill.unit > 0) {
                 Some(fill) => (Rule::PoolMetadata, fill),

@@ -9,10 +9,12 @@ use jiff::Timestamp;
 use super::settle::{AlertSubject, Evaluation, RuleFinding};
 use super::trend::{Need, VolumeForecast};
 use super::{Alert, AlertText, Clock, Rule, Rules, Severity, Situation};
+use crate::advice;
 use crate::config::{RuleSettings, RuleSubject, Thresholds};
 use crate::interval::Interval;
+use crate::job::Job;
 use crate::sentence;
-use crate::sentence::{Sentence, SentencePart, command};
+use crate::sentence::{Sentence, SentencePart};
 use crate::topology::{Group, State, Volume, VolumeKind, VolumeState};
 use crate::units::{Fill, count_text};
 
@@ -110,13 +112,18 @@ impl VolumeUnderRule<'_> {
         {
             return Some(job);
         }
+        self.its_job().map(|job| job.id)
+    }
+
+    /// The snapshot's own job.
+    pub fn its_job(&self) -> Option<&Job> {
         let uuid = &*self.volume.uuid;
         let jobs = self.now.jobs;
-        if let Some(job) = jobs.running().iter().find(|job| job.key == uuid) {
-            return Some(job.id);
-        }
-        let ended = jobs.ended().iter().rev().find(|job| job.key == uuid);
-        ended.map(|job| job.id)
+        let running = jobs.running().iter().find(|job| job.key == uuid);
+        running.or_else(|| {
+            let mut ended = jobs.ended().iter().rev().map(|job| &**job);
+            ended.find(|job| job.key == uuid)
+        })
     }
 }
 
@@ -128,17 +135,13 @@ fn group_key(group: &str) -> String {
 fn missing_pvs(group: &Group) -> AlertText {
     let vg = &group.name;
     let missing = count_text(group.missing_pvs as usize, "PV is", "PVs are");
-    let then = if group.misses_data {
-        "The volumes with a part on it have alerts of their own.".into()
-    } else {
-        let reduce = command(format!("vgreduce --removemissing {vg}"));
-        sentence!["It is empty, so if it is lost, run ", reduce, "."]
-    };
+    let others = "The volumes with a part on it have alerts of their own.";
+    let remedy = sentence![advice::missing_pvs(group).capitalized(), "."];
     AlertText::new(
         format!(
             "{missing} missing in VG {vg}: LVM makes no snapshot there, so the next backup cannot start."
         ),
-        Sentence::from("Attach the disk again.").then(then),
+        remedy.then(group.misses_data.then_some(others)),
     )
 }
 

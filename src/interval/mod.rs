@@ -18,6 +18,7 @@ pub use completed::Accounting;
 use crate::mylvmbackup::NextSnapshot;
 use crate::sample::Sample;
 use crate::sample::diskstats::{Counted, Counter, Counters, DeviceLine};
+use crate::sample::host::Invalidation;
 use crate::sample::lvm::Policies;
 use crate::sample::mounts::Usage;
 use crate::sample::processes::Maker;
@@ -51,6 +52,8 @@ pub struct Interval {
     pub failed_processes: Vec<FailedProcess>,
     /// Devices with a read error in the kernel's log since the last tick.
     pub read_errors: Vec<String>,
+    /// Why a snapshot became invalid since the last tick, by the kernel's log.
+    pub invalidation: Option<Invalidation>,
     /// The measured parts of volumes; `None` in ticks that did not read them.
     pub touched: Option<Vec<Region>>,
     /// The snapshot that mylvmbackup makes next, if it is known.
@@ -217,6 +220,7 @@ impl Interval {
             backups: Arc::clone(&now.sample.slow.backups),
             failed_processes: now.sample.failed_processes.clone(),
             read_errors: now.sample.read_errors.clone(),
+            invalidation: now.sample.invalidation,
             touched: now.sample.touched.clone(),
             next_snapshot: now.sample.slow.next_snapshot.clone(),
         }

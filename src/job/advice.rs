@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 use super::diagnosis::{BUSY, COSTLY, is_limited_by_processors};
 use super::figures::{Figures, PvWork};
 use super::setup::Setup;
+use crate::sentence::Sentence;
 use crate::units::{bytes_text, share_text, size_text, speed_text};
 
 /// The range of `lvcreate -c`, which accepts powers of two.
@@ -41,10 +42,18 @@ pub enum AdviceKind {
     SnapshotSize,
 }
 
-/// `is_by_mylvmbackup`: whether the job's settings are in `mylvmbackup.conf`.
-pub fn advice(figures: &Figures, setup: &Setup, is_by_mylvmbackup: bool) -> Vec<Advice> {
+/// A PV apart from the origin's, and how `lvcreate` gets it.
+pub type OtherPv = (Option<String>, Sentence);
+
+/// `is_by_mylvmbackup`: whether the job's settings are in `mylvmbackup.conf`. `pv` is for the COW area.
+pub fn advice(
+    figures: &Figures,
+    setup: &Setup,
+    is_by_mylvmbackup: bool,
+    pv: &OtherPv,
+) -> Vec<Advice> {
     let chunks = smaller_chunks(figures, setup);
-    let other_pv = other_pv(figures, setup, chunks.is_some());
+    let other_pv = other_pv(figures, setup, chunks.is_some(), pv);
     let mut advice: Vec<Advice> = chunks.into_iter().chain(other_pv).collect();
     advice.extend(thin_snapshot(figures, setup));
     advice.extend(write_less(figures));
@@ -84,7 +93,9 @@ fn smaller_chunks(figures: &Figures, setup: &Setup) -> Option<Advice> {
     let fitting_text = size_text(fitting);
     Some(Advice {
         kind: AdviceKind::SmallerChunks,
-        text: format!("Make the snapshot with chunks of {fitting_text}: `lvcreate{option}`."),
+        text: format!(
+            "Make the snapshot with chunks of {fitting_text}: add{option} to the `lvcreate` command."
+        ),
         reason: format!(
             "Writes to the origin had {} on average. Each byte cost {cost:.1} bytes on disk. In a first write of that \
              size, a byte costs up to {:.1} bytes with chunks of {}, and up to {:.1} with chunks of {fitting_text}.",
@@ -104,7 +115,12 @@ fn chunk_option(chunk: u64) -> String {
 
 /// If a busy PV carries both the origin and the COW area, and much of its I/O is copying. The setting includes the option
 /// for smaller chunks, since both change the same line.
-fn other_pv(figures: &Figures, setup: &Setup, needs_smaller_chunks: bool) -> Option<Advice> {
+fn other_pv(
+    figures: &Figures,
+    setup: &Setup,
+    needs_smaller_chunks: bool,
+    (path, how): &OtherPv,
+) -> Option<Advice> {
     let copying = copying(figures).filter(|_| setup.is_thick())?;
     let is_full = |pv: &&PvWork| pv.is_shared() && pv.utilisation >= Some(BUSY);
     let pv = figures.pvs.iter().find(is_full)?;
@@ -118,7 +134,7 @@ fn other_pv(figures: &Figures, setup: &Setup, needs_smaller_chunks: bool) -> Opt
     }
     Some(Advice {
         kind: AdviceKind::OtherPv,
-        text: "Put the COW area on another PV: name that PV last in the `lvcreate` command.".into(),
+        text: format!("Put the COW area on another PV: {how}."),
         reason: format!(
             "{} carries both the origin and the COW area. It was busy {} of the time. {} of its {} were copying.",
             pv.name,
@@ -126,10 +142,12 @@ fn other_pv(figures: &Figures, setup: &Setup, needs_smaller_chunks: bool) -> Opt
             speed_text(copying),
             speed_text(all),
         ),
-        setting: Some(format!(
-            "[tools]\nlvcreate=/usr/local/sbin/lvcreate-on-other-pv{option}\n# which is: #!/bin/sh\n# exec lvcreate \
-             \"$@\" /dev/OTHER-PV"
-        )),
+        setting: path.as_ref().map(|path| {
+            format!(
+                "[tools]\nlvcreate=/usr/local/sbin/lvcreate-on-other-pv{option}\n# which is: #!/bin/sh\n# exec lvcreate \
+                 \"$@\" {path}"
+            )
+        }),
     })
 }
 
@@ -209,8 +227,13 @@ mod tests {
         Figures::of(&slowing(200), &setup())
     }
 
+    fn pv() -> OtherPv {
+        let how = "name /dev/sdb last in the `lvcreate` command";
+        (Some("/dev/sdb".into()), how.into())
+    }
+
     fn advised(figures: &Figures, setup: &Setup, kind: AdviceKind) -> Option<Advice> {
-        advice(figures, setup, true)
+        advice(figures, setup, true, &pv())
             .into_iter()
             .find(|advice| advice.kind == kind)
     }
@@ -238,7 +261,7 @@ mod tests {
         let found = advised(&figures, &setup(), AdviceKind::SmallerChunks).unwrap();
         assert_eq!(
             found.text,
-            "Make the snapshot with chunks of 16.0 KiB: `lvcreate -c 16k`."
+            "Make the snapshot with chunks of 16.0 KiB: add -c 16k to the `lvcreate` command."
         );
         assert_eq!(
             found.reason,
@@ -286,8 +309,11 @@ mod tests {
         let found = advised(&example(), &setup(), AdviceKind::OtherPv).unwrap();
         let setting = found.setting.unwrap();
         assert_eq!(
-            setting.lines().nth(1),
-            Some("lvcreate=/usr/local/sbin/lvcreate-on-other-pv")
+            (setting.lines().nth(1), setting.lines().last()),
+            (
+                Some("lvcreate=/usr/local/sbin/lvcreate-on-other-pv"),
+                Some("# exec lvcreate \"$@\" /dev/sdb")
+            )
         );
         assert_eq!(
             found.reason,
@@ -383,12 +409,12 @@ mod tests {
             took_s: None,
         };
         let figures = Figures::of(&time_series, &Setup::default());
-        assert_eq!(advice(&figures, &Setup::default(), true), []);
+        assert_eq!(advice(&figures, &Setup::default(), true, &pv()), []);
     }
 
     #[test]
     fn settings_of_mylvmbackup_are_only_for_its_jobs() {
-        let found = advice(&example(), &setup(), false);
+        let found = advice(&example(), &setup(), false, &pv());
         assert!(found.len() > 1, "{found:?}");
         assert!(found.iter().all(|advice| advice.setting.is_none()));
     }

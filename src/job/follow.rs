@@ -168,6 +168,7 @@ fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
         let created_at = volume.created_at.unwrap_or(job.started_at);
         job.started_at = job.started_at.min(created_at);
     }
+    job.note_invalidation(interval, state);
     job.update_state(interval.at, state);
     job.setup.update(interval, volume, state.fill);
     let full = overflows(interval, volume);

@@ -10,6 +10,7 @@ use super::{Job, Outcome, tool};
 use crate::advice::DEFAULT_CHUNK;
 use crate::interval::Interval;
 use crate::sample::diskstats::Counter;
+use crate::sample::host::Invalidation;
 use crate::units::Fill;
 
 /// A snapshot that became invalid below this percentage did not overflow: the kernel also gives up after an I/O error.
@@ -146,8 +147,13 @@ impl Job {
         });
     }
 
-    /// Whether its snapshot became invalid for lack of space, as far as is known. A small one may fill between two ticks.
+    /// Whether its snapshot became invalid for lack of space, as far as is known.
     fn has_overflowed(&self) -> bool {
+        self.invalid_because() == Some(Invalidation::Overflow)
+    }
+
+    /// Whether its snapshot may have been full when it became invalid. A small one may fill between two ticks.
+    pub(super) fn was_full(&self) -> bool {
         let can_have_used = self.setup.peak_bytes.unwrap_or_default() as f64
             + self.unseen_bytes.unwrap_or_default() as f64;
         let size = self
@@ -155,13 +161,7 @@ impl Job {
             .cow_bytes
             .map_or(f64::INFINITY, |bytes| bytes as f64);
         let peak = self.peak_fill_percent.unwrap_or_default();
-        self.died_at.is_some() && peak.max(can_have_used / size * PERCENT) >= LEAST_FULL_PERCENT
-    }
-
-    /// Whether its snapshot became invalid though it was far from full, so that its COW area had an I/O error. False if unknown.
-    pub fn had_cow_error(&self) -> bool {
-        let is_known = self.peak_fill_percent.is_some() && self.setup.peak_bytes.is_some();
-        is_known && self.died_at.is_some() && !self.has_overflowed()
+        peak.max(can_have_used / size * PERCENT) >= LEAST_FULL_PERCENT
     }
 
     /// What it needed, also if it still exists or was seen in part; `None` of a job without a snapshot, or of another host.

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Job, JobKind};
+use crate::advice::removal_of;
+use crate::sample::host::Invalidation;
 use crate::sentence;
 use crate::sentence::{Sentence, command, volume};
 use crate::units::size_text;
@@ -57,7 +59,7 @@ pub enum Outcome {
     Untrustworthy,
     /// Success was reported, but only a part was read.
     Incomplete,
-    /// The snapshot became invalid.
+    /// The snapshot overflowed.
     Overflowed,
     /// The job was killed, or the machine went down, so its end was not reported.
     Abandoned,
@@ -182,10 +184,10 @@ impl Job {
         let reasons = match outcome {
             None => Reasons::new(Grade::Ok, "", self.loss_beside_it()),
             Some(Outcome::Succeeded) => self.succeeded(),
-            Some(Outcome::Failed) => self.failed(),
+            Some(Outcome::Failed) if !self.has_lost_snapshot() => self.failed(),
             Some(Outcome::Untrustworthy) => self.untrustworthy(),
             Some(Outcome::Incomplete) => self.incomplete(),
-            Some(Outcome::Overflowed) => self.overflowed(),
+            Some(Outcome::Failed | Outcome::Overflowed) => self.lost(),
             Some(Outcome::Abandoned) => self.abandoned(),
             Some(Outcome::Unknown) => self.unknown(),
         };
@@ -203,7 +205,25 @@ impl Job {
         if self.is_untrustworthy() || self.damaged_archive().is_some() {
             return Some(Outcome::Untrustworthy);
         }
-        (self.kind == JobKind::Snapshot && self.died_at.is_some()).then_some(Outcome::Overflowed)
+        self.has_lost_snapshot().then(|| self.lost_outcome())
+    }
+
+    fn has_lost_snapshot(&self) -> bool {
+        self.kind == JobKind::Snapshot && self.died_at.is_some()
+    }
+
+    /// Why its snapshot became invalid, and how to repeat the backup.
+    fn cause(&self) -> [&'static str; 2] {
+        let see = ". See the kernel's log about its disk";
+        match self.invalid_because() {
+            _ if self.lost_outcome() == Outcome::Overflowed => ["", " with a larger snapshot"],
+            Some(Invalidation::IoError) => [", since its COW area had an I/O error", see],
+            Some(Invalidation::Cut) => [
+                ", since its COW area was made smaller than what it held",
+                "",
+            ],
+            _ => [", although it was not full", see],
+        }
     }
 
     fn succeeded(&self) -> Reasons {
@@ -275,10 +295,10 @@ impl Job {
         }
         let harm = harm.or(self.died_at.map(|at| (Harm::Death, at)));
         let (what, remedy) = match harm {
-            Some((harm @ Harm::Death, at)) => (
-                sentence![harm.text(), " at ", at],
-                " with a larger snapshot",
-            ),
+            Some((harm @ Harm::Death, at)) => {
+                let [why, again] = self.cause();
+                (sentence![harm.text(), " at ", at, why], again)
+            }
             Some((harm, at)) => (
                 sentence![harm.text(), " at ", at, self.harm_detail(harm)],
                 "",
@@ -312,7 +332,7 @@ impl Job {
         )
     }
 
-    fn overflowed(&self) -> Reasons {
+    fn lost(&self) -> Reasons {
         let basis = match self.died_at {
             Some(at) => sentence!["at ", at],
             None => "observed by cowbell".into(),
@@ -320,7 +340,8 @@ impl Job {
         if !self.is_backup() {
             return Reasons::new(Grade::Critical, basis, self.loss_beside_it());
         }
-        let at = self.died_at.map(|at| sentence![" at ", at]);
+        let [why, again] = self.cause();
+        let at = self.died_at.map(|at| sentence![" at ", at, why]);
         // Without hooks, its name alone may suggest a backup; or its command made several, and read another.
         let read = self.bytes_read.filter(|bytes| *bytes <= PROBED_BYTES);
         if self.backup_run.is_none()
@@ -334,20 +355,15 @@ impl Job {
                 self.dead_snapshot(),
                 " became invalid",
                 at,
-                ". {read} read from it. If a backup was to read it, repeat it with a larger snapshot."
+                ". {read} read from it. If a backup was to read it, repeat it{again}."
             ];
             return Reasons::new(Grade::Warning, basis, Some(warning));
         }
-        let remedy = if self.had_cow_error() {
-            "Its COW area had an I/O error: repeat it with the snapshot on another PV."
-        } else {
-            "Repeat it with a larger snapshot."
-        };
         let warning = sentence![
             self.subject(),
             " is lost: its snapshot became invalid",
             at,
-            ". {remedy}"
+            ". Repeat it{again}."
         ];
         Reasons::new(Grade::Critical, basis, Some(warning))
     }
@@ -367,8 +383,8 @@ impl Job {
             sentence![
                 " Its snapshot ",
                 volume(&name),
-                " still exists: unmount it, and remove it with ",
-                command(format!("lvremove {name}")),
+                " still exists: unmount it, and ",
+                removal_of(&name),
                 "."
             ]
         });
@@ -593,6 +609,46 @@ mod tests {
             "at 1970-01-01 00:00:30 UTC",
             text,
         );
+    }
+
+    #[test]
+    fn the_cause_decides_what_helps() {
+        for (invalidation, peak, word, text) in [
+            (
+                Some(Invalidation::IoError),
+                3.0,
+                "failed",
+                "The backup of vg0/data is lost: its snapshot became invalid at 1970-01-01 00:00:30 UTC, since its COW area \
+                 had an I/O error. Repeat it. See the kernel's log about its disk.",
+            ),
+            (
+                Some(Invalidation::Cut),
+                60.0,
+                "failed",
+                "The backup of vg0/data is lost: its snapshot became invalid at 1970-01-01 00:00:30 UTC, since its COW area \
+                 was made smaller than what it held. Repeat it.",
+            ),
+            (
+                None,
+                3.0,
+                "failed",
+                "The backup of vg0/data is lost: its snapshot became invalid at 1970-01-01 00:00:30 UTC, although it was not \
+                 full. Repeat it. See the kernel's log about its disk.",
+            ),
+            (
+                Some(Invalidation::Overflow),
+                3.0,
+                "overflowed",
+                "The backup of vg0/data is lost: its snapshot became invalid at 1970-01-01 00:00:30 UTC. Repeat it with a \
+                 larger snapshot.",
+            ),
+        ] {
+            let mut job = backup();
+            (job.died_at, job.bytes_read) = (Some(at(30)), Some(1 << 30));
+            (job.invalidation, job.peak_fill_percent) = (invalidation, Some(peak));
+            assert_eq!(job.judgement().word(), word);
+            check(&job, Grade::Critical, "at 1970-01-01 00:00:30 UTC", text);
+        }
     }
 
     #[test]

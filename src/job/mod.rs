@@ -25,6 +25,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::commands::{ArchiveSummary, JobLabel, MarkKind, Note, PhaseMark};
+use crate::interval::Interval;
+use crate::sample::host::Invalidation;
 use crate::topology::{State, VolumeState};
 use backup_run::BackupRun;
 pub use backup_run::ReportedResult;
@@ -41,6 +43,8 @@ pub const IMPORTED: &str = "imported:";
 pub const OF_USER: &str = "user:";
 /// Maximum number of earlier runs that a backup is compared with: two weeks of nights.
 pub const MOST_EARLIER_RUNS: usize = 14;
+/// The kernel's log may be read a tick after the state.
+const LATE_LOG_MS: i64 = 5_000;
 /// Maximum number of notes of a job.
 pub const MOST_NOTES: usize = 200;
 
@@ -69,6 +73,9 @@ pub struct Job {
     pub outcome: Option<Outcome>,
     /// When its snapshot became invalid. For a command, a snapshot that it created.
     pub died_at: Option<Timestamp>,
+    /// Why it became invalid, if the kernel's log or its state says that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invalidation: Option<Invalidation>,
     /// When a read of its snapshot first failed, as far as the kernel reports that.
     pub io_error_at: Option<Timestamp>,
     /// The device with that error, such as `sda`; `None` if the snapshot returned only errors.
@@ -270,6 +277,36 @@ impl Job {
     fn begin_with(&mut self, run: BackupRun) {
         self.started_at = self.started_at.min(run.first_at);
         self.backup_run = Some(run);
+    }
+
+    /// The kernel's log names no snapshot, and may be read a tick before or after the state.
+    fn note_invalidation(&mut self, interval: &Interval, state: &VolumeState) {
+        let found = match state.state {
+            State::CutShort => Some(Invalidation::Cut),
+            _ => interval.invalidation,
+        };
+        let age_ms = |at: Timestamp| interval.at.as_millisecond() - at.as_millisecond();
+        match self.died_at {
+            None if !state.state.is_lost() => self.invalidation = found,
+            None => self.invalidation = found.or(self.invalidation),
+            Some(at) if age_ms(at) <= LATE_LOG_MS => {
+                self.invalidation = self.invalidation.or(found)
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Why its snapshot became invalid; `None` if unknown. What was not nearly full did not overflow, unless the log says so.
+    pub fn invalid_because(&self) -> Option<Invalidation> {
+        self.died_at?;
+        if self.invalidation.is_some() {
+            return self.invalidation;
+        }
+        if self.was_full() {
+            return Some(Invalidation::Overflow);
+        }
+        let is_known = self.peak_fill_percent.is_some() && self.setup.peak_bytes.is_some();
+        is_known.then_some(Invalidation::IoError)
     }
 
     fn update_state(&mut self, at: Timestamp, state: &VolumeState) {

@@ -12,6 +12,7 @@ use super::completeness::{Completeness, Coverage};
 use super::judgement::{Harm, Outcome};
 use super::{Job, JobKind};
 use crate::commands::{ArchiveSummary, ArchiveVerdict};
+use crate::sample::host::Invalidation;
 
 /// dmeventd checks snapshots every 10 s at the latest, and then takes a moment to unmount them.
 const UNMOUNT_AFTER_DEATH_MS: i64 = 12_000;
@@ -45,7 +46,7 @@ impl Job {
             }
             (JobKind::Snapshot, Outcome::Succeeded) => self.confirmed_success(),
             (_, Outcome::Succeeded) => Outcome::Succeeded,
-            (JobKind::Snapshot, _) if has_died => Outcome::Overflowed,
+            (JobKind::Snapshot, _) if has_died => self.lost_outcome(),
             (_, reported) => reported,
         });
         self.distrust_damaged();
@@ -63,6 +64,15 @@ impl Job {
         self.left_snapshot = self.kind == JobKind::Snapshot;
         let report = self.report().map(ReportedResult::outcome);
         self.end(at, report.unwrap_or(Outcome::Abandoned));
+    }
+
+    /// The outcome of a job whose snapshot became invalid.
+    pub(super) fn lost_outcome(&self) -> Outcome {
+        match self.invalid_because() {
+            Some(Invalidation::IoError | Invalidation::Cut) => Outcome::Failed,
+            None if self.peak_fill_percent.is_some() => Outcome::Failed,
+            _ => Outcome::Overflowed,
+        }
     }
 
     fn compare(&mut self, before: &[Arc<Job>]) {
@@ -102,6 +112,7 @@ impl Job {
             return;
         }
         self.died_at = self.died_at.or(snapshot.died_at);
+        self.invalidation = self.invalidation.or(snapshot.invalid_because());
         self.vg.clone_from(&snapshot.vg);
         self.lv.clone_from(&snapshot.lv);
         self.origin.clone_from(&snapshot.origin);

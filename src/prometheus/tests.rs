@@ -209,6 +209,7 @@ fn present() -> Present {
             backups: Arc::default(),
             failed_processes: Vec::new(),
             read_errors: Vec::new(),
+            invalidation: None,
             touched: None,
             next_snapshot: None,
         }),

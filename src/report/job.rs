@@ -340,7 +340,7 @@ mod tests {
         let mut figures = empty();
         figures.copied.write_cost = Some(2.9);
         let report = JobReport {
-            advice: advice(&figures, &setup, true),
+            advice: advice(&figures, &setup, true, &(None, "name it".into())),
             ..report("nightly", figures)
         };
         let text = report.text(Style::Markdown);

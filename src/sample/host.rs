@@ -4,6 +4,7 @@
 use std::io::Cursor;
 
 use procfs::{CpuTime, ExplicitSystemInfo, FromBufReadSI, KernelStats};
+use serde::{Deserialize, Serialize};
 
 /// KiB paged in and out since boot: `vmstat`'s bi and bo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +92,32 @@ pub fn parse_pressure(text: &str) -> Result<u64, String> {
     })
 }
 
+/// Why a snapshot became invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Invalidation {
+    Overflow,
+    IoError,
+    /// Its COW area was made smaller than what it held.
+    Cut,
+}
+
+/// By the kernel's log, which names no snapshot; `None` if it has different reasons.
+///
+/// Source: `__invalidate_snapshot` in `md/dm-snap.c`.
+pub fn invalidation(text: &str) -> Option<Invalidation> {
+    let mut found = text.lines().filter_map(|line| {
+        let (_, why) = line.split_once("nvalidating snapshot: ")?;
+        let is_error = why.starts_with("Error");
+        Some(if is_error {
+            Invalidation::IoError
+        } else {
+            Invalidation::Overflow
+        })
+    });
+    let first = found.next()?;
+    found.all(|other| other == first).then_some(first)
+}
+
 /// Names of devices with a read error in the kernel's log, such as `sda` or `dm-3`, each once.
 pub fn devices_with_read_errors(text: &str) -> Vec<String> {
     let mut found: Vec<String> = text
@@ -174,6 +201,20 @@ mod tests {
         ) {
             let stat = format!("cpu {cpu}\nintr 0\nctxt 1\nbtime 1\nprocesses 1\nprocs_running 1\nprocs_blocked 1\n");
             let _ = (parse_vmstat(&vmstat), parse_stat(&stat), parse_pressure(&pressure));
+        }
+    }
+
+    #[test]
+    fn the_log_says_why_a_snapshot_is_invalid() {
+        let error = "device-mapper: snapshots: Invalidating snapshot: Error reading/writing.";
+        let full = "device-mapper: snapshots: Invalidating snapshot: Unable to allocate exception.";
+        for (text, expected) in [
+            (error.into(), Some(Invalidation::IoError)),
+            (full.into(), Some(Invalidation::Overflow)),
+            (format!("{error}\n{full}"), None),
+            ("I/O error, dev sda, sector 123".into(), None),
+        ] {
+            assert_eq!(invalidation(&text), expected, "{text}");
         }
     }
 

@@ -53,6 +53,8 @@ pub struct Sample {
     pub failed_processes: Vec<FailedProcess>,
     /// Devices with a read error in the kernel's log since the last tick.
     pub read_errors: Vec<String>,
+    /// Why a snapshot became invalid since the last tick.
+    pub invalidation: Option<host::Invalidation>,
     /// Regions of statistics and what was written there, only in the tick of their reading, about once a minute.
     pub touched: Option<Vec<Region>>,
     pub slow: SlowParts,
@@ -215,7 +217,10 @@ impl Sampler {
                 sample.failed_processes = failed;
                 require_parsed(&unparsed)?;
             }
-            Part::KernelLog => sample.read_errors = host::devices_with_read_errors(text),
+            Part::KernelLog => {
+                sample.read_errors = host::devices_with_read_errors(text);
+                sample.invalidation = host::invalidation(text);
+            }
             Part::Touched => {
                 let (regions, unparsed) = touched::parse(text);
                 sample.touched = Some(regions);

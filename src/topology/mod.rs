@@ -122,8 +122,8 @@ pub struct Group {
     pub missing_pvs: u32,
     /// Whether a missing PV has a part of a volume.
     pub misses_data: bool,
-    /// Free bytes of each PV that LVM may allocate from.
-    pub room: Vec<u64>,
+    /// The PVs that LVM may allocate from.
+    pub room: Vec<PvRoom>,
     /// A PV with free space that LVM may not allocate from.
     pub not_allocatable: Option<String>,
     /// A PV that belongs to no group.
@@ -149,6 +149,16 @@ pub struct Group {
     pub tags: Vec<String>,
     /// Kernel names of its PVs.
     pub pvs: Vec<String>,
+}
+
+/// The free space of a PV.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PvRoom {
+    /// `/dev/sdb`
+    pub path: String,
+    /// The kernel's name, as in [`Volume::pvs`].
+    pub device: Option<String>,
+    pub free: u64,
 }
 
 /// A visible logical volume.
@@ -201,6 +211,11 @@ pub struct LvLayout {
 }
 
 impl Group {
+    /// Whether a PV is there that would give it more space.
+    pub fn can_grow(&self) -> bool {
+        self.not_allocatable.is_some() || self.free_pv.is_some()
+    }
+
     /// LVM's default if unknown.
     pub fn extent_bytes(&self) -> u64 {
         extent_of(Some(self))

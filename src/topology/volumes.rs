@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::lvm_name::{self, DmUuid};
-use super::{Device, Group, LvLayout, OUTSIDE_LVM, Volume, VolumeKind, kind};
+use super::{Device, Group, LvLayout, OUTSIDE_LVM, PvRoom, Volume, VolumeKind, kind};
 use crate::sample::diskstats::Number;
 use crate::sample::mounts::Mount;
 use crate::sample::{Sample, lvm};
@@ -221,7 +221,11 @@ impl<'a> LvmInputs<'a> {
         let (mut room, mut not_allocatable) = (Vec::new(), None);
         for pv in reported.pvs.iter().filter(|pv| !pv.is_missing) {
             match pv.free {
-                Some(free) if pv.is_allocatable => room.push(free),
+                Some(free) if pv.is_allocatable => room.push(PvRoom {
+                    path: pv.name.clone(),
+                    device: name_of(pv),
+                    free,
+                }),
                 Some(1..) => not_allocatable = Some(pv.name.clone()),
                 _ => {}
             }

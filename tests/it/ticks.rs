@@ -59,6 +59,7 @@ impl Tick {
             backups: Arc::default(),
             failed_processes: Vec::new(),
             read_errors: Vec::new(),
+            invalidation: None,
             touched: None,
             next_snapshot: None,
         }

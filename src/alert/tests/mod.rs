@@ -109,6 +109,7 @@ impl Machine {
             backups: Arc::default(),
             failed_processes: Vec::new(),
             read_errors: Vec::new(),
+            invalidation: None,
             touched: None,
             next_snapshot: None,
         }
@@ -828,15 +829,13 @@ fn a_snapshot_that_was_far_from_full_had_an_error() {
     for (percent, expected) in [
         (
             3.14,
-            "Snapshot vg0/snap of data is invalid: its COW area had an I/O error, since it was at most 3.14 % full. \
-             Any backup that reads it is lost. Remove it with `lvremove vg0/snap`. See the kernel's log, and make the \
-             next one on another PV.",
+            "Snapshot vg0/snap of data is invalid: its COW area had an I/O error. Any backup that reads it is \
+             lost. Remove it with `lvremove vg0/snap`. See the kernel's log about its disk.",
         ),
         (
             97.0,
-            "Snapshot vg0/snap of data is invalid: it overflowed, or its COW area had an I/O error. Any backup that \
-             reads it is lost. Remove it with `lvremove vg0/snap`. If it overflowed, make the next one larger than \
-             9.77 GiB.",
+            "Snapshot vg0/snap of data is invalid: it overflowed. Any backup that reads it is lost. Remove it \
+             with `lvremove vg0/snap`. Make the next one larger than 9.77 GiB.",
         ),
     ] {
         let mut machine = with_job(|job| {

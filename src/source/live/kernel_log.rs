@@ -34,7 +34,7 @@ impl KernelLog {
         Self(file.ok())
     }
 
-    /// New messages that contain `error`, a line each; `None` if there are none.
+    /// New messages of errors and invalid snapshots, a line each; `None` if there are none.
     pub fn read_new(&mut self) -> Option<PartReading> {
         let file = self.0.as_mut()?;
         let mut buffer = [0; MAX_LENGTH];
@@ -64,7 +64,8 @@ pub fn error_in(record: &str) -> Option<&str> {
     // The lowest three bits are the level, the others the facility.
     let level = prefix.split(',').next()?.parse::<u32>().ok()? & 7;
     let message = rest.split(['\n', '\0']).next()?;
-    (level <= WARNING && message.contains("rror")).then_some(message)
+    let is_wanted = message.contains("rror") || message.contains("nvalidating snapshot");
+    (level <= WARNING && is_wanted).then_some(message)
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::Cost;
-use crate::job::advice::advice;
+use crate::advice::other_pv;
+use crate::job::advice::{OtherPv, advice};
 use crate::job::diagnosis::diagnosis;
 use crate::job::figures::Figures;
 use crate::job::setup::Setup;
@@ -25,13 +26,14 @@ use crate::web::answer::Problem;
 pub async fn cost(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Cost, Problem> {
     let setup = setup(job, present);
     let time_series = time_series(site, job, &setup, present).await?;
+    let pv = pv_apart(job, &present.interval.topology);
     let (id, job) = (job.id, job.clone());
     let cost = on_a_thread(move || {
         let time_series = time_series()?;
         let figures = Figures::of(&time_series, &setup).with_phases(&time_series, &job);
         anyhow::Ok(Cost {
             findings: diagnosis(&figures, &setup),
-            advice: advice(&figures, &setup, is_by_mylvmbackup(&job)),
+            advice: advice(&figures, &setup, is_by_mylvmbackup(&job), &pv),
             timeline: Timeline::of(&time_series),
             figures,
             setup,
@@ -106,6 +108,15 @@ fn setup(job: &Job, present: &Present) -> Setup {
         setup.cow_pvs = setup.cow_pvs.or_else(|| only_pv(job, topology));
     }
     setup
+}
+
+/// For the COW area of its next snapshot.
+fn pv_apart(job: &Job, topology: &Topology) -> OtherPv {
+    let origin = job.origin_name().filter(|_| !job.is_imported());
+    match origin.and_then(|name| topology.volume(&name)) {
+        Some(origin) => other_pv(origin, topology),
+        None => (None, "name that PV last in the `lvcreate` command".into()),
+    }
 }
 
 /// The PV of a group that has only one.
