@@ -1,0 +1,333 @@
+# Does LVM accept each command that cowbell shows? Brings each state about, waits for its alert, and runs what the alert
+# shows, in its order. Prints a line for each command, and how many states, commands and refusals there were.
+#
+# LAB_DISKS=16
+# LAB_PACKAGES=dmeventd
+# LAB_TIMEOUT=1500
+source "$repo/tests/lab/guest/lab.sh"
+
+states=0 commands=0 refused=0 changes=0
+
+# A group on some of the disks: new_vg NAME LETTER…
+new_vg() {
+    local vg=$1
+    shift
+    new_group -s 1M "$vg" "${@/#//dev/ubd}"
+}
+
+# LVM is asked once a minute, and when a device comes.
+ask_lvm_again() {
+    sleep 2    # for a query that has begun before
+    local since
+    since=$(last_tick)
+    dmsetup create "change$((++changes))" --table '0 8 zero'
+    in_time 20 lvm_answered_after "$since"
+    await_ticks 2
+}
+
+lvm_answered_after() {
+    curl -fs "$api/status" | jq -e --argjson since "$1" "$ms .parts[] | select(.name == \"lvm\") | .last_ok_at | . != null and ms > \$since"
+}
+
+# sentence VG/LV RULE: what an open alert says; VG/ is a group.
+sentence() {
+    curl -fs "$api/alerts" | jq -r --arg name "$1" --arg rule "$2" \
+        'first(.[] | select("\(.vg)/\(.lv)" == $name and .rule == $rule and .cleared_at == null)) | .sentence'
+}
+
+is_alerted() {
+    [[ -n $(sentence "$1" "$2") ]]
+}
+
+# An answer for what asks before it changes something.
+answered() {
+    case $1 in
+    lv* | vg* | pv*) echo "${1/ / -y }" ;;
+    *) echo "$1" ;;
+    esac
+}
+
+# state WHAT VG/LV RULE [COMMANDS]: runs what an alert shows, which is one command unless it is said how many.
+state() {
+    local what=$1 text command outcome count=0
+    in_time 100 is_alerted "$2" "$3"
+    text=$(sentence "$2" "$3")
+    echo "      $what: ${text:-no alert by $3}"
+    states=$((states + 1))
+    while read -r command; do
+        count=$((count + 1))
+        outcome=accepted
+        echo "+ $command" >>"$OUT/lvm.log"
+        bash -c "$(answered "$command")" >>"$OUT/lvm.log" 2>&1 </dev/null || outcome="refused: $(tail -n 1 "$OUT/lvm.log")"
+        check "$what: $command" accepted "$outcome"
+        [[ $outcome == accepted ]] || refused=$((refused + 1))
+    done < <(grep -o '`[^`]*`' <<<"$text" | tr -d '`' | grep -E '^(lv|vg|pv|dmsetup|umount)')
+    check "$what: commands" "${4:-1}" "$count"
+    commands=$((commands + count))
+}
+
+# A volume, and a snapshot of it that is filled: near_full VG NAME MIB LVCREATE-ARGUMENTS…
+near_full() {
+    local vg=$1 name=$2 mib=$3
+    shift 3
+    new_volume -L 64M -n "$name" "$vg"
+    new_volume -s -n "${name}_s" "$@" "$vg/$name"
+    fill "$vg/$name" "$mib"
+}
+
+fill() {
+    dd if=/dev/urandom of="/dev/$1" bs=64k count=$(($2 * 16)) oflag=direct status=none
+}
+
+snapshots() {
+    near_full vg0 data 36 -L 40M
+    ask_lvm_again
+    state "snapshot near full" vg0/data_s snapshot_fill
+    new_volume -L 16M -n small vg0
+    new_volume -s -L 40M -n small_s vg0/small    # which LVM makes smaller
+    fill vg0/small 16
+    ask_lvm_again
+    state "snapshot of the largest size" vg0/small_s snapshot_fill 0
+    near_full vg0 cont 18 --alloc contiguous -L 20M
+    new_volume -L 1M -n behind vg0
+    ask_lvm_again
+    state "contiguous snapshot" vg0/cont_s snapshot_fill
+    near_full vg0 cling 18 --alloc cling -L 20M
+    ask_lvm_again
+    state "cling snapshot" vg0/cling_s snapshot_fill
+}
+
+merge_pending() {
+    mkdir -p /mnt/origin
+    new_volume -L 64M -n merging vg0
+    mkfs.ext4 -q /dev/vg0/merging
+    new_volume -s -L 40M -n merging_s vg0/merging
+    fill vg0/merging_s 36
+    mount /dev/vg0/merging /mnt/origin
+    lvconvert -y --merge vg0/merging_s >>"$OUT/lvm.log" 2>&1
+    ask_lvm_again
+    state "merge pending" vg0/merging_s snapshot_fill 3
+}
+
+pools() {
+    new_vg vgp b
+    new_volume --type thin-pool -Zn -c 64k -L 704M --poolmetadatasize 2M -n tiny vgp
+    new_volume -V 640M --thinpool vgp/tiny -n many
+    dd if=/dev/zero of=/dev/vgp/many bs=1M oflag=direct status=none 2>/dev/null || true
+    while awk -v used="$(lv_field vgp/tiny metadata_percent)" 'BEGIN { exit used >= 85 }' && ((crowded < 20)); do
+        crowd vgp-tiny-tpool 1
+    done
+    ask_lvm_again
+    state "pool metadata near full" vgp/tiny pool_metadata
+    ask_lvm_again
+    state "pool data near full" vgp/tiny pool_data
+    new_vg vgq c
+    new_volume --type thin-pool -Zn -c 64k -L 64M -n pool vgq
+    lvchange --errorwhenfull y vgq/pool >>"$OUT/lvm.log" 2>&1
+    new_volume -V 128M --thinpool vgq/pool -n thin
+    dd if=/dev/zero of=/dev/vgq/thin bs=64k oflag=direct status=none 2>/dev/null || true
+    ask_lvm_again
+    state "pool full" vgq/pool pool_state
+    lvm_does <<-END
+	lvremove -f vgp
+	lvremove -f vgq
+	END
+}
+
+striped() {
+    new_vg vgs e f
+    near_full vgs wide 36 -i 2 -L 40M
+    ask_lvm_again
+    state "striped COW area" vgs/wide_s snapshot_fill
+    new_volume -l 100%PVS -n rest vgs /dev/ubdf
+    fill vgs/wide 60
+    ask_lvm_again
+    state "striped COW area, one PV with room" vgs/wide_s snapshot_fill
+    vgremove -fy vgs >>"$OUT/lvm.log" 2>&1
+}
+
+no_room() {
+    new_vg tight g
+    near_full tight data 36 -L 40M
+    new_volume -l 100%FREE -n rest tight
+    ask_lvm_again
+    state "no free space, no free PV" tight/data_s snapshot_fill 0
+    pvcreate -y /dev/ubdh >>"$OUT/lvm.log" 2>&1
+    ask_lvm_again
+    state "no free space, a free PV" tight/data_s snapshot_fill
+    pvchange -x n /dev/ubdh >>"$OUT/lvm.log" 2>&1
+    ask_lvm_again
+    state "a PV that is not allocatable" tight/data_s snapshot_fill
+    new_volume -l 100%FREE -n rest2 tight
+    vgchange -x n tight >>"$OUT/lvm.log" 2>&1
+    pvcreate -y /dev/ubdi >>"$OUT/lvm.log" 2>&1
+    ask_lvm_again
+    state "resizeable off" tight/data_s snapshot_fill 2
+    lvremove -fy tight >>"$OUT/lvm.log" 2>&1
+}
+
+pvmove_under_way() {
+    new_vg vgm e f
+    new_volume -L 64M -n data vgm /dev/ubde
+    new_volume --type thin-pool -Zn -L 64M -n pool vgm /dev/ubde
+    new_volume -V 128M --thinpool vgm/pool -n thin
+    fill vgm/thin 60
+    echo 1 >/sys/module/dm_mirror/parameters/raid1_resync_throttle
+    pvmove -b -n pool_tdata /dev/ubde /dev/ubdf >>"$OUT/lvm.log" 2>&1
+    ask_lvm_again
+    state "pvmove under way" vgm/pool pool_data
+    echo 100 >/sys/module/dm_mirror/parameters/raid1_resync_throttle
+    vgremove -fy vgm >>"$OUT/lvm.log" 2>&1
+}
+
+invalid_snapshots() {
+    near_full vg0 plain 12 -L 8M
+    ask_lvm_again
+    state "invalid snapshot" vg0/plain_s snapshot_invalid
+    new_volume -L 64M -n mounted vg0
+    mkfs.ext4 -q /dev/vg0/mounted
+    new_volume -s -L 8M -n mounted_s vg0/mounted
+    mkdir -p "/mnt/a backup"
+    mount /dev/vg0/mounted_s "/mnt/a backup"
+    fill vg0/mounted 20
+    ask_lvm_again
+    state "invalid snapshot, mounted" vg0/mounted_s snapshot_invalid 2
+    new_volume -L 64M -n luks vg0
+    new_volume -s -L 8M -n luks_s vg0/luks
+    dmsetup create crypt --uuid "CRYPT-LUKS2-1" --table "0 2048 linear /dev/vg0/luks_s 0"
+    fill vg0/luks 20
+    ask_lvm_again
+    state "invalid snapshot below LUKS" vg0/luks_s snapshot_invalid 0
+    dmsetup remove crypt
+    ask_lvm_again
+    state "invalid snapshot, LUKS closed" vg0/luks_s snapshot_invalid
+}
+
+outside_lvm() {
+    dmsetup create area --table '0 40960 linear /dev/ubdp 409600'
+    dmsetup create base --table '0 204800 snapshot-origin /dev/ubdp'
+    dmsetup create outside --table '0 204800 snapshot /dev/ubdp /dev/mapper/area P 8'
+    dd if=/dev/urandom of=/dev/mapper/outside bs=64k count=400 oflag=direct status=none 2>/dev/null || true
+    ask_lvm_again
+    state "snapshot outside LVM" mapper/outside snapshot_invalid
+    dmsetup remove base
+    dmsetup remove area
+}
+
+suspended() {
+    local name
+    new_vg vgt j
+    lvm_does <<-END
+	lvcreate -L 64M -n data vgt
+	lvcreate -s -L 40M -n data_s vgt/data
+	lvcreate --type thin-pool -Zn -L 64M -n pool vgt
+	lvcreate -V 64M --thinpool vgt/pool -n thin
+	END
+    for name in data data_s pool; do
+        dmsetup suspend "vgt-$name$([[ $name != pool ]] || echo -tpool)"
+        state "suspended $name" "vgt/$name" volume_state
+    done
+    vgremove -fy vgt >>"$OUT/lvm.log" 2>&1
+}
+
+not_monitored() {
+    new_vg vgw j
+    sed -i 's/monitoring=0/monitoring=1 snapshot_autoextend_threshold=70 thin_pool_autoextend_threshold=70/' /mnt/lvm/lvmlocal.conf
+    dmeventd -f >"$OUT/dmeventd.log" 2>&1 &
+    wait_until 60 "dmeventd" test -p /run/dmeventd-client
+    new_volume -L 64M -n watched vgw
+    new_volume --ignoremonitoring -s -L 40M -n watched_s vgw/watched
+    fill vgw/watched 36
+    ask_lvm_again
+    state "not monitored" vgw/watched_s snapshot_fill 2
+}
+
+left_over_name() {
+    [[ -e /etc/mylvmbackup.conf ]] || return 0
+    printf '[lvm]\nvgname=vg0\nlvname=next\n' >/mnt/mylvmbackup.conf
+    mount --bind /mnt/mylvmbackup.conf /etc/mylvmbackup.conf
+    new_volume -L 16M -n next vg0
+    new_volume -s -L 8M -n next_snapshot vg0/next
+    in_time 130 is_alerted vg0/next_snapshot next_snapshot_blocked    # read each minute, and held
+    state "the next snapshot's name is taken" vg0/next_snapshot next_snapshot_blocked
+    umount /etc/mylvmbackup.conf
+}
+
+# A PV that can give errors and come back, behind a device of its own: bad_disk LETTER
+bad_disk() {
+    dmsetup create "bad$1" --table "0 $(blockdev --getsz "/dev/ubd$1") linear /dev/ubd$1 0"
+}
+
+disk_gives() {
+    local size
+    size=$(blockdev --getsz "/dev/ubd$1")
+    case $2 in
+    data) dmsetup reload "bad$1" --table "0 $size linear /dev/ubd$1 0" ;;
+    write-errors) dmsetup reload "bad$1" --table "0 8192 linear /dev/ubd$1 0
+8192 $((size - 8192)) flakey /dev/ubd$1 8192 0 3600 1 error_writes" ;;
+    errors) dmsetup reload "bad$1" --table "0 $size error" ;;
+    esac
+    dmsetup suspend --noflush --nolockfs "bad$1"
+    dmsetup resume "bad$1"
+}
+
+broken_pool() {
+    bad_disk k
+    new_group -s 1M --dataalignment 8M vgk /dev/mapper/badk
+    new_volume --type thin-pool -Zn -c 64k -L 16M --poolmetadatasize 2M -n pool vgk
+    new_volume -V 64M --thinpool vgk/pool -n thin
+    dd if=/dev/zero of=/dev/vgk/thin bs=1M count=4 oflag=direct status=none
+    disk_gives k write-errors
+    dd if=/dev/zero of=/dev/vgk/thin bs=1M seek=4 count=4 conv=fsync status=none 2>>"$OUT/writer.log" || true
+    in_time 20 is_alerted vgk/pool pool_state
+    disk_gives k data
+    ask_lvm_again
+    state "pool needs a check" vgk/pool pool_state 2
+}
+
+missing_pvs() {
+    new_vg vgr l m
+    new_vg vge n
+    pvcreate -y /dev/ubdd >>"$OUT/lvm.log" 2>&1
+    lvm_does <<-END
+	lvcreate --type raid1 -m 1 -L 16M -n mirrored vgr /dev/ubdl /dev/ubdm
+	lvcreate -L 64M -n data vgr /dev/ubdl
+	lvcreate -s -L 40M -n data_s vgr/data /dev/ubdl
+	lvcreate -L 64M -n data vge /dev/ubdn
+	lvcreate -s -L 40M -n data_s vge/data /dev/ubdn
+	END
+    vgextend vge /dev/ubdo >>"$OUT/lvm.log" 2>&1
+    wait_until 60 "the mirror to be in sync" in_sync vgr/mirrored
+    fill vgr/data 36
+    fill vge/data 36
+    lvm_sees_only '/dev/ubd[a-jln]' '/dev/mapper/bad.*'
+    ask_lvm_again
+    state "a snapshot near full while a PV with data is missing" vgr/data_s snapshot_fill 0
+    state "RAID with a missing leg, and a free PV" vgr/mirrored volume_state 2
+    ask_lvm_again
+    state "a snapshot near full while an empty PV is missing" vge/data_s snapshot_fill
+    ask_lvm_again
+    state "a snapshot near full after that" vge/data_s snapshot_fill
+}
+
+partial() {
+    bad_disk p
+    new_group -s 1M vgl /dev/mapper/badp
+    new_volume -L 16M -n data vgl
+    disk_gives p errors
+    ask_lvm_again
+    state "partial volume, PV with errors" vgl/data volume_state 0
+}
+
+modules dm-snapshot dm-thin-pool dm-raid raid1 dm-mirror dm-zero dm-flakey ext4
+printf '[alerts]\nticks_missed = "off"\npart_failed = "off"\n' >/mnt/cowbell.toml
+start_cowbell
+lvm_sees_only '/dev/ubd[a-jl-o]' '/dev/mapper/bad.*'
+new_vg vg0 a
+stories="snapshots merge_pending pools striped no_room pvmove_under_way invalid_snapshots outside_lvm suspended not_monitored left_over_name broken_pool missing_pvs partial"
+for story in ${*:-$stories}; do
+    "$story"
+done
+echo "figure $states states, $commands commands, $refused refused"
+stop_cowbell
+finish
