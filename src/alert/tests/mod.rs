@@ -828,7 +828,7 @@ fn of_two_lost_volumes_the_one_in_the_worse_state_comes_first() {
 fn a_snapshot_that_was_far_from_full_had_an_error() {
     for (percent, expected) in [
         (
-            3.14,
+            3.12,
             "Snapshot vg0/snap of data is invalid: its COW area had an I/O error. Any backup that reads it is \
              lost. Remove it with `lvremove vg0/snap`. See the kernel's log about its disk.",
         ),
