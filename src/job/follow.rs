@@ -127,7 +127,10 @@ pub(super) fn follow_snapshot(
 ) {
     let is_there = update_snapshot(job, interval);
     if !is_there || job.died_at == Some(interval.at) {
-        job.record_unseen(interval);
+        let origin = job.origin_name();
+        let origin = origin.and_then(|name| interval.topology.volume(&name));
+        let work = origin.map(|origin| interval.work_of_volume(origin));
+        job.record_unseen(interval.at, interval.elapsed_us, work.unwrap_or_default());
     }
     let ended_at = match &job.backup_run {
         Some(run) if !is_there && !run.is_over() && run.runs() => {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::setup::SnapshotKind;
 use super::{Job, Outcome, tool};
 use crate::advice::DEFAULT_CHUNK;
-use crate::interval::Interval;
+use crate::interval::Work;
 use crate::sample::diskstats::Counter;
 use crate::sample::host::Invalidation;
 use crate::units::Fill;
@@ -127,21 +127,17 @@ impl Job {
     }
 
     /// Keeps how much more its COW area can have used since it was last seen, now that it is gone or invalid: what was
-    /// written to its origin, and the rest of each write's last chunk. Without counters, as it grew before.
-    pub(super) fn record_unseen(&mut self, interval: &Interval) {
+    /// written to its origin in this tick, and the rest of each write's last chunk. Without counters, as it grew before.
+    pub(super) fn record_unseen(&mut self, at: Timestamp, elapsed_us: u64, of_origin: Work) {
         if !self.setup.is_thick() || self.unseen_bytes.is_some() {
             return;
         }
         let chunk = self.setup.chunk_bytes.unwrap_or(DEFAULT_CHUNK);
-        let origin = self.origin_name();
-        let origin = origin.and_then(|name| interval.topology.volume(&name));
-        let work = origin.map(|origin| interval.work_of_volume(origin));
-        let work = work.unwrap_or_default();
-        let written = work.written_bytes().zip(work[Counter::Writes]);
+        let written = of_origin.written_bytes().zip(of_origin[Counter::Writes]);
         let counted = written.map(|(bytes, writes)| bytes.saturating_add(writes * chunk));
         self.unseen_bytes = counted.or_else(|| {
-            let elapsed_s = interval.elapsed_us as f64 / 1e6;
-            let seen_s = self.age_s(interval.at) - elapsed_s;
+            let elapsed_s = elapsed_us as f64 / 1e6;
+            let seen_s = self.age_s(at) - elapsed_s;
             let used = self.setup.peak_bytes? as f64;
             (seen_s > 0.0).then(|| (used / seen_s * elapsed_s) as u64)
         });
@@ -288,6 +284,37 @@ mod tests {
         );
         let stored: Job = serde_json::from_str(&serde_json::to_string(&job).unwrap()).unwrap();
         assert_eq!(stored.finished_snapshot(), Some(run));
+    }
+
+    /// It had used 100 of 1000 chunks of 4 KiB, and was gone or invalid after a minute.
+    #[test]
+    fn what_was_copied_after_the_last_tick_is_at_most_what_was_written() {
+        let idle = Work::IDLE;
+        let wrote = |writes: u64, chunks: u64| {
+            let work = idle.with(Counter::Writes, writes);
+            work.with(Counter::SectorsWritten, chunks * 8)
+        };
+        for (work, is_invalid, expected) in [
+            (idle, false, (100, false)),
+            (wrote(10, 20), false, (130, false)),
+            // No more than its size.
+            (wrote(1000, 5000), false, (1000, false)),
+            // In the 54 s before, it grew by 11 chunks in 6 s.
+            (Work::default(), false, (111, false)),
+            // It overflowed within a tick, or had an I/O error.
+            (wrote(100, 800), true, (1001, true)),
+            (wrote(1, 1), true, (102, false)),
+        ] {
+            let mut job = job(SnapshotKind::Thick);
+            job.setup.chunk_bytes = Some(4096);
+            job.setup.cow_bytes = Some(1000 * 4096);
+            job.setup.peak_bytes = Some(100 * 4096);
+            job.peak_fill_percent = Some(10.0);
+            job.died_at = is_invalid.then(|| at(1));
+            job.record_unseen(at(1), 6_000_000, work);
+            let need = job.stored_need().unwrap();
+            assert_eq!((need.least_size() / 4096, need.overflowed), expected);
+        }
     }
 
     #[test]

@@ -2,11 +2,12 @@
 # job, and a command around it another? Is a run for which the group has no room a failed job without a snapshot? Is
 # the span of the lock no shorter than the lock was? A snapshot that is too small: mylvmbackup reports success, and
 # cowbell knows better. A daemon that is killed in the middle goes on with the job; a run that is killed is abandoned;
-# and without a daemon the backup is none the worse.
+# and without a daemon the backup is none the worse. After a busy backup and an idle one of some seconds, is no place for a
+# smaller size than before?
 # Needs the packages mylvmbackup and mariadb-server.
 #
 # LAB_MEM=1200M
-# LAB_TIMEOUT=400
+# LAB_TIMEOUT=500
 source "$repo/tests/lab/guest/lab.sh"
 source "$repo/tests/lab/guest/database.sh"
 
@@ -96,13 +97,13 @@ is_mounted() {
     grep -q ' /mnt/snap/backup ' /proc/mounts
 }
 
-overflow_when_mounted() {
+write_when_mounted() {
     wait_until 60 "the snapshot to be mounted" is_mounted
     dd if=/dev/urandom of=/mnt/data/ballast bs=1M count=20 conv=notrunc,fsync status=none
 }
 
 lost_run() {
-    overflow_when_mounted &
+    write_when_mounted &
     backup 12M "$COWBELL" run --name nightly --
     wait $!
     check "a run that is lost: exit status" 0 "$status"
@@ -145,6 +146,27 @@ refused_run() {
     echo "figure phases: $(job '[.phases[] | "\(.phase) \(.began_at)"]')"
 }
 
+# The busy one comes first.
+no_smaller_size() {
+    local id
+    write_when_mounted &
+    backup 80M
+    wait $!
+    backup 80M
+    check "an idle run: exit status" 0 "$status"
+    shows "its outcome" .outcome '"succeeded"'
+    id=$(job .id)
+    check "the size of the next snapshot" true "$("$COWBELL" size vg0/data --json | jq '.suggested_bytes >= 80 * 1048576')"
+    check "the same of the job" true "$(curl -fs "$api/jobs/$id/figures" | jq '.sizing.suggested_bytes >= 80 * 1048576')"
+    check "job show: smaller sizes" "" "$("$COWBELL" job show "$id" | grep 'would be enough')"
+    mount --bind /mnt/mylvmbackup.conf /etc/mylvmbackup.conf
+    "$COWBELL" check --config /mnt/cowbell.toml >"$OUT/check.log" || true
+    check "check: smaller sizes" "" "$(grep 'would be enough' "$OUT/check.log")"
+    echo "figure size: $("$COWBELL" size vg0/data | head -n 3 | xargs)"
+    echo "figure check: $(grep 'next snapshot of' "$OUT/check.log")"
+    umount /etc/mylvmbackup.conf
+}
+
 kill_when_it_is_read() {
     wait_until 60 "the phase of the backup" job_is '.phases[-1].phase' '"backup"'
     kill -KILL "$(pgrep -x mylvmbackup)"
@@ -185,6 +207,7 @@ good_run
 lost_run
 restarted_run
 refused_run
+no_smaller_size
 cowbell=$(pgrep -x cowbell)
 killed_run
 kill -TERM "$cowbell"
