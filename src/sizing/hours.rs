@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::SizingRequest;
-use super::needs::{HOURS, MeasuredNeeds, hour_of, is_about};
+use super::needs::{HOURS, MeasuredNeeds, usual_hour};
 use crate::units::{duration_text, size_text};
 
 /// Three days of windows: fewer do not show what recurs.
@@ -15,8 +15,6 @@ const LEAST_WINDOWS: usize = 9;
 const MATERIAL: f64 = 1.5;
 /// The batch job of one hour is in a third of the windows about it.
 const QUARTILE: f64 = 0.75;
-/// If the last two backups began at another hour than most, backups may have moved.
-const LAST_BACKUPS: usize = 2;
 
 /// What a snapshot of the usual age needs, by the hour in which it is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -80,19 +78,6 @@ fn hour_row(needs: &MeasuredNeeds, age_s: f64, hour: u8) -> Option<(HourRow, f64
         suggested_bytes: needs.row(age_s, Some(hour))?.suggested_bytes,
     };
     Some((row, needed.percentile(QUARTILE)))
-}
-
-/// The hour in which most of its backups began, or the latest of several; `None` if the last two began at another: they
-/// may have moved.
-pub fn usual_hour(request: &SizingRequest) -> Option<u8> {
-    let backups = request.runs.iter().filter(|run| run.is_backup);
-    let began_at: Vec<_> = backups.map(|run| run.started_at).collect();
-    let hours: Vec<u8> = began_at.iter().map(|at| hour_of(*at)).collect();
-    let count = |hour: &&u8| hours.iter().filter(|other| other == hour).count();
-    // The latest backup comes first, and the last one of the largest is taken.
-    let most = *hours.iter().rev().max_by_key(count)?;
-    let mut last = began_at.iter().take(LAST_BACKUPS);
-    last.all(|at| is_about(Some(most), *at)).then_some(most)
 }
 
 fn text(age_s: f64, least: &HourRow, most: &HourRow, own: Option<&HourRow>) -> String {

@@ -4,7 +4,6 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::hours::usual_hour;
 use super::{Curve, Measured, SizingRequest};
 use crate::advice::never_overflows;
 use crate::job::Grade;
@@ -12,6 +11,8 @@ use crate::job::growth::{AGES_MIN, FinishedSnapshot, Growth, StoredNeed};
 use crate::statistics::Sorted;
 use crate::units::{count_text, size_text};
 
+/// If the last two backups began at another hour than most, backups may have moved.
+const LAST_BACKUPS: usize = 2;
 /// Hours of a day, in UTC.
 pub const HOURS: u8 = 24;
 /// 1.2 times what 95 % of the windows needed held in all steady cases that were tried.
@@ -397,13 +398,26 @@ fn error_percent(windows: &[f64], lower: &[f64], upper: &[f64]) -> Option<f64> {
     (error > 0.0 && windows > 0.0).then(|| error / windows * 100.0)
 }
 
+/// The hour in which most of its backups began, or the latest of several; `None` if the last two began at another: they
+/// may have moved.
+pub fn usual_hour(request: &SizingRequest) -> Option<u8> {
+    let backups = request.runs.iter().filter(|run| run.is_backup);
+    let began_at: Vec<_> = backups.map(|run| run.started_at).collect();
+    let hours: Vec<u8> = began_at.iter().map(|at| hour_of(*at)).collect();
+    let count = |hour: &&u8| hours.iter().filter(|other| other == hour).count();
+    // The latest backup comes first, and the last one of the largest is taken.
+    let most = *hours.iter().rev().max_by_key(count)?;
+    let mut last = began_at.iter().take(LAST_BACKUPS);
+    last.all(|at| is_about(Some(most), *at)).then_some(most)
+}
+
 /// Whether a time is in this hour or next to it; any time is without an hour.
-pub fn is_about(hour: Option<u8>, at: Timestamp) -> bool {
+fn is_about(hour: Option<u8>, at: Timestamp) -> bool {
     hour.is_none_or(|hour| (hour_of(at) + HOURS + 1 - hour) % HOURS <= 2)
 }
 
 /// The hour of a time, without a time zone: it is asked of each window and each hour.
-pub fn hour_of(at: Timestamp) -> u8 {
+fn hour_of(at: Timestamp) -> u8 {
     at.as_second().div_euclid(3600).rem_euclid(i64::from(HOURS)) as u8
 }
 

@@ -190,8 +190,11 @@ async fn ask(program: PathBuf, reads_policies: bool) -> (LvmOutput, Option<Child
     if reads_policies && report.is_ok() {
         let arguments = [["config", "--type", "full"].as_slice(), &POLICIES].concat();
         let output = run(&program, &arguments, &mut stuck).await;
-        let id = run(&program, &["systemid"], &mut stuck).await;
-        let id = id.unwrap_or_default();
+        let mut id = String::new();
+        if output.is_ok() {
+            let answer = run(&program, &["systemid"], &mut stuck).await;
+            id = answer.unwrap_or_default();
+        }
         let output = output.map(|policies| with_dmeventd(policies) + &id);
         policies = Some(output.map_err(|error| error.sentence));
     }

@@ -156,8 +156,11 @@ fn success_from_a_snapshot_that_died_meanwhile_is_untrustworthy() {
     let job = Watcher::watched(&[BEFORE, MADE, READ, died, done, GONE]).only_job();
     assert_eq!(job.outcome, Some(Outcome::Untrustworthy));
     let failed = (DEAD, 7, &["precleanup"][..]);
-    let job = Watcher::watched(&[BEFORE, MADE, READ, died, failed, GONE]).only_job();
+    let full = (Snapshot::Filled(95.0), 7, &[][..]);
+    let job = Watcher::watched(&[BEFORE, MADE, READ, full, died, failed, GONE]).only_job();
     assert_eq!(job.outcome, Some(Outcome::Overflowed));
+    let job = Watcher::watched(&[BEFORE, MADE, READ, died, failed, GONE]).only_job();
+    assert_eq!(job.outcome, Some(Outcome::Failed), "it was far from full");
 }
 
 #[test]

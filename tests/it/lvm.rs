@@ -52,7 +52,7 @@ impl Lvm {
     /// Asked for the report it does this; asked for the configuration it answers as it should.
     fn reporting(script: &str) -> Self {
         Self::doing(&format!(
-            "if [ $1 = config ]; then cat policies; else {script}\nfi"
+            "if [ $1 = config ]; then cat policies; elif [ $1 = systemid ]; then :; else {script}\nfi"
         ))
     }
 
@@ -464,7 +464,7 @@ async fn a_question_says_what_it_wants_whatever_this_environment_is() {
         "{names:?}"
     );
     assert!(env.contains("LC_ALL=C\n"), "{env}");
-    assert_eq!(lvm.asked(), ["fullreport", "config"]);
+    assert_eq!(lvm.asked(), ["fullreport", "config", "systemid"]);
 }
 
 #[tokio::test]
@@ -495,7 +495,13 @@ async fn one_question_is_put_at_a_time_and_the_configuration_is_asked_for_once()
     }
     assert_eq!(
         lvm.asked(),
-        ["fullreport", "config", "fullreport", "fullreport"]
+        [
+            "fullreport",
+            "config",
+            "systemid",
+            "fullreport",
+            "fullreport"
+        ]
     );
 }
 

@@ -540,6 +540,7 @@ fn a_snapshot_that_a_person_created_is_no_backup() {
     night.seen(ALIVE, &[], &[(Part::Processes, chain)]);
     night.reads(10);
     assert!(!night.jobs(JobKind::Snapshot)[0].is_backup());
+    night.tick(Snapshot::Filled(95.0), &[]);
     night.tick(DEAD, &[]);
     night.tick(NONE, &[]);
     assert_eq!(
