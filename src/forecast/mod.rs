@@ -29,8 +29,10 @@ const LEAST_SEEN_S: f64 = 10.0;
 const RANGE_DEVIATIONS: f64 = 1.645;
 const RACE_DEVIATIONS: f64 = 1.282;
 /// If there is room, an extension is for so many times the growth of the upper end: reads may become slower and writes
-/// more after it. In `web/demo.cowbell` 1.7 times were needed.
-const RESERVE: u64 = 2;
+/// more after it. In `web/demo.cowbell` 1.1 times are needed.
+const RESERVE: f64 = 1.25;
+/// Seen for less, or for less than is left, speeds make no race and need no command: mounting and the first writes are unlike the rest.
+const RACE_SEEN_S: f64 = 60.0;
 
 /// The forecast of a running backup. Times are from now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -72,7 +74,7 @@ pub enum OutlookVerdict {
 pub enum Risk {
     /// Less than one in ten, or unknown.
     Low,
-    /// At least one in ten: a race.
+    /// At least one in ten, at speeds that were seen for a minute: a race.
     Race,
     /// Likelier than not.
     High,
@@ -157,20 +159,22 @@ pub fn outlook(
         }
         outlook.full = full_with(0);
         outlook.verdict = verdict(&outlook, usage.quiet_s);
+        outlook.risk = risk(&outlook);
+        let is_due = outlook.risk == Risk::High || was_seen_for_long(&outlook);
         let add = outlook.growth.and_then(|growth| growth.add_bytes);
-        if let Some(add) = add.filter(|add| *add > 0)
+        if let Some(add) = add.filter(|add| *add > 0 && is_due)
             && outlook.verdict != OutlookVerdict::DoneFirst
         {
             let upper = outlook.growth.and_then(|growth| growth.upper_bytes);
-            let reserve = upper.unwrap_or_default().saturating_mul(RESERVE);
+            let reserve = (upper.unwrap_or_default() as f64 * RESERVE) as u64;
             let most = reserve.min(room.most_bytes.unwrap_or(u64::MAX));
             let wanted = most.saturating_sub(room.free_bytes);
             outlook.remedy = Some(Remedy::of(&room.volume, add, wanted, full_with));
         }
     } else {
         outlook.verdict = verdict(&outlook, 0.0);
+        outlook.risk = risk(&outlook);
     }
-    outlook.risk = risk(&outlook);
     let quiet_s = usage.as_ref().and_then(Sums::stopped_for_s);
     let is_pool = room.is_some_and(|room| room.is_pool);
     outlook.text = text::sentences(&outlook, is_pool, idle_s, quiet_s);
@@ -210,11 +214,20 @@ fn risk(outlook: &Outlook) -> Risk {
         OutlookVerdict::FullFirst => Risk::High,
         OutlookVerdict::Open => match lead(outlook) {
             Some(lead) if lead <= 0.0 => Risk::High,
-            Some(lead) if lead < RACE_DEVIATIONS => Risk::Race,
+            Some(lead) if lead < RACE_DEVIATIONS && was_seen_for_long(outlook) => Risk::Race,
             _ => Risk::Low,
         },
         OutlookVerdict::DoneFirst | OutlookVerdict::TooEarly => Risk::Low,
     }
+}
+
+fn was_seen_for_long(outlook: &Outlook) -> bool {
+    let left_s = outlook.done.and_then(|done| done.likely_s);
+    let needed_s = RACE_SEEN_S.min(left_s.unwrap_or(f64::INFINITY));
+    [outlook.done, outlook.full]
+        .into_iter()
+        .flatten()
+        .all(|eta| eta.seen_s >= needed_s)
 }
 
 /// By how many standard deviations the backup is done first, of two times that are normal on a logarithmic scale. The

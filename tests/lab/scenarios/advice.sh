@@ -109,14 +109,40 @@ merge_pending() {
     state "merge pending" vg0/merging_s snapshot_fill 3
 }
 
-pools() {
+# vgp/tiny, a pool with little metadata.
+tiny_pool() {
     new_vg vgp b
     new_volume --type thin-pool -Zn -c 64k -L 704M --poolmetadatasize 2M -n tiny vgp
     new_volume -V 640M --thinpool vgp/tiny -n many
     dd if=/dev/zero of=/dev/vgp/many bs=1M oflag=direct status=none 2>/dev/null || true
-    while awk -v used="$(lv_field vgp/tiny metadata_percent)" 'BEGIN { exit used >= 85 }' && ((crowded < 20)); do
+    crowded=0
+}
+
+# Fills its metadata.
+crowd_until() {
+    while awk -v used="$(lv_field vgp/tiny metadata_percent)" -v until="$1" 'BEGIN { exit used >= until }' && ((crowded < 40)); do
         crowd vgp-tiny-tpool 1
     done
+}
+
+full_metadata() {
+    tiny_pool
+    while ! is_alerted vgp/tiny pool_state && ((crowded < 40)); do
+        crowd vgp-tiny-tpool 1 2>>"$OUT/writer.log" || true
+    done
+    [[ ! -b /dev/mapper/crowd ]] || dmsetup remove crowd
+    ask_lvm_again
+    state "pool metadata full" vgp/tiny pool_state
+    in_time 20 eval '! is_alerted vgp/tiny pool_state'
+    vgremove -ffy vgp >>"$OUT/lvm.log" 2>&1
+}
+
+pools() {
+    tiny_pool
+    crowd_until 75
+    ask_lvm_again
+    state "pool metadata too full for a snapshot" vgp/tiny next_snapshot_blocked
+    crowd_until 85
     ask_lvm_again
     state "pool metadata near full" vgp/tiny pool_metadata
     ask_lvm_again
@@ -144,6 +170,7 @@ striped() {
     ask_lvm_again
     state "striped COW area, one PV with room" vgs/wide_s snapshot_fill
     vgremove -fy vgs >>"$OUT/lvm.log" 2>&1
+    pvremove /dev/ubde /dev/ubdf >>"$OUT/lvm.log" 2>&1    # which would be free ones for the next group
 }
 
 no_room() {
@@ -167,17 +194,17 @@ no_room() {
 }
 
 pvmove_under_way() {
-    new_vg vgm e f
-    new_volume -L 64M -n data vgm /dev/ubde
-    new_volume --type thin-pool -Zn -L 64M -n pool vgm /dev/ubde
-    new_volume -V 128M --thinpool vgm/pool -n thin
-    fill vgm/thin 60
-    echo 1 >/sys/module/dm_mirror/parameters/raid1_resync_throttle
-    pvmove -b -n pool_tdata /dev/ubde /dev/ubdf >>"$OUT/lvm.log" 2>&1
+    dmsetup create slow --table "0 $(blockdev --getsz /dev/ubdp) delay /dev/ubdp 0 0 /dev/ubdp 0 1000"
+    new_group -s 1M vgm /dev/ubde /dev/mapper/slow
+    near_full vgm data 36 -L 40M
+    pvmove -b -n data_s /dev/ubde /dev/mapper/slow >>"$OUT/lvm.log" 2>&1
     ask_lvm_again
-    state "pvmove under way" vgm/pool pool_data
-    echo 100 >/sys/module/dm_mirror/parameters/raid1_resync_throttle
+    lvs -a -o +devices vgm >>"$OUT/lvm.log"
+    state "pvmove under way" vgm/data_s snapshot_fill
+    ask_lvm_again
+    state "pvmove aborted" vgm/data_s snapshot_fill
     vgremove -fy vgm >>"$OUT/lvm.log" 2>&1
+    dmsetup remove slow
 }
 
 invalid_snapshots() {
@@ -228,6 +255,11 @@ suspended() {
         state "suspended $name" "vgt/$name" volume_state
     done
     vgremove -fy vgt >>"$OUT/lvm.log" 2>&1
+    fragile_group vgk
+    new_volume -L 16M -n below vgk
+    dmsetup suspend badk
+    state "suspended PV" vgk/below volume_state
+    remove_group vgk
 }
 
 not_monitored() {
@@ -271,18 +303,91 @@ disk_gives() {
     dmsetup resume "bad$1"
 }
 
+# A group on the disk k, which can give errors.
+fragile_group() {
+    [[ -b /dev/mapper/badk ]] || bad_disk k
+    new_group -s 1M --dataalignment 8M "$1" "${@:2}" /dev/mapper/badk
+}
+
+remove_group() {
+    vgremove -ffy "$1" >>"$OUT/lvm.log" 2>&1
+    wipefs -qa /dev/mapper/badk
+}
+
+new_pool() {
+    new_volume --type thin-pool -Zn -c 64k -L 16M --poolmetadatasize 2M -n pool "$1"
+    new_volume -V 64M --thinpool "$1/pool" -n thin
+    dd if=/dev/zero of="/dev/$1/thin" bs=1M count=4 oflag=direct status=none
+}
+
 broken_pool() {
-    bad_disk k
-    new_group -s 1M --dataalignment 8M vgk /dev/mapper/badk
-    new_volume --type thin-pool -Zn -c 64k -L 16M --poolmetadatasize 2M -n pool vgk
-    new_volume -V 64M --thinpool vgk/pool -n thin
-    dd if=/dev/zero of=/dev/vgk/thin bs=1M count=4 oflag=direct status=none
+    fragile_group vgk
+    new_pool vgk
     disk_gives k write-errors
     dd if=/dev/zero of=/dev/vgk/thin bs=1M seek=4 count=4 conv=fsync status=none 2>>"$OUT/writer.log" || true
     in_time 20 is_alerted vgk/pool pool_state
     disk_gives k data
     ask_lvm_again
-    state "pool needs a check" vgk/pool pool_state 2
+    state "pool needs a check" vgk/pool pool_state 3
+    remove_group vgk
+}
+
+failed_pool() {
+    fragile_group vgk
+    new_pool vgk
+    disk_gives k errors
+    dd if=/dev/zero of=/dev/vgk/thin bs=1M seek=4 count=4 conv=fsync status=none 2>>"$OUT/writer.log" || true
+    in_time 20 is_alerted vgk/pool pool_state
+    disk_gives k data
+    ask_lvm_again
+    state "pool failed" vgk/pool pool_state 3
+    remove_group vgk
+}
+
+leg_back() {
+    fragile_group vgk /dev/ubdj
+    new_volume --type raid1 -m 1 -L 16M -n mirrored vgk
+    wait_until 60 "the mirror to be in sync" in_sync vgk/mirrored
+    disk_gives k errors
+    dd if=/dev/urandom of=/dev/vgk/mirrored bs=1M count=8 oflag=direct status=none
+    in_time 20 is_alerted vgk/mirrored volume_state
+    disk_gives k data
+    ask_lvm_again
+    state "RAID whose leg is back" vgk/mirrored volume_state
+    remove_group vgk
+}
+
+failed_merge() {
+    fragile_group vgk
+    near_full vgk data 36 -L 80M
+    echo 1 >/sys/module/dm_snapshot/parameters/snapshot_copy_throttle
+    lvconvert -y -b --merge vgk/data_s >>"$OUT/lvm.log" 2>&1
+    disk_gives k errors
+    in_time 20 is_alerted vgk/data merge_failed
+    disk_gives k data
+    ask_lvm_again
+    state "merge failed" vgk/data merge_failed 2
+    echo 100 >/sys/module/dm_snapshot/parameters/snapshot_copy_throttle
+    remove_group vgk
+}
+
+cow_area_with_errors() {
+    fragile_group vgk /dev/ubdj
+    new_volume -L 64M -n data vgk /dev/ubdj
+    new_volume -s -L 40M -n data_s vgk/data /dev/mapper/badk
+    disk_gives k errors
+    fill vgk/data 4
+    disk_gives k data
+    ask_lvm_again
+    state "I/O error of the COW area" vgk/data_s snapshot_invalid
+    remove_group vgk
+}
+
+cut_short() {
+    near_full vg0 cut 16 -L 24M
+    lvresize -f -y -L 8M vg0/cut_s >>"$OUT/lvm.log" 2>&1
+    ask_lvm_again
+    state "COW area cut" vg0/cut_s snapshot_invalid
 }
 
 missing_pvs() {
@@ -300,8 +405,9 @@ missing_pvs() {
     wait_until 60 "the mirror to be in sync" in_sync vgr/mirrored
     fill vgr/data 36
     fill vge/data 36
-    lvm_sees_only '/dev/ubd[a-jln]' '/dev/mapper/bad.*'
+    lvm_sees_only '/dev/ubd[a-jln]' '/dev/mapper/bad.*' /dev/mapper/slow
     ask_lvm_again
+    state "group with a missing PV with data" vgr/ group_state 0
     state "a snapshot near full while a PV with data is missing" vgr/data_s snapshot_fill 0
     state "RAID with a missing leg, and a free PV" vgr/mirrored volume_state 2
     ask_lvm_again
@@ -319,12 +425,13 @@ partial() {
     state "partial volume, PV with errors" vgl/data volume_state 0
 }
 
-modules dm-snapshot dm-thin-pool dm-raid raid1 dm-mirror dm-zero dm-flakey ext4
+modules dm-snapshot dm-thin-pool dm-raid raid1 dm-mirror dm-zero dm-flakey dm-delay ext4
 printf '[alerts]\nticks_missed = "off"\npart_failed = "off"\n' >/mnt/cowbell.toml
 start_cowbell
-lvm_sees_only '/dev/ubd[a-jl-o]' '/dev/mapper/bad.*'
+lvm_sees_only '/dev/ubd[a-jl-o]' '/dev/mapper/bad.*' /dev/mapper/slow
 new_vg vg0 a
-stories="snapshots merge_pending pools striped no_room pvmove_under_way invalid_snapshots outside_lvm suspended not_monitored left_over_name broken_pool missing_pvs partial"
+stories="snapshots merge_pending full_metadata pools striped no_room pvmove_under_way invalid_snapshots outside_lvm suspended not_monitored left_over_name \
+    broken_pool failed_pool leg_back failed_merge cow_area_with_errors cut_short missing_pvs partial"
 for story in ${*:-$stories}; do
     "$story"
 done
