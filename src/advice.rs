@@ -364,8 +364,10 @@ pub fn pool_repair(pool: &Volume, topology: &Topology) -> Sentence {
     sentence.push(sentence![
         "deactivate it with ",
         command(format!("lvchange -an {names}{name}")),
-        ", and run ",
-        command(format!("lvconvert --repair {name}"))
+        ", then run ",
+        command(format!("lvconvert --repair {name}")),
+        " and activate it with ",
+        command(format!("lvchange -ay {names}{name}"))
     ]);
     sentence
 }
@@ -754,8 +756,8 @@ mod tests {
         let found = pool_repair(&pool, &topology(group(), vec![pool.clone(), thin]));
         assert_eq!(
             found.to_string(),
-            "unmount it with `umount '/srv/a b'`, and deactivate it with `lvchange -an vg0/thin vg0/pool`, and run `lvconvert \
-             --repair vg0/pool`"
+            "unmount it with `umount '/srv/a b'`, and deactivate it with `lvchange -an vg0/thin vg0/pool`, then run `lvconvert \
+             --repair vg0/pool` and activate it with `lvchange -ay vg0/thin vg0/pool`"
         );
     }
 
