@@ -310,6 +310,31 @@ fn a_short_burst_and_slow_growth_are_no_cause() {
 }
 
 #[test]
+fn the_burst_of_mkfs_is_no_cause() {
+    let mut machine = Machine::pool();
+    machine.fills(0, 0, 20);
+    machine.fills(0, 4_700, 40);
+    machine.fills(4_700, 4_700, 600);
+    machine.has(&[]);
+}
+
+#[test]
+fn an_alert_about_time_clears_soon_after_growth_stopped() {
+    let mut machine = Machine::pool();
+    machine.fills(0, 0, 20);
+    machine.fills(0, 5_000, 600);
+    assert!(machine.events.last().unwrap().contains("+time_until_full"));
+    let stopped = machine.seconds;
+    machine.fills(5_000, 5_000, 120);
+    let last = machine.events.last().unwrap();
+    assert!(
+        last.contains("-time_until_full"),
+        "{stopped}: {:?}",
+        machine.events
+    );
+}
+
+#[test]
 fn nothing_is_foreseen_in_the_first_seconds() {
     let mut machine = Machine::snapshot();
     machine.fills(0, 600, 8);
