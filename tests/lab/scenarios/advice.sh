@@ -272,6 +272,7 @@ not_monitored() {
     fill vgw/watched 36
     ask_lvm_again
     state "not monitored" vgw/watched_s snapshot_fill 2
+    vgremove -fy vgw >>"$OUT/lvm.log" 2>&1
 }
 
 left_over_name() {
