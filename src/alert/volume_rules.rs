@@ -9,7 +9,7 @@ use super::volumes::{VolumeRule, VolumeUnderRule};
 use super::{Alert, AlertText, Rule, Severity, Situation};
 use crate::advice::{self, Extensible, PoolPart};
 use crate::config::RuleSubject;
-use crate::job::{Job, JobKind};
+use crate::job::{Job, JobKind, why_invalid};
 use crate::sample::host::Invalidation;
 use crate::sample::lvm::Policies;
 use crate::sentence;
@@ -246,16 +246,21 @@ impl VolumeUnderRule<'_> {
     }
 
     fn lost(&self) -> AlertText {
-        if self.state.state == State::CutShort {
-            let of = self.origin_after("of");
-            let why = "its COW area was made smaller than what it held";
-            let lost = "Reads of it fail, and any backup that reads it is lost. ";
-            return AlertText::new(
-                self.says(format!("{of} is lost: {why}.")),
-                sentence![lost, self.removal().capitalized(), "."],
-            );
-        }
-        self.overflowed()
+        let of = self.origin_after("of");
+        let size = self.volume.size.map_or("before".into(), size_text);
+        let larger = format!("ake the next one larger than {size}.");
+        let cause = self.its_job().and_then(Job::invalid_because);
+        let next = match cause {
+            Some(Invalidation::IoError) => ". See the kernel's log about its disk.".into(),
+            Some(Invalidation::Overflow) => format!(". M{larger}"),
+            Some(Invalidation::Cut) => ".".into(),
+            None => format!(". If it overflowed, m{larger}"),
+        };
+        let lost = "Any backup that reads it is lost. ";
+        AlertText::new(
+            self.says(format!("{of} is invalid: {}.", why_invalid(cause))),
+            sentence![lost, self.removal().capitalized(), next],
+        )
     }
 
     /// What `volume_state` says.
@@ -329,28 +334,6 @@ impl VolumeUnderRule<'_> {
         AlertText::new(
             sentence!["The metadata of thin pool ", self.name(), " ", refuses],
             Sentence::from("The next backup that makes one cannot start.").then(remedy),
-        )
-    }
-
-    fn overflowed(&self) -> AlertText {
-        let of = self.origin_after("of");
-        let size = self.volume.size.map_or("before".into(), size_text);
-        let larger = format!("ake the next one larger than {size}.");
-        let lost = "Any backup that reads it is lost. ";
-        let (why, next) = match self.its_job().map(Job::invalid_because) {
-            Some(Some(Invalidation::IoError)) => (
-                "its COW area had an I/O error",
-                ". See the kernel's log about its disk.".into(),
-            ),
-            Some(Some(Invalidation::Overflow)) => ("it overflowed", format!(". M{larger}")),
-            _ => (
-                "it overflowed, or its COW area had an I/O error",
-                format!(". If it overflowed, m{larger}"),
-            ),
-        };
-        AlertText::new(
-            self.says(format!("{of} is invalid: {why}.")),
-            sentence![lost, self.removal().capitalized(), next],
         )
     }
 

@@ -217,13 +217,7 @@ impl Rules {
     fn judge_by_rule(&mut self, row: &VolumeRule, it: &VolumeUnderRule) -> Option<Alert> {
         let subject = AlertSubject::new(&it.volume.vg, &it.volume.lv, &it.volume.uuid);
         let before = self.severity(it.rule, subject.uuid);
-        let (mut evaluation, value) = (row.evaluate)(it, before);
-        // A snapshot whose COW area was cut becomes invalid with the next write, and was lost before.
-        let is_cut = |index: usize| self.open[index].state == Some(State::CutShort);
-        if it.state.state == State::Invalid && self.index(it.rule, subject.uuid).is_some_and(is_cut)
-        {
-            evaluation = Evaluation::Unchanged;
-        }
+        let (evaluation, value) = (row.evaluate)(it, before);
         let is_open = before.is_some() || matches!(evaluation, Evaluation::Raised(_));
         let finding = RuleFinding {
             value,

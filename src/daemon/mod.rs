@@ -255,6 +255,9 @@ impl Watcher {
 
     /// Evaluates rules and jobs. Sends alerts before anything is stored.
     async fn judge(&mut self, interval: &Interval, outlets: &mut Outlets) {
+        // First, so that alerts know of this tick what pages show of it.
+        let changed = self.jobs.advance(interval);
+        Arc::make_mut(&mut self.curves).advance(interval, self.jobs.running());
         let (jobs, curves) = (&self.jobs, &*self.curves);
         let users = users(interval, jobs);
         let outlook = |volume: &Volume| {
@@ -270,9 +273,7 @@ impl Watcher {
         });
         alerts.extend(self.judge_own(interval, outlets));
         self.notify(&alerts, outlets);
-        let jobs = self.jobs.advance(interval);
-        Arc::make_mut(&mut self.curves).advance(interval, self.jobs.running());
-        self.judge_jobs(jobs, interval.at, outlets).await;
+        self.judge_jobs(changed, interval.at, outlets).await;
         for alert in alerts {
             outlets.store.append(WriteOp::Alert(Box::new(alert))).await;
         }

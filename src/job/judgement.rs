@@ -130,6 +130,16 @@ impl Harm {
     }
 }
 
+/// Why a snapshot became invalid, as an independent clause.
+pub fn why_invalid(cause: Option<Invalidation>) -> &'static str {
+    match cause {
+        Some(Invalidation::Overflow) => "it overflowed",
+        Some(Invalidation::IoError) => "its COW area had an I/O error",
+        Some(Invalidation::Cut) => "its COW area was made smaller than what it held",
+        None => "it overflowed, or its COW area had an I/O error",
+    }
+}
+
 /// The short word for an outcome: `running` until it is decided.
 pub fn outcome_word(outcome: Option<Outcome>) -> &'static str {
     outcome.map_or("running", Outcome::text)
@@ -212,17 +222,15 @@ impl Job {
         self.kind == JobKind::Snapshot && self.died_at.is_some()
     }
 
-    /// Why its snapshot became invalid, and how to repeat the backup.
-    fn cause(&self) -> [&'static str; 2] {
-        let see = ". See the kernel's log about its disk";
-        match self.invalid_because() {
-            _ if self.lost_outcome() == Outcome::Overflowed => ["", " with a larger snapshot"],
-            Some(Invalidation::IoError) => [", since its COW area had an I/O error", see],
-            Some(Invalidation::Cut) => [
-                ", since its COW area was made smaller than what it held",
-                "",
-            ],
-            _ => [", although it was not full", see],
+    /// Why its snapshot became invalid, if it did not simply overflow, and how to repeat the backup.
+    fn cause(&self) -> (Option<String>, &'static str) {
+        let cause = self.invalid_because();
+        let why = format!(", since {}", why_invalid(cause));
+        match cause {
+            Some(Invalidation::Overflow) => (None, " with a larger snapshot"),
+            Some(Invalidation::IoError) => (Some(why), ". See the kernel's log about its disk"),
+            Some(Invalidation::Cut) => (Some(why), ""),
+            None => (Some(why), ". If it overflowed, make the snapshot larger"),
         }
     }
 
@@ -296,7 +304,7 @@ impl Job {
         let harm = harm.or(self.died_at.map(|at| (Harm::Death, at)));
         let (what, remedy) = match harm {
             Some((harm @ Harm::Death, at)) => {
-                let [why, again] = self.cause();
+                let (why, again) = self.cause();
                 (sentence![harm.text(), " at ", at, why], again)
             }
             Some((harm, at)) => (
@@ -340,7 +348,7 @@ impl Job {
         if !self.is_backup() {
             return Reasons::new(Grade::Critical, basis, self.loss_beside_it());
         }
-        let [why, again] = self.cause();
+        let (why, again) = self.cause();
         let at = self.died_at.map(|at| sentence![" at ", at, why]);
         // Without hooks, its name alone may suggest a backup; or its command made several, and read another.
         let read = self.bytes_read.filter(|bytes| *bytes <= PROBED_BYTES);
@@ -563,6 +571,10 @@ mod tests {
         );
     }
 
+    fn overflow(job: &mut Job) {
+        (job.died_at, job.invalidation) = (Some(at(30)), Some(Invalidation::Overflow));
+    }
+
     #[test]
     fn every_outcome_has_one_grade_and_one_sentence() {
         let succeeded = ended(Outcome::Succeeded, |_| ());
@@ -570,7 +582,7 @@ mod tests {
         let failed = ended(Outcome::Failed, |job| job.exit_status = Some(3));
         let text = "The backup of vg0/data failed at 1970-01-01 00:01:00 UTC with status 3. See its log, and repeat it.";
         check(&failed, Grade::Critical, "with status 3", text);
-        let lost = ended(Outcome::Overflowed, |job| job.died_at = Some(at(30)));
+        let lost = ended(Outcome::Overflowed, overflow);
         let text = "The backup of vg0/data is lost: its snapshot became invalid at 1970-01-01 00:00:30 UTC. Repeat it \
                     with a larger snapshot.";
         check(&lost, Grade::Critical, "at 1970-01-01 00:00:30 UTC", text);
@@ -599,7 +611,8 @@ mod tests {
     #[test]
     fn a_snapshot_that_nothing_read_is_no_lost_backup() {
         let never_read = ended(Outcome::Overflowed, |job| {
-            (job.died_at, job.bytes_read) = (Some(at(30)), Some(0));
+            overflow(job);
+            job.bytes_read = Some(0);
         });
         let text = "Snapshot vg0/snap became invalid at 1970-01-01 00:00:30 UTC. Nothing was read from it. If a backup \
                     was to read it, repeat it with a larger snapshot.";
@@ -609,6 +622,16 @@ mod tests {
             "at 1970-01-01 00:00:30 UTC",
             text,
         );
+    }
+
+    #[test]
+    fn a_cut_snapshot_needs_no_larger_one() {
+        let mut job = backup();
+        (job.died_at, job.bytes_read) = (Some(at(30)), Some(0));
+        job.invalidation = Some(Invalidation::Cut);
+        let text = "Snapshot vg0/snap became invalid at 1970-01-01 00:00:30 UTC, since its COW area was made smaller than what \
+                    it held. Nothing was read from it. If a backup was to read it, repeat it.";
+        check(&job, Grade::Warning, "at 1970-01-01 00:00:30 UTC", text);
     }
 
     #[test]
@@ -631,9 +654,9 @@ mod tests {
             (
                 None,
                 3.0,
-                "failed",
-                "The backup of vg0/data is lost: its snapshot became invalid at 1970-01-01 00:00:30 UTC, although it was not \
-                 full. Repeat it. See the kernel's log about its disk.",
+                "overflowed",
+                "The backup of vg0/data is lost: its snapshot became invalid at 1970-01-01 00:00:30 UTC, since it overflowed, or \
+                 its COW area had an I/O error. Repeat it. If it overflowed, make the snapshot larger.",
             ),
             (
                 Some(Invalidation::Overflow),
@@ -654,7 +677,7 @@ mod tests {
     #[test]
     fn a_reported_success_that_cannot_be_is_untrustworthy_at_once() {
         let mut job = backup();
-        job.died_at = Some(at(30));
+        overflow(&mut job);
         job.command_report = Some(ReportedResult {
             at: at(50),
             succeeded: true,

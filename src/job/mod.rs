@@ -31,7 +31,7 @@ use crate::topology::{State, VolumeState};
 use backup_run::BackupRun;
 pub use backup_run::ReportedResult;
 use completeness::Completeness;
-pub use judgement::{Grade, Judgement, Outcome, outcome_word};
+pub use judgement::{Grade, Judgement, Outcome, outcome_word, why_invalid};
 pub use outcome::DiskError;
 pub use phases::{MOST_PHASES, PhaseSpan};
 use setup::Setup;

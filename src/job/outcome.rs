@@ -66,12 +66,11 @@ impl Job {
         self.end(at, report.unwrap_or(Outcome::Abandoned));
     }
 
-    /// The outcome of a job whose snapshot became invalid.
+    /// The outcome of a job whose snapshot became invalid. Most overflow.
     pub(super) fn lost_outcome(&self) -> Outcome {
         match self.invalid_because() {
             Some(Invalidation::IoError | Invalidation::Cut) => Outcome::Failed,
-            None if self.peak_fill_percent.is_some() => Outcome::Failed,
-            _ => Outcome::Overflowed,
+            Some(Invalidation::Overflow) | None => Outcome::Overflowed,
         }
     }
 
