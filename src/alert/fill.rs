@@ -36,6 +36,7 @@ impl VolumeUnderRule<'_> {
             return (Evaluation::Unchanged, None);
         };
         let (evaluation, value) = match (self.rule, self.forecast) {
+            _ if self.is_never_full() => (Evaluation::Clear, Some(percent)),
             (Rule::TimeUntilFull, Some(forecast)) => {
                 time_until_full(forecast, self.thresholds, raised)
             }
@@ -77,6 +78,9 @@ impl VolumeUnderRule<'_> {
         let mut problem = self.says(format!(" is {:.2} % full{level}", fill.percent()));
         let forecast = self.forecast.filter(|_| self.rule != Rule::PoolMetadata);
         let Some((forecast, Expected::In(eta))) = forecast.map(|it| (it, it.full)) else {
+            if forecast.is_some_and(|forecast| forecast.full == Expected::Stopped) {
+                problem.push(" and does not grow now");
+            }
             problem.push(used_text(fill));
             problem.push(".");
             return AlertText::new(problem, self.remedy(fill, forecast, None));
@@ -89,6 +93,11 @@ impl VolumeUnderRule<'_> {
         };
         problem.push(format!(" and {} {}{then}.", end(kind), eta.in_text()));
         AlertText::new(problem, self.remedy(fill, Some(forecast), Some(eta)))
+    }
+
+    fn is_never_full(&self) -> bool {
+        let forecast = self.forecast.filter(|_| self.rule != Rule::PoolMetadata);
+        forecast.is_some_and(|forecast| forecast.full == Expected::Never)
     }
 
     /// Whether a backup runs that may fill it.
@@ -134,6 +143,10 @@ impl VolumeUnderRule<'_> {
                 _ => {}
             }
         }
+        let is_stopped = forecast.is_some_and(|forecast| forecast.full == Expected::Stopped);
+        if is_stopped && self.rule.measure() != Measure::Percent {
+            return "Nothing needs to be done while it does not grow.".into();
+        }
         let clear_of = |rule| self.settings.of(rule).map(|it| it.clear);
         let clear = match self.rule.measure() {
             Measure::Percent => Some(self.thresholds.clear),
@@ -152,6 +165,9 @@ impl VolumeUnderRule<'_> {
         match (self.rule, self.state.state) {
             (_, state) if state.is_lost() => self.says(" is now invalid, which has its own alert."),
             (_, State::Inactive) => self.says(" was deactivated."),
+            _ if self.is_never_full() => {
+                self.says(" cannot overflow: it can hold a copy of its whole origin.")
+            }
             (Rule::FullBeforeDone, _) => {
                 let will = match self.forecast.and_then(VolumeForecast::verdict) {
                     None if self.is_read() => return self.says(" does not grow any more."),
@@ -313,10 +329,9 @@ pub(super) fn extension(
         let times = LASTING * lasting_s / likely_s.max(1.0);
         wanted = wanted.max((free * times - free) as u64);
     }
-    if let Some(most) = most_bytes(volume, part, topology) {
-        // It then holds everything.
-        wanted = wanted.min(most.saturating_sub(fill.total_bytes()));
-    }
+    let most = most_bytes(volume, part, topology).filter(|_| part == PoolPart::Data);
+    let until_most = most.map_or(u64::MAX, |most| most.saturating_sub(fill.total_bytes()));
+    wanted = wanted.min(until_most);
     let Some(extension) = room.by(wanted) else {
         let why_not = room.why_not().capitalized();
         return sentence![why_not, ". Otherwise stop the writes."];
@@ -326,10 +341,14 @@ pub(super) fn extension(
     let is_enough = extension.bytes >= wanted;
     let more =
         (!is_enough).then(|| sentence![", then ", room.more_space.clone(), ", or stop the writes"]);
-    let lasts = time.filter(|_| free > 0.0).map(|(likely_s, _)| {
-        let lasts = rough_text(likely_s * (free + added) / free);
-        format!(" and makes it last about {lasts}")
-    });
+    let lasts = match time {
+        _ if extension.bytes >= until_most => Some(", after which it cannot overflow".into()),
+        Some((likely_s, _)) if free > 0.0 => {
+            let lasts = rough_text(likely_s * (free + added) / free);
+            Some(format!(" and makes it last about {lasts}"))
+        }
+        _ => None,
+    };
     let run = sentence![
         "run ",
         command(extension.command),

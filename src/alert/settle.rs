@@ -155,6 +155,12 @@ impl Rules {
             (Evaluation::Unchanged, Some(before)) if finding.value.is_some() => before,
             (Evaluation::Unchanged, _) => return None,
             (Evaluation::Clear, _) if !self.has_held(rule, uuid, at, thresholds.keep_firing_s) => {
+                // What it says of the volume is true until then.
+                if rule.has_outlook() {
+                    let alert = &mut self.open[index?];
+                    alert.value = finding.value.or(alert.value);
+                    alert.text = raised(alert.severity);
+                }
                 return None;
             }
             (end, _) => {

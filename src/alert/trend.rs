@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::advice::{PoolPart, most_bytes};
 use crate::forecast::{Eta, Outlook, OutlookVerdict, ReadPoint, ReadProgress, Risk};
 use crate::interval::Interval;
 use crate::topology::{Topology, Volume};
@@ -174,7 +175,8 @@ impl Trends {
         let is_full = free <= 0.0;
         if let Some(known) = &trend.forecast
             && known.total == fill.total_bytes()
-            && is_full == (known.forecast.full == Expected::Now)
+            && (is_full == (known.forecast.full == Expected::Now)
+                || known.forecast.full == Expected::Never)
             && trend.now.0 - known.at_s < refresh_s
         {
             return Arc::clone(&known.forecast);
@@ -186,9 +188,11 @@ impl Trends {
             None
         };
         let outlook = backup.as_ref().map(|(_, outlook)| outlook);
+        let most = most_bytes(volume, PoolPart::Data, &interval.topology);
         let full = match outlook.and_then(|outlook| outlook.full) {
-            _ if is_full => Expected::Now,
             _ if outlook.is_some_and(|outlook| outlook.cannot_overflow) => Expected::Never,
+            _ if most.is_some_and(|most| most <= fill.total_bytes()) => Expected::Never,
+            _ if is_full => Expected::Now,
             _ if trend.has_stopped() => Expected::Stopped,
             Some(full) if full.seen_s >= LEAST_SEEN_S => Expected::In(full),
             _ => trend.expected(free, is_near),
@@ -280,7 +284,9 @@ impl FillTrend {
                 Some(likely_s) => {
                     pace.full = Some(eta);
                     let free = known.total as f64 - self.now.1;
-                    pace.bytes_per_s = free.max(0.0) / likely_s.max(1.0);
+                    if likely_s >= 1.0 {
+                        pace.bytes_per_s = free.max(0.0) / likely_s;
+                    }
                     ""
                 }
                 None => "not soon",

@@ -14,8 +14,9 @@ use crate::config::{RuleSubject, parse};
 use crate::forecast::{PastRuns, ReadPoint, ReadProgress, RemainingReads, Room, outlook};
 use crate::interval::Host;
 use crate::job::Job;
-use crate::sample::lvm::Policies;
-use crate::topology::{Group, State, Topology, VolumeKind, VolumeState};
+use crate::sample::host::Invalidation;
+use crate::sample::lvm::{Policies, Segment};
+use crate::topology::{Group, LvLayout, State, Topology, VolumeKind, VolumeState};
 use crate::units::Fill;
 
 const MIB: u64 = 1 << 20;
@@ -386,6 +387,40 @@ fn a_backup_that_is_too_slow_for_its_snapshot_is_critical_and_one_that_is_fast_e
 }
 
 #[test]
+fn an_alert_that_waits_to_clear_says_that_growth_stopped() {
+    let mut machine = Machine::snapshot();
+    machine.fills(1_000, 8_000, 70);
+    let told = |machine: &Machine| machine.sentence(Rule::TimeUntilFull);
+    assert!(told(&machine).contains("will overflow in"));
+    machine.fills(8_000, 8_000, 60);
+    let stopped =
+        "Snapshot vg0/snap is 80.00 % full and does not grow now: 7.81 GiB of 9.77 GiB used.";
+    assert!(told(&machine).starts_with(stopped), "{}", told(&machine));
+}
+
+#[test]
+fn a_snapshot_that_can_hold_its_whole_origin_has_no_alert() {
+    let mut machine = Machine::snapshot();
+    machine.fills(9_000, 9_000, 1);
+    machine.volume.layout.push(LvLayout {
+        lv: "snap".into(),
+        allocation: None,
+        segments: vec![Segment::default()],
+    });
+    let origin = Volume {
+        vg: "vg0".into(),
+        lv: "data".into(),
+        uuid: "u0".into(),
+        size: Some(9_500 * MIB),
+        ..Volume::default()
+    };
+    let volumes = vec![machine.volume.clone(), origin];
+    machine.topology = Arc::new(Topology::new(Vec::new(), Vec::new(), volumes));
+    machine.fills(9_100, 9_300, 20);
+    machine.has(&["0 +snapshot_fill critical", "1 -snapshot_fill"]);
+}
+
+#[test]
 fn critical_alerts_are_raised_even_if_the_backup_is_done_first() {
     let mut machine = Machine::snapshot();
     machine.backup = Some(backup(60, 1_500, 0.5));
@@ -506,7 +541,9 @@ fn a_state_of_a_volume_is_told_once_it_lasts() {
 
 #[test]
 fn a_snapshot_whose_area_was_cut_is_lost() {
-    let mut machine = Machine::snapshot();
+    let mut machine = with_job(|job| {
+        (job.died_at, job.invalidation) = (Some(BEGIN), Some(Invalidation::Cut));
+    });
     machine.is(2, State::CutShort);
     machine.has(&["0 +snapshot_invalid critical"]);
     assert!(

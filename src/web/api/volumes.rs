@@ -10,6 +10,8 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
+use crate::alert::Pace;
+use crate::forecast::Eta;
 use crate::interval::copying::Copying;
 use crate::interval::{DeviceInterval, Interval, Work};
 use crate::present::Present;
@@ -197,6 +199,8 @@ pub struct VolumeBody {
     /// As `data_percent` of `lvs`; `null` for an invalid snapshot.
     pub fill_percent: Option<f64>,
     pub metadata_percent: Option<f64>,
+    /// `null` unless it grows, or did so in the last five minutes.
+    pub growth: Option<GrowthBody>,
     pub state: WorkingState,
     /// When cowbell found the snapshot invalid.
     pub invalid_since: Option<Timestamp>,
@@ -251,6 +255,26 @@ pub struct ExtentsBody {
     /// LVM's name, such as `/dev/sda2`.
     pub pv: String,
     pub extents: u64,
+}
+
+/// How fast a snapshot or pool fills.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct GrowthBody {
+    /// The mean until it is full as forecast. Without a forecast, that of the last 10 to 20 seconds.
+    pub bytes_per_s: f64,
+    pub full: Option<Eta>,
+    /// Why there is no forecast, such as `growth stopped`.
+    pub why_not: Option<String>,
+}
+
+impl GrowthBody {
+    fn new(pace: &Pace) -> Self {
+        Self {
+            bytes_per_s: pace.bytes_per_s,
+            full: pace.full,
+            why_not: pace.full.is_none().then(|| pace.why_not.into()),
+        }
+    }
 }
 
 impl CopyingBody {
@@ -329,6 +353,7 @@ impl VolumeBody {
                 .map(Fill::used_bytes),
             fill_percent: state.fill.map(Fill::percent),
             metadata_percent: state.metadata.map(Fill::percent),
+            growth: present.paces.get(&volume.uuid).map(GrowthBody::new),
             state: state.state,
             invalid_since: job.and_then(|job| job.died_at),
             sync_percent: state.sync.map(Fill::percent),

@@ -21,8 +21,9 @@ use crate::sentence::Sentence;
 use crate::series::{Range, saturating_add_seconds};
 use crate::store::{Level, Subject};
 use crate::table::{Column, Table};
-use crate::units::duration_text;
-use crate::verdict::{Grade, Verdict};
+use crate::topology::Volume;
+use crate::units::{duration_text, size_text};
+use crate::verdict::{Grade, Verdict, filled_by};
 use crate::web::answer::{Partial, Problem};
 use crate::web::{Site, escaped};
 
@@ -240,15 +241,22 @@ fn key_figures(
         let peak = text::percent(job.peak_fill_percent);
         figures.push(KeyFigure::new("Peak fill", peak, ""));
     }
-    let in_time = |name, eta: Eta| {
-        let likely = eta.likely_s.map_or("not expected".into(), duration_text);
-        KeyFigure::new(name, likely, eta.bounds_text())
-    };
-    if let Some(outlook) = outlook {
-        figures.extend(outlook.done.map(|done| in_time("Done in", done)));
-        figures.extend(outlook.full.map(|full| in_time("Full in", full)));
+    if let Some(done) = outlook.and_then(|outlook| outlook.done) {
+        let likely = done.likely_s.map_or("not expected".into(), duration_text);
+        figures.push(KeyFigure::new("Done in", likely, done.bounds_text()));
     }
+    figures.extend(filled_by(present, job).and_then(|(volume, _)| full_in(present, volume)));
     figures
+}
+
+/// When a volume that grows is full, also on the page of the job that fills it.
+pub(super) fn full_in(present: &Present, volume: &Volume) -> Option<KeyFigure> {
+    let pace = present.paces.get(&volume.uuid)?;
+    let growth = size_text((pace.bytes_per_s * 60.0) as u64);
+    let full = text::or_dash(pace.full.map(Eta::short_text));
+    let why_not = pace.full.is_none().then(|| pace.why_not.into());
+    let detail = text::joined([why_not, Some(format!("grows by {growth}/min"))]);
+    Some(KeyFigure::new("Full in", full, detail))
 }
 
 /// Links to comparisons with the previous run and with the set.

@@ -15,7 +15,6 @@ use super::{Content, GonePage, History, KeyFigure, Links, PageRequest, PageResul
 use crate::alert::{Rule, autoextend};
 use crate::chart::Look;
 use crate::config::Thresholds;
-use crate::forecast::Eta;
 use crate::interval::Interval;
 use crate::job::Job;
 use crate::present::Present;
@@ -399,13 +398,7 @@ fn key_figures(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<K
     }
     let used = used_of_size(state.fill, volume.size);
     figures.extend(filled("Fill", state.fill, used));
-    if let Some(pace) = present.paces.get(&volume.uuid) {
-        let growth = size_text((pace.bytes_per_s * 60.0) as u64);
-        let full = text::or_dash(pace.full.map(Eta::short_text));
-        let why_not = pace.full.is_none().then(|| pace.why_not.into());
-        let detail = text::joined([why_not, Some(format!("grows by {growth}/min"))]);
-        figures.push(KeyFigure::new("Full in", full, detail));
-    }
+    figures.extend(job::full_in(present, volume));
     figures.extend(filled(
         "In sync",
         state.sync,
