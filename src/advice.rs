@@ -281,9 +281,9 @@ pub fn reattachment(volume: &Volume, topology: &Topology) -> Sentence {
     sentence!["once the PV works again, run ", refresh, restore]
 }
 
-/// For a RAID or mirror that has lost a leg. Without a full stop.
-pub fn raid_repair(volume: &Volume, topology: &Topology) -> Sentence {
-    let (name, vg) = (volume.full_name(), &volume.vg);
+/// For a RAID or mirror that has lost a leg: `part` is the volume, or a hidden one below it. Without a full stop.
+pub fn raid_repair(volume: &Volume, part: &str, topology: &Topology) -> Sentence {
+    let vg = &volume.vg;
     let group = topology.group(vg);
     if let Some(refusal) = group.and_then(|group| refusal(group, volume, topology, false)) {
         return sentence!["LVM cannot repair it now: ", refusal];
@@ -291,12 +291,12 @@ pub fn raid_repair(volume: &Volume, topology: &Topology) -> Sentence {
     // LVM refuses to refresh what is partial.
     let mut back = sentence!["attach its disk again"];
     if group.is_none_or(|group| group.missing_pvs == 0) {
-        let refresh = command(format!("lvchange --refresh {name}"));
-        back = sentence!["if its disk is back, run ", refresh];
+        let refresh = raid_change(volume, part, topology, "--refresh");
+        back = sentence!["if its disk is back, ", refresh];
     }
-    let repair = sentence!["run ", command(format!("lvconvert --repair {name}"))];
+    let repair = sentence!["run ", command(format!("lvconvert --repair {vg}/{part}"))];
     let other = match group {
-        Some(group) if apart(volume, group, leg_bytes(volume, group)).is_none() => {
+        Some(group) if apart(volume, group, leg_bytes(volume, part, group)).is_none() => {
             let more = more_space(vg, Some(group));
             let then = group.can_grow().then(|| sentence![", and ", repair]);
             sentence![more, then]
@@ -306,9 +306,21 @@ pub fn raid_repair(volume: &Volume, topology: &Topology) -> Sentence {
     sentence![back, "; otherwise ", other]
 }
 
+/// `--refresh` of a RAID or `--syncaction repair`. Without a full stop.
+pub fn raid_change(volume: &Volume, part: &str, topology: &Topology, option: &str) -> Sentence {
+    let group = topology.group(&volume.vg);
+    match group.and_then(|group| refusal(group, volume, topology, false)) {
+        Some(refusal) => sentence!["LVM cannot repair it now: ", refusal],
+        None => {
+            let change = format!("lvchange {option} {}/{part}", volume.vg);
+            sentence!["run ", command(change)]
+        }
+    }
+}
+
 /// The size of each of its legs.
-fn leg_bytes(volume: &Volume, group: &Group) -> u64 {
-    let start = format!("{}_rimage_", volume.lv);
+fn leg_bytes(volume: &Volume, part: &str, group: &Group) -> u64 {
+    let start = format!("{part}_rimage_");
     let legs = volume
         .layout
         .iter()
@@ -705,13 +717,13 @@ mod tests {
                 ..group()
             };
             let raid = volume("raid", VolumeKind::Raid);
-            let found = raid_repair(&raid, &topology(group.clone(), vec![raid.clone()]));
+            let found = raid_repair(&raid, "raid", &topology(group.clone(), vec![raid.clone()]));
             assert_eq!(found.to_string(), format!("{back}{expected}"));
             let missing = Group {
                 missing_pvs: 1,
                 ..group
             };
-            let found = raid_repair(&raid, &topology(missing, vec![raid.clone()]));
+            let found = raid_repair(&raid, "raid", &topology(missing, vec![raid.clone()]));
             let attach = "attach its disk again; otherwise ";
             assert_eq!(found.to_string(), format!("{attach}{expected}"));
         }

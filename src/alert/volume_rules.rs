@@ -153,9 +153,7 @@ impl VolumeUnderRule<'_> {
     /// Whether `lvcreate` would refuse the next snapshot because of this volume.
     fn next_snapshot_blocked(&self) -> Evaluation {
         let is_blocked = match (self.volume.kind, self.state.metadata) {
-            (VolumeKind::ThinPool, Some(metadata)) => {
-                metadata.percent() >= metadata_limit(metadata)
-            }
+            (VolumeKind::ThinPool, Some(_)) => self.too_full().is_some(),
             (VolumeKind::ThinPool, None) => return Evaluation::Unchanged,
             _ => self.has_next_name() && !self.is_in_use(),
         };
@@ -164,6 +162,27 @@ impl VolumeUnderRule<'_> {
         } else {
             Evaluation::Clear
         }
+    }
+
+    /// The part of a thin pool that is so full that LVM creates no volume in it, and from how many percent on. Of data, that
+    /// is the threshold of autoextend; of metadata too, and it wants some free in any case.
+    ///
+    /// Source: `pool_below_threshold` in `lib/metadata/thin_manip.c` of LVM 2.03.
+    fn too_full(&self) -> Option<(Rule, Fill, f64)> {
+        let policies = self.now.interval.policies.unwrap_or_default();
+        let threshold = f64::from(policies.pool.threshold);
+        let parts = [
+            (Rule::PoolMetadata, self.state.metadata?, true),
+            (Rule::PoolData, self.state.fill?, false),
+        ];
+        parts.into_iter().find_map(|(rule, fill, is_metadata)| {
+            let percent = fill.percent();
+            if percent > threshold {
+                return Some((rule, fill, threshold));
+            }
+            let limit = metadata_limit(fill);
+            (is_metadata && percent >= limit).then_some((rule, fill, limit))
+        })
     }
 
     /// Whether mylvmbackup's next snapshot is to have its name.
@@ -266,6 +285,12 @@ impl VolumeUnderRule<'_> {
     /// What `volume_state` says.
     fn troubled(&self) -> AlertText {
         let topology = &self.now.interval.topology;
+        let below = self
+            .state
+            .below
+            .and_then(|index| topology.devices[index].lv.as_ref());
+        // The RAID below a pool is a hidden volume.
+        let part = below.map_or(&self.volume.lv, |lv| &lv.name);
         match self.state.state {
             State::Suspended => {
                 let index = self.state.below.or(self.volume.device);
@@ -290,7 +315,21 @@ impl VolumeUnderRule<'_> {
             ),
             State::Degraded => AlertText::new(
                 self.says(" is degraded: a leg has failed or is missing, and the next failure may lose data."),
-                sentence![advice::raid_repair(self.volume, topology).capitalized(), "."],
+                sentence![advice::raid_repair(self.volume, part, topology).capitalized(), "."],
+            ),
+            State::RefreshNeeded => AlertText::new(
+                self.says(" needs a refresh: a leg failed, and its PV is there again. Until then, the next failure may lose data."),
+                sentence![
+                    advice::raid_change(self.volume, part, topology, "--refresh").capitalized(),
+                    ". If the leg fails again, replace its disk."
+                ],
+            ),
+            State::MismatchesExist => AlertText::new(
+                self.says(" has mismatches: its last check found that its legs differ."),
+                sentence![
+                    advice::raid_change(self.volume, part, topology, "--syncaction repair").capitalized(),
+                    ". That makes them equal, and cannot tell which leg is right. See the kernel's log for a failing disk."
+                ],
             ),
             _ if self.volume.kind.is_thin() => AlertText::new(
                 self.says(" has failed: the pool does not know it, or cannot read its metadata."),
@@ -304,11 +343,8 @@ impl VolumeUnderRule<'_> {
     }
 
     fn blocks_next_snapshot(&self) -> AlertText {
-        let Some(metadata) = self
-            .state
-            .metadata
-            .filter(|_| self.volume.kind.is_thin_pool())
-        else {
+        let found = self.too_full();
+        let Some((rule, fill, limit)) = found.filter(|_| self.volume.kind.is_thin_pool()) else {
             return AlertText::new(
                 self.says(" has the name that mylvmbackup gives to its next snapshot."),
                 sentence![
@@ -318,21 +354,20 @@ impl VolumeUnderRule<'_> {
                 ],
             );
         };
-        let (percent, limit) = (metadata.percent(), metadata_limit(metadata));
+        let part = if rule == Rule::PoolData {
+            "data"
+        } else {
+            "metadata"
+        };
+        let percent = fill.percent();
         let refuses = format!(
             "is {percent:.2} % full, and from {limit:.2} % on LVM creates no snapshot in the pool."
         );
         let clear = limit.min(ROOMY_PERCENT);
-        let remedy = extension(
-            Rule::PoolMetadata,
-            self.volume,
-            metadata,
-            clear,
-            &self.now.interval.topology,
-            None,
-        );
+        let topology = &self.now.interval.topology;
+        let remedy = extension(rule, self.volume, fill, clear, topology, None);
         AlertText::new(
-            sentence!["The metadata of thin pool ", self.name(), " ", refuses],
+            sentence!["The {part} of thin pool ", self.name(), " ", refuses],
             Sentence::from("The next backup that makes one cannot start.").then(remedy),
         )
     }
@@ -483,7 +518,7 @@ impl Alert {
 }
 
 /// The fill in percent of a pool's metadata from which LVM creates no thin volume or snapshot in it: it wants a quarter free, or
-/// 4 MiB if that is less. Source: `lib/metadata/thin_manip.c` of LVM 2.03.
+/// 4 MiB if that is less.
 fn metadata_limit(metadata: Fill) -> f64 {
     let least_free = 4.0 * 1024.0 * 1024.0 * 100.0 / metadata.total_bytes().max(1) as f64;
     100.0 - least_free.min(25.0)

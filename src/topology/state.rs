@@ -32,6 +32,10 @@ pub enum State {
     Rebuilding,
     /// A lost snapshot: its COW area was made smaller than what it held.
     CutShort,
+    /// A RAID with a leg that failed, and whose PV is there again.
+    RefreshNeeded,
+    /// A RAID whose legs differ.
+    MismatchesExist,
 }
 
 /// From this weight on, I/O fails or hangs; below it, all data can be read.
@@ -53,6 +57,14 @@ const fn critical(text: &'static str, weight: u8) -> StateRow {
     }
 }
 
+const fn warning(text: &'static str) -> StateRow {
+    StateRow {
+        text,
+        weight: 1,
+        severity: Some(Severity::Warning),
+    }
+}
+
 const fn harmless(text: &'static str) -> StateRow {
     StateRow {
         text,
@@ -63,7 +75,7 @@ const fn harmless(text: &'static str) -> StateRow {
 
 impl State {
     /// In the order of the store's numbering; append new ones.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Ok,
         Self::Inactive,
         Self::Suspended,
@@ -79,6 +91,8 @@ impl State {
         Self::Partial,
         Self::Rebuilding,
         Self::CutShort,
+        Self::RefreshNeeded,
+        Self::MismatchesExist,
     ];
 
     const fn row(self) -> StateRow {
@@ -87,10 +101,9 @@ impl State {
             Self::Inactive => harmless("inactive"),
             Self::Merging => harmless("merging"),
             Self::Unknown => harmless("unknown"),
-            Self::Rebuilding => StateRow {
-                severity: Some(Severity::Warning),
-                ..critical("rebuilding", 1)
-            },
+            Self::Rebuilding => warning("rebuilding"),
+            Self::MismatchesExist => warning("mismatches exist"),
+            Self::RefreshNeeded => critical("refresh needed", 2),
             Self::Degraded => critical("degraded", 2),
             Self::Partial => critical("partial", 3),
             Self::Suspended => critical("suspended", 4),
@@ -145,7 +158,11 @@ impl State {
             Self::ReadOnly => kind.is_pool() || kind == VolumeKind::Cache,
             Self::Failed => !is_plain,
             Self::Degraded => matches!(kind, VolumeKind::Mirror | VolumeKind::Raid),
-            Self::Partial | Self::Rebuilding | Self::CutShort => false,
+            Self::Partial
+            | Self::Rebuilding
+            | Self::CutShort
+            | Self::RefreshNeeded
+            | Self::MismatchesExist => false,
         }
     }
 

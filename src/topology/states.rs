@@ -21,6 +21,8 @@ pub struct StateSources<'a> {
 const MISSING_LAYER: &str = "missing_";
 /// What LVM reports of such a volume, active or not.
 const PARTIAL: &str = "partial";
+/// What it reports of a RAID with a dead leg whose PV is there.
+const REFRESH_NEEDED: &str = "refresh needed";
 
 impl<'a> StateSources<'a> {
     pub fn of(topology: &Topology, sample: &'a Sample) -> Self {
@@ -59,6 +61,9 @@ impl<'a> StateSources<'a> {
     /// The state of a volume, or a worse one of what it lies on.
     pub fn state_of(&self, topology: &Topology, volume: &Volume) -> VolumeState {
         let mut state = self.own_state(topology, volume);
+        if state.state == State::Degraded && volume.health.as_deref() == Some(REFRESH_NEEDED) {
+            state.state = State::RefreshNeeded;
+        }
         if volume.health.as_deref() == Some(PARTIAL) && !is_partial_above(volume) {
             state.state = state.state.or_worse(match volume.kind {
                 // Unless it is striped only, the other legs have all of it.
@@ -282,6 +287,7 @@ fn from_health(health: Health) -> State {
         Health::Failed => State::Failed,
         Health::Rebuilding => State::Rebuilding,
         Health::Degraded => State::Degraded,
+        Health::Mismatches => State::MismatchesExist,
     }
 }
 
@@ -303,6 +309,7 @@ fn from_report(word: &lvm::ReportedVolume) -> VolumeState {
         (_, Some('s'), _) => State::Suspended,
         (Some('O' | 'S'), _, _) => State::Merging,
         (Some('r' | 'R'), _, Some('r')) => State::Degraded,
+        (Some('r' | 'R'), _, Some('m')) => State::MismatchesExist,
         (_, Some('a'), _) => State::Ok,
         _ => State::Unknown,
     };

@@ -236,7 +236,11 @@ fn everything_was_told_once(told: &std::path::Path) {
         ),
         (
             "snapshot_invalid raised critical",
-            &["vg0/data_snapshot", "is invalid: it overflowed.", "lvremove"],
+            &[
+                "vg0/data_snapshot",
+                "is invalid: it overflowed.",
+                "lvremove",
+            ],
         ),
         (
             "snapshot_invalid cleared critical",

@@ -72,7 +72,7 @@ fn every_letter_of_lv_attr_is_seen_as_what_it_means() {
         ("rwi-aor-p-", State::Ok),
         ("rwi-aor-r-", State::Degraded),
         ("Rwi-aor-r-", State::Degraded),
-        ("rwi-aor-m-", State::Ok),
+        ("rwi-aor-m-", State::MismatchesExist),
         ("rwi-aor-w-", State::Ok),
         ("rwi-aor-s-", State::Ok),
         ("rwi-aor-R-", State::Ok),

@@ -109,6 +109,8 @@ pub enum Health {
     Rebuilding,
     /// A leg, or a mirror's log, failed.
     Degraded,
+    /// The legs of a RAID differ, as its last check found.
+    Mismatches,
 }
 
 /// Parsed devices and invalid lines.

@@ -526,7 +526,9 @@ fn a_state_of_a_volume_is_told_once_it_lasts() {
         (VolumeKind::Linear, State::Partial, "critical"),
         (VolumeKind::Raid, State::Degraded, "critical"),
         (VolumeKind::Raid, State::Failed, "critical"),
+        (VolumeKind::Raid, State::RefreshNeeded, "critical"),
         (VolumeKind::Raid, State::Rebuilding, "warning"),
+        (VolumeKind::Raid, State::MismatchesExist, "warning"),
         (VolumeKind::Thin, State::Failed, "critical"),
     ] {
         let mut machine = Machine::new(kind, "");
@@ -587,6 +589,31 @@ fn a_pool_in_which_lvm_makes_no_snapshot_blocks_the_next_one() {
             is_blocked,
             "{total_mib} MiB at {used_percent} %: {text}"
         );
+    }
+}
+
+/// LVM then makes no snapshot, although nothing extends the pool.
+#[test]
+fn a_pool_above_the_threshold_of_autoextend_blocks_the_next_snapshot() {
+    for (threshold, used, is_blocked) in
+        [(70, 7_000, false), (70, 7_001, true), (100, 9_999, false)]
+    {
+        let mut machine = Machine::pool();
+        let mut policies = Policies::default();
+        policies.pool.threshold = threshold;
+        machine.policies = Some(policies);
+        let state = VolumeState {
+            metadata: Some(Fill {
+                used: 10,
+                total: 100,
+                unit: MIB,
+            }),
+            ..filled(used)
+        };
+        (0..40).for_each(|_| machine.tick(Some(state)));
+        let text = machine.sentence(Rule::NextSnapshotBlocked);
+        let expected = "The data of thin pool vg0/pool is 70.01 % full, and from 70.00 % on LVM creates no snapshot in the pool.";
+        assert_eq!(text.starts_with(expected), is_blocked, "{threshold} {text}");
     }
 }
 
@@ -858,7 +885,7 @@ fn a_state_is_as_urgent_as_what_it_does_to_data() {
         before.join(", "),
         "suspended, invalid, merge failed, read only, out of data, needs check, failed, partial, cut short"
     );
-    assert_eq!(after.join(", "), "degraded, rebuilding");
+    assert_eq!(after.join(", "), "degraded, rebuilding, refresh needed, mismatches exist");
 }
 
 #[test]

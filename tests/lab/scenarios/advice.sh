@@ -204,6 +204,7 @@ pvmove_under_way() {
     ask_lvm_again
     state "pvmove aborted" vgm/data_s snapshot_fill
     vgremove -fy vgm >>"$OUT/lvm.log" 2>&1
+    pvremove /dev/ubde >>"$OUT/lvm.log" 2>&1
     dmsetup remove slow
 }
 
@@ -321,6 +322,56 @@ new_pool() {
     dd if=/dev/zero of="/dev/$1/thin" bs=1M count=4 oflag=direct status=none
 }
 
+# A leg that fails and comes back; legs that differ; the same below a pool.
+raids() {
+    fragile_group vgq /dev/ubdj
+    lvm_does <<-END
+	lvcreate --type raid1 -m 1 -L 16M -n mirrored vgq
+	lvcreate --type raid1 -m 1 -L 32M -n pool vgq
+	lvconvert --type thin-pool -Zn --poolmetadatasize 4M vgq/pool
+	END
+    wait_until 60 "the legs to be in sync" in_sync vgq/mirrored
+    wait_until 60 "the pool's legs to be in sync" in_sync vgq/pool_tdata
+    disk_gives k errors
+    dd if=/dev/urandom of=/dev/vgq/mirrored bs=1M count=4 oflag=direct status=none
+    disk_gives k data
+    in_time 20 is_alerted vgq/mirrored volume_state
+    ask_lvm_again
+    state "RAID whose failed leg is back" vgq/mirrored volume_state
+    in_time 20 is_over vgq/mirrored volume_state
+    differ mirrored
+    state "RAID whose legs differ" vgq/mirrored volume_state
+    in_time 20 is_over vgq/mirrored volume_state
+    differ pool_tdata
+    state "pool on a RAID whose legs differ" vgq/pool volume_state
+    in_time 20 is_over vgq/pool volume_state
+    remove_group vgq
+}
+
+differ() {
+    dd if=/dev/urandom of="/dev/mapper/vgq-$1_rimage_1" bs=64k seek=20 count=2 oflag=direct status=none
+    lvchange --syncaction check "vgq/$1" >>"$OUT/lvm.log" 2>&1
+}
+
+is_over() {
+    ! is_alerted "$@"
+}
+
+# LVM makes no snapshot in a pool above the threshold of autoextend, although no dmeventd extends it.
+pool_above_threshold() {
+    new_vg vgx j
+    new_volume --type thin-pool -Zn -c 64k -L 100M -n pool vgx
+    new_volume -V 90M --thinpool vgx/pool -n thin
+    dd if=/dev/zero of=/dev/vgx/thin bs=1M count=60 oflag=direct status=none
+    sed -i 's/monitoring=0/monitoring=0 thin_pool_autoextend_threshold=50/' /mnt/lvm/lvmlocal.conf
+    check "LVM refuses a snapshot" refused "$(lvcreate -qq -kn -s -n s1 vgx/thin >>"$OUT/lvm.log" 2>&1 && echo made || echo refused)"
+    in_time 100 is_alerted vgx/pool next_snapshot_blocked
+    state "pool above the threshold" vgx/pool next_snapshot_blocked
+    check "LVM makes a snapshot then" made "$(lvcreate -qq -kn -s -n s2 vgx/thin >>"$OUT/lvm.log" 2>&1 && echo made || echo refused)"
+    vgremove -fy vgx >>"$OUT/lvm.log" 2>&1
+    sed -i 's/ thin_pool_autoextend_threshold=50//' /mnt/lvm/lvmlocal.conf
+}
+
 broken_pool() {
     fragile_group vgk
     new_pool vgk
@@ -342,19 +393,6 @@ failed_pool() {
     disk_gives k data
     ask_lvm_again
     state "pool failed" vgk/pool pool_state 3
-    remove_group vgk
-}
-
-leg_back() {
-    fragile_group vgk /dev/ubdj
-    new_volume --type raid1 -m 1 -L 16M -n mirrored vgk
-    wait_until 60 "the mirror to be in sync" in_sync vgk/mirrored
-    disk_gives k errors
-    dd if=/dev/urandom of=/dev/vgk/mirrored bs=1M count=8 oflag=direct status=none
-    in_time 20 is_alerted vgk/mirrored volume_state
-    disk_gives k data
-    ask_lvm_again
-    state "RAID whose leg is back" vgk/mirrored volume_state
     remove_group vgk
 }
 
@@ -431,8 +469,8 @@ printf '[alerts]\nticks_missed = "off"\npart_failed = "off"\n' >/mnt/cowbell.tom
 start_cowbell
 lvm_sees_only '/dev/ubd[a-jl-o]' '/dev/mapper/bad.*' /dev/mapper/slow
 new_vg vg0 a
-stories="snapshots merge_pending full_metadata pools striped no_room pvmove_under_way invalid_snapshots outside_lvm suspended not_monitored left_over_name \
-    broken_pool failed_pool leg_back failed_merge cow_area_with_errors cut_short missing_pvs partial"
+stories="snapshots merge_pending full_metadata pools striped no_room pvmove_under_way invalid_snapshots outside_lvm suspended raids \
+    pool_above_threshold not_monitored left_over_name broken_pool failed_pool failed_merge cow_area_with_errors cut_short missing_pvs partial"
 for story in ${*:-$stories}; do
     "$story"
 done

@@ -76,7 +76,8 @@ pub(super) fn vdo(words: &[&str]) -> Option<Status> {
     })
 }
 
-/// `<type> <legs> <letters> <in sync>/<total> <action> …`. Letters: `A` in sync, `a` not yet, `D` dead, `-` missing.
+/// `<type> <legs> <letters> <in sync>/<total> <action> <mismatches> …`. Letters: `A` in sync, `a` not yet, `D` dead, `-`
+/// missing. Mismatches are those of the last check; a repair sets them to 0.
 pub(super) fn raid(words: &[&str]) -> Option<Status> {
     let letters = words.get(2)?;
     let mut sync = ratio(words.get(3)?, SECTOR)?;
@@ -89,6 +90,7 @@ pub(super) fn raid(words: &[&str]) -> Option<Status> {
     let dead = letters.matches(['D', '-']).count();
     let health = match dead {
         0 if (1..letters.len()).contains(&behind) => Health::Rebuilding,
+        0 if words.get(5).is_some_and(|mismatches| *mismatches != "0") => Health::Mismatches,
         0 => Health::Working,
         _ if dead > expendable(words.first()?, letters.len()) => Health::Failed,
         _ => Health::Degraded,

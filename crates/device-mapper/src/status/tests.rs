@@ -125,6 +125,10 @@ fn sync_of_raids_and_mirrors_matches_lvs() {
             Some((100.0, Health::Working)),
         ),
         (
+            "raid raid1 2 AA 65536/65536 idle 256 0 -",
+            Some((100.0, Health::Mismatches)),
+        ),
+        (
             "raid raid1 2 aa 16384/65536 resync 0 0 -",
             Some((25.0, Health::Working)),
         ),
