@@ -324,33 +324,33 @@ new_pool() {
 
 # A leg that fails and comes back; legs that differ; the same below a pool.
 raids() {
-    fragile_group vgq /dev/ubdj
+    fragile_group vgd /dev/ubdj
     lvm_does <<-END
-	lvcreate --type raid1 -m 1 -L 16M -n mirrored vgq
-	lvcreate --type raid1 -m 1 -L 32M -n pool vgq
-	lvconvert --type thin-pool -Zn --poolmetadatasize 4M vgq/pool
+	lvcreate --type raid1 -m 1 -L 16M -n mirrored vgd
+	lvcreate --type raid1 -m 1 -L 32M -n pool vgd
+	lvconvert --type thin-pool -Zn --poolmetadatasize 4M vgd/pool
 	END
-    wait_until 60 "the legs to be in sync" in_sync vgq/mirrored
-    wait_until 60 "the pool's legs to be in sync" in_sync vgq/pool_tdata
+    wait_until 60 "the legs to be in sync" in_sync vgd/mirrored
+    wait_until 60 "the pool's legs to be in sync" in_sync vgd/pool_tdata
     disk_gives k errors
-    dd if=/dev/urandom of=/dev/vgq/mirrored bs=1M count=4 oflag=direct status=none
+    dd if=/dev/urandom of=/dev/vgd/mirrored bs=1M count=4 oflag=direct status=none
     disk_gives k data
-    in_time 20 is_alerted vgq/mirrored volume_state
+    in_time 20 is_alerted vgd/mirrored volume_state
     ask_lvm_again
-    state "RAID whose failed leg is back" vgq/mirrored volume_state
-    in_time 20 is_over vgq/mirrored volume_state
+    state "RAID whose failed leg is back" vgd/mirrored volume_state
+    in_time 20 is_over vgd/mirrored volume_state
     differ mirrored
-    state "RAID whose legs differ" vgq/mirrored volume_state
-    in_time 20 is_over vgq/mirrored volume_state
+    state "RAID whose legs differ" vgd/mirrored volume_state
+    in_time 20 is_over vgd/mirrored volume_state
     differ pool_tdata
-    state "pool on a RAID whose legs differ" vgq/pool volume_state
-    in_time 20 is_over vgq/pool volume_state
-    remove_group vgq
+    state "pool on a RAID whose legs differ" vgd/pool volume_state
+    in_time 20 is_over vgd/pool volume_state
+    remove_group vgd
 }
 
 differ() {
-    dd if=/dev/urandom of="/dev/mapper/vgq-$1_rimage_1" bs=64k seek=20 count=2 oflag=direct status=none
-    lvchange --syncaction check "vgq/$1" >>"$OUT/lvm.log" 2>&1
+    dd if=/dev/urandom of="/dev/mapper/vgd-$1_rimage_1" bs=64k seek=20 count=2 oflag=direct status=none
+    lvchange --syncaction check "vgd/$1" >>"$OUT/lvm.log" 2>&1
 }
 
 is_over() {
