@@ -100,7 +100,7 @@ impl Verdict {
             },
             _ => {
                 let state = state.state.text();
-                sentence!["{kind} {name} is {state}."]
+                sentence!["{kind} {name}: {state}."]
             }
         };
         Self::new(grade, sentence)
