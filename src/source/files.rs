@@ -87,9 +87,22 @@ impl Root {
         let device = fs::metadata(folder)
             .map_err(|error| format!("{}: {error}", folder.display()))?
             .dev();
+        Ok(self.kernel_name(device))
+    }
+
+    fn kernel_name(&self, device: u64) -> Option<String> {
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-        let link = fs::read_link(self.0.join(format!("sys/dev/block/{major}:{minor}"))).ok();
-        Ok(link.and_then(|link| Some(link.file_name()?.to_str()?.to_string())))
+        let link = fs::read_link(self.0.join(format!("sys/dev/block/{major}:{minor}"))).ok()?;
+        Some(link.file_name()?.to_str()?.to_string())
+    }
+
+    /// The device that a loop device shows, which sysfs names by the path that `losetup` got. A file elsewhere may be on a
+    /// network that hangs.
+    fn device_of_loop(&self, folder: &Path) -> Option<String> {
+        let path = fs::read_to_string(folder.join("loop/backing_file")).ok()?;
+        let path = path.trim().strip_prefix("/dev/")?;
+        let device = fs::metadata(self.0.join("dev").join(path)).ok()?;
+        self.kernel_name(device.rdev())
     }
 
     /// Attributes of all block devices in lines of `name/attribute<TAB>value`, sorted by name.
@@ -103,9 +116,36 @@ impl Root {
         names.sort();
         let mut text = String::new();
         for name in names {
-            describe(&folder.join(&name), &name, &mut text);
+            self.describe(&folder.join(&name), &name, &mut text);
         }
         Ok(text)
+    }
+
+    fn describe(&self, folder: &Path, name: &str, text: &mut String) {
+        for attribute in ATTRIBUTES {
+            if let Ok(value) = fs::read_to_string(folder.join(attribute)) {
+                let value = value.trim().replace(|c: char| c.is_control(), " ");
+                let _ = writeln!(text, "{name}/{attribute}\t{value}");
+            }
+        }
+        if let Ok(folder) = fs::metadata(folder) {
+            let _ = writeln!(text, "{name}/inode\t{}", folder.ino());
+        }
+        let parent = parent_of(folder);
+        if let Some(parent) = &parent {
+            let _ = writeln!(text, "{name}/parent\t{parent}");
+        }
+        let mut slaves: Vec<String> = fs::read_dir(folder.join("slaves"))
+            .map(|entries| {
+                entries
+                    .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+                    .collect()
+            })
+            .unwrap_or_default();
+        slaves.extend(self.device_of_loop(folder));
+        slaves.extend(parent.filter(|parent| parent.starts_with("loop")));
+        slaves.sort();
+        let _ = writeln!(text, "{name}/slaves\t{}", slaves.join(" "));
     }
 
     /// The PIDs of all processes. Empty without `/proc`.
@@ -248,30 +288,6 @@ pub fn unescaped(text: &str) -> String {
         }
     }
     plain
-}
-
-fn describe(folder: &Path, name: &str, text: &mut String) {
-    for attribute in ATTRIBUTES {
-        if let Ok(value) = fs::read_to_string(folder.join(attribute)) {
-            let value = value.trim().replace(|c: char| c.is_control(), " ");
-            let _ = writeln!(text, "{name}/{attribute}\t{value}");
-        }
-    }
-    if let Ok(folder) = fs::metadata(folder) {
-        let _ = writeln!(text, "{name}/inode\t{}", folder.ino());
-    }
-    if let Some(parent) = parent_of(folder) {
-        let _ = writeln!(text, "{name}/parent\t{parent}");
-    }
-    let mut slaves: Vec<String> = fs::read_dir(folder.join("slaves"))
-        .map(|entries| {
-            entries
-                .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-                .collect()
-        })
-        .unwrap_or_default();
-    slaves.sort();
-    let _ = writeln!(text, "{name}/slaves\t{}", slaves.join(" "));
 }
 
 /// The disk of a partition, which is its parent directory.

@@ -206,12 +206,16 @@ impl Live {
         texts.extend(self.exits.read_new());
         texts.extend(self.kernel_log.read_new());
         texts.extend(self.touched.as_mut().and_then(TouchedAreas::poll));
-        texts.extend(
-            self.files
-                .mounts
-                .read_if_changed()
-                .map(|read| PartReading::timed(Part::Mounts, || read)),
-        );
+        if let Some(mounts) = self.files.mounts.read_if_changed() {
+            // `losetup` gives a device of an old name another content.
+            if mounts
+                .as_ref()
+                .is_ok_and(|text| text.contains(" /dev/loop"))
+            {
+                self.names.read_at = None;
+            }
+            texts.push(PartReading::timed(Part::Mounts, || mounts));
+        }
         texts.extend(self.read_names(&diskstats));
         texts.extend(self.read_usage(&texts));
         texts.extend(self.backup_plan.as_mut().and_then(BackupPlanQuery::poll));
