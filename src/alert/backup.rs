@@ -60,6 +60,15 @@ impl Rules {
         raised
     }
 
+    /// The alert of a job whose volumes have new names says these.
+    pub fn rename(&mut self, job: &Job) {
+        let index = self.index(Rule::BackupFailed, &job.key);
+        if let Some(alert) = index.map(|index| &mut self.open[index]) {
+            (alert.vg, alert.lv) = job.backed_up();
+            alert.text = AlertText::new(job.judgement().warning, "");
+        }
+    }
+
     /// Clears expired alerts.
     pub(super) fn clear_old_backups(&mut self, at: Timestamp) -> Vec<Alert> {
         self.clear_all(at, |alert| {

@@ -277,9 +277,25 @@ impl Watcher {
         for alert in alerts {
             outlets.store.append(WriteOp::Alert(Box::new(alert))).await;
         }
+        for job in self.renamed(interval) {
+            outlets.store.append(WriteOp::Job(Box::new(job))).await;
+        }
         for (uuid, curve) in self.touched.advance(interval, &mut self.measured) {
             outlets.store.append(WriteOp::Curve(uuid, curve)).await;
         }
+    }
+
+    /// Ended jobs whose volumes have new names, so that they are found by those.
+    fn renamed(&mut self, interval: &Interval) -> Vec<Job> {
+        let mut before = self.last.iter();
+        if before.any(|before| Arc::ptr_eq(&before.topology, &interval.topology)) {
+            return Vec::new();
+        }
+        let renamed = self.jobs.follow_names(&interval.topology);
+        for job in &renamed {
+            self.rules.rename(job);
+        }
+        renamed
     }
 
     /// Evaluates the rules about cowbell itself; the state of the database is that of the previous tick.

@@ -162,11 +162,11 @@ fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
     let Some((volume, state)) = found.filter(|(volume, _)| volume.device.is_some()) else {
         return false;
     };
-    // A snapshot can be renamed.
-    job.vg = Some(volume.vg.clone());
-    job.lv = Some(volume.lv.clone());
-    job.name.clone_from(&volume.lv);
     job.origin = volume.origin.clone().or(job.origin.take());
+    if let Some(origin) = interval.topology.origin_of(volume) {
+        job.origin_uuid = Some(origin.uuid.to_string());
+    }
+    job.take_names(&interval.topology);
     if job.partly_seen {
         let created_at = volume.created_at.unwrap_or(job.started_at);
         job.started_at = job.started_at.min(created_at);

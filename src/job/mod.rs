@@ -27,7 +27,7 @@ use utoipa::ToSchema;
 use crate::commands::{ArchiveSummary, JobLabel, MarkKind, Note, PhaseMark};
 use crate::interval::Interval;
 use crate::sample::host::Invalidation;
-use crate::topology::{State, VolumeState};
+use crate::topology::{State, Topology, VolumeState};
 use backup_run::BackupRun;
 pub use backup_run::ReportedResult;
 use completeness::Completeness;
@@ -67,6 +67,9 @@ pub struct Job {
     pub vg: Option<String>,
     pub lv: Option<String>,
     pub origin: Option<String>,
+    /// Volumes can be renamed. Jobs of earlier versions do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin_uuid: Option<String>,
     pub started_at: Timestamp,
     pub ended_at: Option<Timestamp>,
     /// `None` while it runs.
@@ -271,6 +274,35 @@ impl Job {
         self.ended_at = None;
         self.outcome = None;
         self.partly_seen |= !std::mem::take(&mut self.left_snapshot);
+    }
+
+    /// Takes the present names of its snapshot and its origin; returns whether one is new.
+    fn take_names(&mut self, topology: &Topology) -> bool {
+        let mut is_new = false;
+        let is_snapshot = self.kind == JobKind::Snapshot;
+        if let Some(snapshot) = topology.volume(&self.key).filter(|_| is_snapshot)
+            && self.volume_name() != Some(snapshot.full_name())
+        {
+            self.vg = Some(snapshot.vg.clone());
+            self.lv = Some(snapshot.lv.clone());
+            self.name.clone_from(&snapshot.lv);
+            is_new = true;
+        }
+        let uuid = self.origin_uuid.as_ref().filter(|_| !self.is_imported());
+        let Some(origin) = uuid.and_then(|uuid| topology.volume(uuid)) else {
+            return is_new;
+        };
+        let name = origin.full_name();
+        if self.origin_name().is_some_and(|known| known != name) {
+            self.vg = Some(origin.vg.clone());
+            self.origin = Some(origin.lv.clone());
+            is_new = true;
+        }
+        if self.backup_of.as_ref().is_some_and(|known| *known != name) {
+            self.backup_of = Some(name);
+            is_new = true;
+        }
+        is_new
     }
 
     /// Begins with the run that created its snapshot.

@@ -103,6 +103,7 @@ impl Job {
     /// Takes over, from a snapshot that this command created, its origin, and whether it was lost or its backup is bad.
     pub(super) fn learn_loss(&mut self, snapshot: &Self) {
         self.backup_of = snapshot.origin_name().or(self.backup_of.take());
+        self.origin_uuid = snapshot.origin_uuid.clone().or(self.origin_uuid.take());
         let is_bad = match snapshot.outcome {
             Some(outcome) => outcome.is_bad(),
             None => snapshot.died_at.is_some(),

@@ -885,7 +885,10 @@ fn a_state_is_as_urgent_as_what_it_does_to_data() {
         before.join(", "),
         "suspended, invalid, merge failed, read only, out of data, needs check, failed, partial, cut short"
     );
-    assert_eq!(after.join(", "), "degraded, rebuilding, refresh needed, mismatches exist");
+    assert_eq!(
+        after.join(", "),
+        "degraded, rebuilding, refresh needed, mismatches exist"
+    );
 }
 
 #[test]

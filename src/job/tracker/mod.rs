@@ -17,7 +17,7 @@ use super::{Job, JobKind, tool, user};
 use crate::interval::Interval;
 use crate::sample::hooks::{HookMessage, Step};
 use crate::sample::processes::Maker;
-use crate::topology::{Volume, VolumeKind};
+use crate::topology::{Topology, Volume, VolumeKind};
 pub use commands::{CommandError, Effect, JobChange};
 
 /// How often running jobs are stored. Key events are stored at once.
@@ -113,6 +113,19 @@ impl JobTracker {
     /// Ended jobs, the latest last.
     pub fn ended(&self) -> &[Arc<Job>] {
         &self.ended
+    }
+
+    /// Takes the present names of the volumes of ended jobs; returns the jobs with new ones.
+    pub fn follow_names(&mut self, topology: &Topology) -> Vec<Job> {
+        let mut renamed = Vec::new();
+        for ended in &mut self.ended {
+            let mut job = Arc::unwrap_or_clone(Arc::clone(ended));
+            if job.take_names(topology) {
+                *ended = Arc::new(job.clone());
+                renamed.push(job);
+            }
+        }
+        renamed
     }
 
     /// Processes a tick; returns the jobs to store.
@@ -485,6 +498,46 @@ mod tests {
         tracker.file_ended();
         let ids: Vec<i64> = tracker.ended().iter().map(|job| job.id).collect();
         assert_eq!(ids, std::iter::once(1).chain(102..=300).collect::<Vec<_>>());
+    }
+
+    fn volume(uuid: &str, name: &str) -> Volume {
+        let (vg, lv) = name.split_once('/').unwrap();
+        Volume {
+            vg: vg.into(),
+            lv: lv.into(),
+            uuid: uuid.into(),
+            ..Volume::default()
+        }
+    }
+
+    #[test]
+    fn ended_jobs_follow_the_names_of_their_volumes_and_no_new_volume_of_the_old_name() {
+        let mut job = Job::new(1, JobKind::Snapshot, "u1", "snap", Timestamp::UNIX_EPOCH);
+        (job.vg, job.lv) = (Some("vg0".into()), Some("snap".into()));
+        (job.origin, job.origin_uuid) = (Some("data".into()), Some("u0".into()));
+        job.end(Timestamp::UNIX_EPOCH, crate::job::Outcome::Succeeded);
+        let mut tracker = JobTracker::resume(vec![job], 1, None);
+        for (volumes, expected) in [
+            (vec![volume("u0", "vg0/data")], None),
+            (
+                vec![volume("u0", "vg0/old"), volume("u2", "vg0/data")],
+                Some("vg0/snap vg0/old"),
+            ),
+            (vec![volume("u0", "vg1/old")], Some("vg1/snap vg1/old")),
+            (
+                vec![volume("u0", "vg1/old"), volume("u1", "vg1/kept")],
+                Some("vg1/kept vg1/old"),
+            ),
+            (vec![], None),
+        ] {
+            let topology = Topology::new(Vec::new(), Vec::new(), volumes);
+            let renamed = tracker.follow_names(&topology);
+            let names = renamed.first().and_then(|job| {
+                let (snapshot, origin) = (job.volume_name()?, job.origin_name()?);
+                Some(format!("{snapshot} {origin}"))
+            });
+            assert_eq!(names.as_deref(), expected);
+        }
     }
 
     /// The second of the creation is that of an earlier program too.

@@ -1,6 +1,6 @@
 # Does cowbell mean the right group, volume and mount? A second group of the same name is there, and a group inside a
-# guest's disk; a snapshot is made without LVM; partitions and LUKS lie between a snapshot and its mount; volume and
-# group are renamed. The queries of all that must write nothing below /etc/lvm.
+# guest's disk; a snapshot is made without LVM; partitions, LUKS and a loop device lie between a snapshot and its mount;
+# volume and group are renamed. The queries of all that must write nothing below /etc/lvm.
 #
 # LAB_DISKS=4
 source "$repo/tests/lab/guest/lab.sh"
@@ -94,6 +94,31 @@ layers_up_to_the_mount() {
     umount /mnt/b
     dmsetup remove luks
     dmsetup remove part
+    losetup -o $((4096 * 512)) /dev/loop0 /dev/vg0/data_snapshot
+    mount /dev/loop0 /mnt/b
+    expect 10 "loop device: the snapshot's mount" /mnt/b of "$snapshot" '.mounted_on | join(" ")'
+    umount /mnt/b
+    losetup -d /dev/loop0
+}
+
+# The jobs of a snapshot that is gone have the present name of its origin.
+origin_is_renamed() {
+    new_volume -s -L 20M -n data_snapshot2 vg0/data
+    expect 10 "rename: a job" '"data"' origin_of data_snapshot2
+    lvremove -fy vg0/data_snapshot2 >>"$OUT/lvm.log" 2>&1
+    expect 10 "rename: it ends" true ended data_snapshot2
+    lvrename vg0 data moved >>"$OUT/lvm.log" 2>&1
+    expect 10 "rename: the job's origin" '"moved"' origin_of data_snapshot2
+    lvrename vg0 moved data >>"$OUT/lvm.log" 2>&1
+    expect 10 "rename: the job's origin, back" '"data"' origin_of data_snapshot2
+}
+
+origin_of() {
+    curl -fs "$api/jobs" | jq --arg lv "$1" '.[] | select(.lv == $lv) | .origin'
+}
+
+ended() {
+    curl -fs "$api/jobs" | jq --arg lv "$1" '.[] | select(.lv == $lv) | .ended_at != null'
 }
 
 outside_lvm() {
@@ -121,7 +146,7 @@ renamed() {
 }
 
 changes=0
-modules dm-snapshot dm-zero ext4
+modules dm-snapshot dm-zero ext4 loop
 lvm_sees_only /dev/ubda
 new_group vg0 /dev/ubda
 new_volume -L 40M -n archive vg0
@@ -137,6 +162,7 @@ two_groups_of_one_name
 group_in_a_guests_disk
 layers_up_to_the_mount
 outside_lvm
+origin_is_renamed
 renamed
 rm -rf /mnt/lvm/backup /mnt/lvm/archive
 before=$(below_etc)
