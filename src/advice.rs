@@ -30,7 +30,7 @@ pub fn never_overflows(origin_bytes: u64, chunk: Option<u64>) -> u64 {
 /// How the next snapshot gets a size.
 pub struct SizeSetting {
     /// ``Set `lvsize=40M` in mylvmbackup.conf.``
-    pub text: String,
+    pub text: Sentence,
     /// Lines for the program's configuration file; `None` if it has none, or is not known.
     pub lines: Option<String>,
 }
@@ -66,18 +66,18 @@ pub fn size_setting(
         }
         _ => {
             let (vg, lv) = origin.split_once('/').unwrap_or_default();
-            let mut text = format!(
-                "Make the next snapshot with `lvcreate -s -L {size} -n {lv}_snapshot {origin}`."
-            );
+            let create = format!("lvcreate -s -L {size} -n {lv}_snapshot {origin}");
+            let mut text = sentence!["Make the next snapshot with ", command(create), "."];
             if free.is_some_and(|free| free < bytes) {
                 let size = size_text(bytes);
-                text = format!("Make the next snapshot with {size}, once VG {vg} has room for it.");
+                text =
+                    sentence!["Make the next snapshot with {size}, once VG {vg} has room for it."];
             }
             return SizeSetting { text, lines: None };
         }
     };
     SizeSetting {
-        text: format!("Set `{line}` in {file}."),
+        text: sentence!["Set ", command(&line), " in {file}."],
         lines: Some(format!("{section}{line}")),
     }
 }
@@ -243,12 +243,8 @@ pub fn removal(volume: &Volume, topology: &Topology) -> Sentence {
     if let Some(holder) = holder(volume, topology) {
         return sentence!["close {holder}, which uses it, and remove it then"];
     }
-    sentence![unmounting(volume), removal_of(&name)]
-}
-
-/// How a volume of this name is removed, where its group is not known. Without a full stop.
-pub fn removal_of(name: &str) -> Sentence {
-    sentence!["remove it with ", command(format!("lvremove {name}"))]
+    let remove = command(format!("lvremove {name}"));
+    sentence![unmounting(volume), "remove it with ", remove]
 }
 
 /// Has LVM's daemon watch the volume, and extend it. Without a full stop.
@@ -653,7 +649,7 @@ mod tests {
         ] {
             let found = size_setting(tool, 40 * MIB, "vg0/mysql", Some(free_mib * MIB));
             assert_eq!(
-                (&*found.text, found.lines.as_deref()),
+                (&*found.text.to_string(), found.lines.as_deref()),
                 (text, lines),
                 "{tool:?}"
             );

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Job, JobKind};
-use crate::advice::removal_of;
 use crate::sample::host::Invalidation;
 use crate::sentence;
 use crate::sentence::{Sentence, command, volume};
@@ -391,9 +390,7 @@ impl Job {
             sentence![
                 " Its snapshot ",
                 volume(&name),
-                " still exists: unmount it, and ",
-                removal_of(&name),
-                "."
+                " still exists: unmount and remove it."
             ]
         });
         let warning = sentence![
@@ -588,8 +585,7 @@ mod tests {
         check(&lost, Grade::Critical, "at 1970-01-01 00:00:30 UTC", text);
         let killed = ended(Outcome::Abandoned, |job| job.left_snapshot = true);
         let text = "The backup of vg0/data did not finish: its process ended at 1970-01-01 00:01:00 UTC without a \
-                    report. Repeat it. Its snapshot vg0/snap still exists: unmount it, and remove it with `lvremove \
-                    vg0/snap`.";
+                    report. Repeat it. Its snapshot vg0/snap still exists: unmount and remove it.";
         check(
             &killed,
             Grade::Critical,

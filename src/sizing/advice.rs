@@ -8,6 +8,8 @@ use super::needs::{MeasuredNeeds, PlannedSize, SizePoint, SizeRisk, SizeRow};
 use super::{Curve, Measured, SizingRequest};
 use crate::advice::{SizeSetting, size_setting};
 use crate::job::advice::{Advice, AdviceKind};
+use crate::sentence;
+use crate::sentence::Sentence;
 use crate::table::{Cell, Column, Table};
 use crate::units::{count_text, duration_text, size_text};
 
@@ -39,7 +41,8 @@ pub struct SizeAdvice {
     /// For a snapshot of the suggested age.
     pub suggested_bytes: Option<u64>,
     /// What to do for the next snapshot to be as large as suggested, or that less is enough. With commands in backticks.
-    pub remedy: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub remedy: Option<Sentence>,
     /// `null` if the hour of the day makes no difference, or if that is not known.
     pub hours: Option<Hours>,
     /// Lines for the configuration file of the program that makes its backups; `null` if that is unknown, or has none.
@@ -101,7 +104,7 @@ impl SizeAdvice {
         };
         Some(Advice {
             kind: AdviceKind::SnapshotSize,
-            text: self.remedy.clone()?,
+            text: self.remedy.as_ref()?.to_string(),
             reason,
             setting: None,
         })
@@ -158,7 +161,7 @@ pub fn advise(request: &SizingRequest) -> Option<SizeAdvice> {
             let setting = size_setting(request.tool(), size, &request.origin(), request.free);
             let enough = of_main.enough(&row);
             let remedy = remedy(size, advice.planned.as_ref(), &enough, &setting);
-            advice.remedy = remedy.map(|remedy| remedy + of_main.certainty(size));
+            advice.remedy = remedy.map(|remedy| remedy.then(of_main.certainty(size)));
             advice.setting = setting.lines;
         }
     }
@@ -212,13 +215,13 @@ fn remedy(
     planned: Option<&PlannedSize>,
     enough: &str,
     setting: &SizeSetting,
-) -> Option<String> {
+) -> Option<Sentence> {
     match planned {
         Some(planned) if planned.bytes == size => None,
-        Some(planned) if planned.bytes > size && planned.risk == SizeRisk::Low => Some(format!(
-            "A size of {} would be enough{enough}",
-            size_text(size)
-        )),
+        Some(planned) if planned.bytes > size && planned.risk == SizeRisk::Low => {
+            let size = size_text(size);
+            Some(sentence!["A size of {size} would be enough{enough}"])
+        }
         _ => Some(setting.text.clone()),
     }
 }

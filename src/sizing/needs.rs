@@ -330,7 +330,7 @@ impl<'a> MeasuredNeeds<'a> {
     /// A sentence to add if a snapshot of this size cannot overflow.
     pub fn certainty(&self, bytes: u64) -> &'static str {
         if bytes as f64 >= self.most {
-            " With that size it cannot overflow, however much is written to the origin."
+            "With that size it cannot overflow, however much is written to the origin."
         } else {
             ""
         }

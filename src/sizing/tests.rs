@@ -916,7 +916,8 @@ fn what_is_enough_is_not_told_to_be_set() {
             ..request(vec![run])
         })
         .unwrap();
-        assert_eq!(advice.remedy.as_deref(), expected, "{planned_mib} MiB");
+        let remedy = advice.remedy.map(|remedy| remedy.to_string());
+        assert_eq!(remedy.as_deref(), expected, "{planned_mib} MiB");
         assert_eq!(advice.setting.is_some(), is_by_mylvmbackup);
     }
 }
@@ -989,7 +990,7 @@ fn a_smaller_size_needs_five_good_backups_and_falls_by_a_quarter() {
             continue;
         };
         assert_eq!(bytes, Some(mib * MIB), "{said}");
-        let text = planned.text + " " + &advice.remedy.clone().unwrap_or_default();
+        let text = planned.text + " " + &advice.remedy.clone().unwrap_or_default().to_string();
         assert!(text.trim_end().ends_with(&said), "{text}");
         assert_eq!(
             next_snapshot(&request).map(|next| next.risk),

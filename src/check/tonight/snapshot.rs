@@ -2,7 +2,6 @@
 
 use super::super::CheckLine;
 use super::{BackupFacts, named, quoted};
-use crate::advice::removal_of;
 use crate::mylvmbackup::{BackupPlan, is_lvm_name};
 use crate::sample::lvm::{ReportedGroup, ReportedVolume};
 use crate::source::backup::CONFIGURATION;
@@ -80,10 +79,9 @@ fn left_behind(plan: &BackupPlan, group: &ReportedGroup) -> Option<CheckLine> {
     } else {
         "it slows the origin's writes and fills up"
     };
-    let remove = removal_of(&name);
     Some(CheckLine::missing(format!(
-        "{name} already exists, left by an earlier run unless a backup is running: {harm}; if it is unused, unmount it and \
-         {remove}"
+        "{name} already exists, left by an earlier run unless a backup is running: {harm}; if it is unused, unmount and \
+         remove it"
     )))
 }
 

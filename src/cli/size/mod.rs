@@ -88,9 +88,10 @@ pub async fn size(
 
 /// The sentences, the table, and how it is known.
 fn text(advice: &SizeAdvice) -> String {
+    let remedy = advice.remedy.as_ref().map(ToString::to_string);
     let sentences = [
         advice.planned.as_ref().map(|planned| &planned.text),
-        advice.remedy.as_ref(),
+        remedy.as_ref(),
         advice.room.as_ref(),
         advice.hours.as_ref().map(|hours| &hours.text),
     ];

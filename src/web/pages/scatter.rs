@@ -43,13 +43,12 @@ pub fn snapshot_size(present: &Present, volume: &Volume, width: u32) -> Option<S
     let growth = growth(present, volume);
     let hours = advice.hours.as_ref();
     let planned = advice.planned.as_ref();
-    let remedy = advice.remedy.as_deref();
     Some(SnapshotSize {
         planned: planned.map(|next| (next.risk.into(), Sentence::from(&*next.text))),
         svg: needs_by_age(&advice, &growth, width),
         is_of_an_hour: hours.is_some_and(|hours| hours.of_backups.is_some()),
         is_growing: !growth.is_empty(),
-        remedy: remedy.map(Sentence::with_commands),
+        remedy: advice.remedy.clone(),
         advice,
     })
 }
