@@ -533,8 +533,13 @@ fn more_space(vg: &str, group: Option<&Group>) -> Sentence {
     let Some(pv) = &group.free_pv else {
         return sentence!["add a PV to VG {vg}, since no PV is free"];
     };
-    let resizeable = command(format!("vgchange -x y {vg}"));
-    let allow = group.is_fixed.then(|| sentence![resizeable, " and "]);
+    let mut commands = Sentence::default();
+    for (is_needed, option) in [(group.is_fixed, "-x y"), (group.is_at_max_pvs, "-p 0")] {
+        if is_needed {
+            let allow = command(format!("vgchange {option} {vg}"));
+            commands.push(sentence![allow, " and "]);
+        }
+    }
     let add = command(format!("vgextend {vg} {pv}"));
     sentence!["add the free PV with ", allow, add]
 }
@@ -773,7 +778,7 @@ mod tests {
     #[test]
     fn no_command_is_shown_that_lvm_refuses() {
         type Change = fn(&mut Group);
-        let cases: [(Change, &str); 9] = [
+        let cases: [(Change, &str); 10] = [
             (|_| {}, "run `lvextend -L +8m vg0/snap`"),
             (
                 |group| group.is_exported = true,
@@ -831,3 +836,10 @@ mod tests {
         }
     }
 }
+            (
+                |group| {
+                    (group.free, group.room, group.is_at_max_pvs) = (Some(0), Vec::new(), true);
+                    group.free_pv = Some("/dev/sdd".into());
+                },
+                "VG vg0 has no room for it: add the free PV with `vgchange -p 0 vg0` and `vgextend vg0 /dev/sdd`",
+            ),

@@ -33,7 +33,7 @@ const FIELDS: [(&str, &str); 4] = [
     (
         "vg",
         "vg_name,vg_uuid,vg_attr,vg_size,vg_free,vg_extent_size,vg_missing_pv_count,vg_tags,\
-         vg_systemid",
+         vg_systemid,max_pv",
     ),
     (
         "pv",

@@ -144,6 +144,8 @@ pub struct Group {
     pub is_read_only: bool,
     /// Whether LVM refuses to add PVs.
     pub is_fixed: bool,
+    /// Whether it has as many PVs as it may have.
+    pub is_at_max_pvs: bool,
     /// Size of the hidden spare volume for repairing pool metadata, in bytes. It is never written to.
     pub spare: Option<u64>,
     pub tags: Vec<String>,

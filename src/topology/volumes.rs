@@ -251,6 +251,7 @@ impl<'a> LvmInputs<'a> {
             is_fixed: reported.letter(2) == Some('-'),
             name: self.group_name(&reported.uuid, &reported.name),
             size: reported.size,
+            is_at_max_pvs: (1..=reported.pvs.len()).contains(&reported.max_pvs),
             free: reported.free,
             extent: reported.extent,
             missing_pvs: reported.missing_pvs,

@@ -30,6 +30,8 @@ pub struct ReportedGroup {
     pub free: Option<u64>,
     pub extent: Option<u64>,
     pub missing_pvs: u32,
+    /// The most PVs that it may have; 0 is no limit.
+    pub max_pvs: usize,
     pub tags: Vec<String>,
     /// The host that it belongs to.
     pub system_id: Option<String>,

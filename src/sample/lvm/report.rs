@@ -66,6 +66,7 @@ fn group(report: &Value) -> Option<ReportedGroup> {
         free: number(vg, "vg_free"),
         extent: number(vg, "vg_extent_size").filter(|bytes| *bytes > 0),
         missing_pvs: number(vg, "vg_missing_pv_count").unwrap_or_default(),
+        max_pvs: number(vg, "max_pv").unwrap_or_default(),
         tags: list(vg, "vg_tags"),
         system_id: text(vg, "vg_systemid"),
         pvs: rows(report, "pv").map(pv).collect(),
