@@ -360,6 +360,10 @@ pub fn pool_repair(pool: &Volume, topology: &Topology) -> Sentence {
     if let Some(refusal) = group.and_then(|group| refusal(group, pool, topology, false)) {
         return sentence!["LVM cannot repair it now: ", refusal];
     }
+    // LVM would not activate it again.
+    if pool.is_partial() {
+        return reattachment(pool, topology);
+    }
     let is_in_it = |volume: &&Volume| {
         volume.vg == pool.vg && volume.pool.as_ref() == Some(&pool.lv) && volume.device.is_some()
     };
@@ -369,11 +373,12 @@ pub fn pool_repair(pool: &Volume, topology: &Topology) -> Sentence {
         names += &format!("{} ", volume.full_name());
     }
     sentence.push(unmounting(pool));
+    // LVM repairs no writecache, whose count of errors ends with its device.
+    let repair = sentence![", then run ", command(format!("lvconvert --repair {name}"))];
     sentence.push(sentence![
         "deactivate it with ",
         command(format!("lvchange -an {names}{name}")),
-        ", then run ",
-        command(format!("lvconvert --repair {name}")),
+        (pool.kind != VolumeKind::Writecache).then_some(repair),
         " and activate it with ",
         command(format!("lvchange -ay {names}{name}"))
     ]);
@@ -541,7 +546,7 @@ fn more_space(vg: &str, group: Option<&Group>) -> Sentence {
         }
     }
     let add = command(format!("vgextend {vg} {pv}"));
-    sentence!["add the free PV with ", allow, add]
+    sentence!["add the free PV with ", commands, add]
 }
 
 /// The LV whose segments `lvextend` adds to.
@@ -774,6 +779,24 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_writecache_is_activated_again_and_what_misses_a_pv_waits_for_it() {
+        let mut pool = volume("data", VolumeKind::Writecache);
+        let found = pool_repair(&pool, &topology(group(), vec![pool.clone()]));
+        assert_eq!(
+            found.to_string(),
+            "deactivate it with `lvchange -an vg0/data` and activate it with `lvchange -ay vg0/data`"
+        );
+        pool.health = Some("partial".into());
+        let group = Group {
+            missing_pvs: 1,
+            ..group()
+        };
+        let found = pool_repair(&pool, &topology(group, vec![pool.clone()]));
+        let attach = "attach the PV again; if it is lost, restore the volume from a backup";
+        assert_eq!(found.to_string(), attach);
+    }
+
     /// What LVM refuses in each state of the group, and what helps then.
     #[test]
     fn no_command_is_shown_that_lvm_refuses() {
@@ -816,6 +839,13 @@ mod tests {
                 },
                 "VG vg0 has no room for it: add the free PV with `vgchange -x y vg0` and `vgextend vg0 /dev/sdd`",
             ),
+            (
+                |group| {
+                    (group.free, group.room, group.is_at_max_pvs) = (Some(0), Vec::new(), true);
+                    group.free_pv = Some("/dev/sdd".into());
+                },
+                "VG vg0 has no room for it: add the free PV with `vgchange -p 0 vg0` and `vgextend vg0 /dev/sdd`",
+            ),
         ];
         for (change, expected) in cases {
             let mut group = group();
@@ -836,10 +866,3 @@ mod tests {
         }
     }
 }
-            (
-                |group| {
-                    (group.free, group.room, group.is_at_max_pvs) = (Some(0), Vec::new(), true);
-                    group.free_pv = Some("/dev/sdd".into());
-                },
-                "VG vg0 has no room for it: add the free PV with `vgchange -p 0 vg0` and `vgextend vg0 /dev/sdd`",
-            ),

@@ -144,7 +144,14 @@ impl VolumeUnderRule<'_> {
             }
         }
         let is_stopped = forecast.is_some_and(|forecast| forecast.full == Expected::Stopped);
-        if is_stopped && self.rule.measure() != Measure::Percent {
+        // What is also full by percent is to be extended all the same.
+        let by_percent = self
+            .volume
+            .kind
+            .fill_rule()
+            .and_then(|rule| self.settings.of(rule));
+        let is_full = by_percent.is_some_and(|it| fill.percent() >= it.warning);
+        if is_stopped && !is_full && self.rule.measure() != Measure::Percent {
             return "Nothing needs to be done while it does not grow.".into();
         }
         let clear_of = |rule| self.settings.of(rule).map(|it| it.clear);

@@ -296,9 +296,14 @@ impl VolumeUnderRule<'_> {
                 let index = self.state.below.or(self.volume.device);
                 let device = index.map_or("?", |index| &*topology.devices[index].name);
                 let resume = advice::resumption(device).capitalized();
+                let hangs = match self.volume.real {
+                    // Reads of an origin do not wait for a COW area.
+                    Some(_) => "Writes to it hang, and reads may. ",
+                    None => "All I/O to it hangs. ",
+                };
                 AlertText::new(
                     self.says(format!(" waits: device {device} is suspended.")),
-                    sentence!["All I/O to it hangs. ", resume, "."],
+                    sentence![hangs, resume, "."],
                 )
             }
             State::Partial => AlertText::new(
@@ -427,13 +432,17 @@ impl VolumeUnderRule<'_> {
                 AlertText::new(self.says(problem), self.pool_remedy())
             }
             State::ReadOnly => {
-                let mut then = Sentence::from("Writes to its volumes fail.");
-                let remedy = self.pool_remedy();
-                if !remedy.is_empty() {
-                    then = then.then(sentence!["If its metadata is full: ", remedy]);
+                let then = Sentence::from("Writes to its volumes fail.");
+                match self.state.metadata {
+                    Some(fill) if !self.is_metadata_full(fill) => AlertText::new(
+                        self.says(" is read-only: its metadata could not be written."),
+                        then.then(sentence!["To repair it, ", repair]),
+                    ),
+                    _ => AlertText::new(
+                        self.says(" is read-only: its metadata is full, or cannot be written."),
+                        then.then(self.pool_remedy()),
+                    ),
                 }
-                let problem = " is read-only: its metadata is full, or cannot be written.";
-                AlertText::new(self.says(problem), then)
             }
             State::NeedsCheck => {
                 let why = "since it could not be written";
@@ -449,6 +458,11 @@ impl VolumeUnderRule<'_> {
                 AlertText::new(self.says(problem), sentence![then, repair])
             }
         }
+    }
+
+    /// Whether the metadata of a thin pool may have run out; LVM extends no other.
+    fn is_metadata_full(&self, metadata: Fill) -> bool {
+        self.volume.kind.is_thin_pool() && metadata.percent() >= metadata_limit(metadata)
     }
 
     /// For a pool without space; may be empty.

@@ -257,6 +257,11 @@ impl Volume {
         self.kind.can_have_snapshots()
     }
 
+    /// Whether LVM misses a PV with a part of it.
+    pub fn is_partial(&self) -> bool {
+        self.health.as_deref() == Some("partial")
+    }
+
     /// Whether it is striped over PVs without redundancy, as LVM reports.
     fn is_raid0(&self) -> bool {
         let segments = self.layout.iter().flat_map(|part| &part.segments);
@@ -302,6 +307,7 @@ impl Topology {
         Arc::ptr_eq(&before.slow.names, &sample.slow.names)
             && before.slow.report.as_ref().map(Arc::as_ptr)
                 == sample.slow.report.as_ref().map(Arc::as_ptr)
+            && before.slow.report_failed == sample.slow.report_failed
             && before.slow.mounts.as_ref().map(Arc::as_ptr)
                 == sample.slow.mounts.as_ref().map(Arc::as_ptr)
             && device_names(before).eq(device_names(sample))

@@ -19,8 +19,6 @@ pub struct StateSources<'a> {
 
 /// LVM activates a volume whose PV is missing with such a layer in place of that part: `missing_0_0`.
 const MISSING_LAYER: &str = "missing_";
-/// What LVM reports of such a volume, active or not.
-const PARTIAL: &str = "partial";
 /// What it reports of a RAID with a dead leg whose PV is there.
 const REFRESH_NEEDED: &str = "refresh needed";
 
@@ -64,7 +62,7 @@ impl<'a> StateSources<'a> {
         if state.state == State::Degraded && volume.health.as_deref() == Some(REFRESH_NEEDED) {
             state.state = State::RefreshNeeded;
         }
-        if volume.health.as_deref() == Some(PARTIAL) && !is_partial_above(volume) {
+        if volume.is_partial() && !is_partial_above(volume) {
             state.state = state.state.or_worse(match volume.kind {
                 // Unless it is striped only, the other legs have all of it.
                 VolumeKind::Raid | VolumeKind::Mirror if !volume.is_raid0() => State::Degraded,
@@ -86,7 +84,8 @@ impl<'a> StateSources<'a> {
     /// The troubled devices that a volume lies on, and the volume's own.
     ///
     /// A suspended device holds up all that lies on it. Other troubles are those of the volume that the device is part of: a
-    /// pool's are not told again for each of its volumes, nor a failed leg for the RAID above it.
+    /// pool's are not told again for each of its volumes, nor a failed leg for the RAID above it. An origin's writes wait for
+    /// the COW areas of its snapshots.
     fn troubles_below(
         &self,
         topology: &Topology,
@@ -94,7 +93,8 @@ impl<'a> StateSources<'a> {
         top: usize,
     ) -> Vec<(usize, State)> {
         let (mut found, mut seen) = (Vec::new(), HashSet::new());
-        let mut next = vec![(top, true)];
+        let mut next = self.cow_areas(topology, volume);
+        next.push((top, true));
         while let Some((index, is_part)) = next.pop() {
             if !seen.insert(index) {
                 continue;
@@ -123,6 +123,30 @@ impl<'a> StateSources<'a> {
             }
         }
         found
+    }
+
+    /// Of the snapshots of an origin that are not lost.
+    fn cow_areas(&self, topology: &Topology, origin: &Volume) -> Vec<(usize, bool)> {
+        let mut areas = Vec::new();
+        for snapshot in &topology.volumes {
+            let is_its = snapshot.kind.is_thick_snapshot()
+                && snapshot.vg == origin.vg
+                && snapshot.origin.as_ref() == Some(&origin.lv);
+            let device = snapshot.device.filter(|_| is_its);
+            let Some(device) = device.map(|index| &topology.devices[index]) else {
+                continue;
+            };
+            if self.own_state(topology, snapshot).state.is_lost() {
+                continue;
+            }
+            let below = device
+                .slaves
+                .iter()
+                .filter_map(|name| topology.device_index(name));
+            let own = below.filter(|index| Some(*index) != origin.real);
+            areas.extend(own.map(|index| (index, false)));
+        }
+        areas
     }
 
     /// The state of the volume itself; unknown for an active one that neither source has.

@@ -27,6 +27,7 @@ pub struct LvmInputs<'a> {
     active_groups: BTreeMap<&'a str, &'a str>,
     /// Names of groups by UUID without dashes.
     names: HashMap<String, String>,
+    report_failed: bool,
     metadata_is_read_only: bool,
     system_id: Option<&'a str>,
     mounts: Option<&'a [Mount]>,
@@ -70,6 +71,7 @@ impl<'a> LvmInputs<'a> {
             groups: Vec::new(),
             active_groups,
             names: HashMap::new(),
+            report_failed: sample.slow.report_failed,
             metadata_is_read_only: (sample.slow.policies)
                 .is_some_and(|policies| policies.metadata_is_read_only),
             system_id: sample.slow.system_id.as_deref(),
@@ -179,7 +181,7 @@ impl<'a> LvmInputs<'a> {
                 let vg = self.group_name(uuid.group, vg);
                 let group = groups.entry(vg.clone()).or_insert_with(|| Group {
                     name: vg.clone(),
-                    is_unreported: self.report.is_some(),
+                    is_unreported: self.report.is_some() && !self.report_failed,
                     ..Group::default()
                 });
                 group.pvs.extend(self.pvs_below(device));
@@ -249,9 +251,9 @@ impl<'a> LvmInputs<'a> {
             is_shared: matches!(reported.letter(6), Some('s' | 'c')),
             is_read_only: reported.letter(1) == Some('r') || self.metadata_is_read_only,
             is_fixed: reported.letter(2) == Some('-'),
+            is_at_max_pvs: (1..=reported.pvs.len()).contains(&reported.max_pvs),
             name: self.group_name(&reported.uuid, &reported.name),
             size: reported.size,
-            is_at_max_pvs: (1..=reported.pvs.len()).contains(&reported.max_pvs),
             free: reported.free,
             extent: reported.extent,
             missing_pvs: reported.missing_pvs,

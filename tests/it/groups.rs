@@ -64,3 +64,26 @@ fn a_group_of_another_host_has_no_commands() {
         assert_eq!(found, expected, "{attributes} {system_id:?} on {own:?}");
     }
 }
+
+/// A group that appeared while LVM could not be asked is no other host's.
+#[test]
+fn a_group_is_unreported_only_if_lvm_answered() {
+    let mut host = Host::new(&["sda"]);
+    let real = host.add_origin("data", &["sda"], 614_400);
+    host.add_snapshot("snap", &real, &["sda"], 130_000, "snapshot 13000/130000 16");
+    let mut observer = Observer::default();
+    let empty = ReadResult::Text(r#"{"report": []}"#.into());
+    let locked = ReadResult::Error("Can't get lock for vg0.".into());
+    for (seconds, lvm, expected) in [(0.0, empty, true), (1.0, locked, false)] {
+        let texts = [
+            (Part::Diskstats, ReadResult::Text(host.diskstats())),
+            (Part::Sysfs, ReadResult::Text(host.names())),
+            (Part::Dm, ReadResult::Text(host.device_mapper())),
+            (Part::Lvm, lvm),
+        ];
+        let interval = observer.observe(&reading(seconds, texts.into()));
+        let (snap, _) = volume(&interval, "snap");
+        let extensible = Extensible::new(snap, &interval.topology, PoolPart::Data);
+        assert_eq!(extensible.refusal.is_some(), expected, "{seconds}");
+    }
+}

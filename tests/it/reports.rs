@@ -308,6 +308,25 @@ fn a_text_that_tells_again_changes_only_what_it_tells_of() {
     assert_eq!(take(5.0, all), (Some(10.0), Some(162 * chunk), ok, None));
 }
 
+/// A write to an origin waits until the old block is in each COW area.
+#[test]
+fn an_origin_waits_for_the_cow_areas_of_its_snapshots() {
+    for (status, suspended, expected) in [
+        ("snapshot 13000/130000 16", "snap-cow", State::Suspended),
+        ("snapshot Invalid", "snap-cow", State::Ok),
+        ("snapshot 13000/130000 16", "snap", State::Ok),
+    ] {
+        let host = snapshot_host(status);
+        let all = host.device_mapper();
+        let asleep = lines_of(&all, &format!("vg0-{suspended}"));
+        let dm = all.replace(&asleep, &asleep.replace("\tactive", "\tsuspended"));
+        let texts = with(&host, Part::Dm, ReadResult::Text(dm));
+        let interval = Observer::default().observe(&reading(0.0, texts));
+        let found = volume(&interval, "data").1.state;
+        assert_eq!(found, expected, "{status}, {suspended} is suspended");
+    }
+}
+
 #[test]
 fn a_text_that_tells_again_without_a_first_one_makes_nothing_known() {
     let host = snapshot_host("snapshot 13000/130000 16");

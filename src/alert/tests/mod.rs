@@ -396,6 +396,12 @@ fn an_alert_that_waits_to_clear_says_that_growth_stopped() {
     let stopped =
         "Snapshot vg0/snap is 80.00 % full and does not grow now: 7.81 GiB of 9.77 GiB used.";
     assert!(told(&machine).starts_with(stopped), "{}", told(&machine));
+    // As the alert about its percentage says.
+    assert!(
+        told(&machine).contains("run `lvextend -L +"),
+        "{}",
+        told(&machine)
+    );
 }
 
 #[test]
@@ -937,5 +943,30 @@ fn a_snapshot_that_was_far_from_full_had_an_error() {
         });
         machine.is(1, State::Invalid);
         assert_eq!(machine.sentence(Rule::SnapshotInvalid), expected);
+    }
+}
+
+/// LVM extends no metadata but a thin pool's, and that helps only if it is full.
+#[test]
+fn metadata_is_extended_only_where_it_is_full() {
+    let is_full = "run `lvextend --poolmetadatasize +";
+    let is_not = "is read-only: its metadata could not be written. Writes to its volumes fail. To repair it, deactivate it with";
+    for (kind, percent, expected) in [
+        (VolumeKind::ThinPool, 100, is_full),
+        (VolumeKind::ThinPool, 12, is_not),
+        (VolumeKind::Cache, 100, is_not),
+    ] {
+        let mut machine = Machine::new(kind, "");
+        let metadata = Fill {
+            used: percent,
+            total: 100,
+            unit: MIB,
+        };
+        machine.tick(Some(VolumeState {
+            metadata: Some(metadata),
+            ..only(State::ReadOnly)
+        }));
+        let found = machine.sentence(Rule::PoolState);
+        assert!(found.contains(expected), "{kind:?} {percent} %: {found}");
     }
 }
