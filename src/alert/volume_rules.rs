@@ -296,10 +296,12 @@ impl VolumeUnderRule<'_> {
                 let index = self.state.below.or(self.volume.device);
                 let device = index.map_or("?", |index| &*topology.devices[index].name);
                 let resume = advice::resumption(device).capitalized();
-                let hangs = match self.volume.real {
-                    // Reads of an origin do not wait for a COW area.
-                    Some(_) => "Writes to it hang, and reads may. ",
-                    None => "All I/O to it hangs. ",
+                // Reads of an origin wait for its own devices, and not for a COW area.
+                let is_own = [self.volume.device, self.volume.real].contains(&index);
+                let hangs = if self.volume.real.is_none() || is_own {
+                    "All I/O to it hangs. "
+                } else {
+                    "Writes to it hang, and reads may. "
                 };
                 AlertText::new(
                     self.says(format!(" waits: device {device} is suspended.")),
@@ -453,7 +455,10 @@ impl VolumeUnderRule<'_> {
                 )
             }
             _ => {
-                let problem = " has failed: its metadata is damaged, or cannot be read.";
+                let problem = match self.volume.kind {
+                    VolumeKind::Writecache => " has failed: its cache had an error.",
+                    _ => " has failed: its metadata is damaged, or cannot be read.",
+                };
                 let then = "All I/O of its volumes fails. See the kernel's log; to repair it, ";
                 AlertText::new(self.says(problem), sentence![then, repair])
             }

@@ -69,8 +69,8 @@ pub struct SlowParts {
     pub names: Arc<Vec<BlockDevice>>,
     /// LVM's last report; the same `Arc` until it changes.
     pub report: Option<Arc<lvm::Report>>,
-    /// Whether LVM could not be asked since, as when a lock is held: the report may lack what is there.
-    pub report_failed: bool,
+    /// The block devices when LVM answered: what appears later, while a lock is held, is in no report yet.
+    pub reported_names: Arc<Vec<BlockDevice>>,
     /// LVM's autoextend policies.
     pub policies: Option<lvm::Policies>,
     /// The host's own, which may be empty.
@@ -133,8 +133,6 @@ impl Sampler {
         }
         self.forget_free_space(reading.uptime_us);
         sample.report_has_current_fills = self.report_has_current_fills(reading.uptime_us);
-        let lvm = self.parts.get(&Part::Lvm);
-        self.slow.report_failed = lvm.is_some_and(|part| part.error.is_some());
         sample.slow = self.slow.clone();
         sample
     }
@@ -200,6 +198,7 @@ impl Sampler {
                 if self.slow.report.as_deref() != Some(&report) {
                     self.slow.report = Some(Arc::new(report));
                 }
+                self.slow.reported_names = Arc::clone(&self.slow.names);
                 self.report_read_us = Some(sample.uptime_us);
             }
             Part::LvmConfig => {

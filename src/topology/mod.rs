@@ -307,7 +307,7 @@ impl Topology {
         Arc::ptr_eq(&before.slow.names, &sample.slow.names)
             && before.slow.report.as_ref().map(Arc::as_ptr)
                 == sample.slow.report.as_ref().map(Arc::as_ptr)
-            && before.slow.report_failed == sample.slow.report_failed
+            && Arc::ptr_eq(&before.slow.reported_names, &sample.slow.reported_names)
             && before.slow.mounts.as_ref().map(Arc::as_ptr)
                 == sample.slow.mounts.as_ref().map(Arc::as_ptr)
             && device_names(before).eq(device_names(sample))

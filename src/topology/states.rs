@@ -85,7 +85,7 @@ impl<'a> StateSources<'a> {
     ///
     /// A suspended device holds up all that lies on it. Other troubles are those of the volume that the device is part of: a
     /// pool's are not told again for each of its volumes, nor a failed leg for the RAID above it. An origin's writes wait for
-    /// the COW areas of its snapshots.
+    /// the COW areas of its snapshots, unless these are lost.
     fn troubles_below(
         &self,
         topology: &Topology,
@@ -93,7 +93,9 @@ impl<'a> StateSources<'a> {
         top: usize,
     ) -> Vec<(usize, State)> {
         let (mut found, mut seen) = (Vec::new(), HashSet::new());
-        let mut next = self.cow_areas(topology, volume);
+        let snapshots = topology.thick_snapshots(volume);
+        let live = snapshots.filter(|it| !self.own_state(topology, it).state.is_lost());
+        let mut next: Vec<(usize, bool)> = live.filter_map(|it| Some((it.cow?, false))).collect();
         next.push((top, true));
         while let Some((index, is_part)) = next.pop() {
             if !seen.insert(index) {
@@ -123,30 +125,6 @@ impl<'a> StateSources<'a> {
             }
         }
         found
-    }
-
-    /// Of the snapshots of an origin that are not lost.
-    fn cow_areas(&self, topology: &Topology, origin: &Volume) -> Vec<(usize, bool)> {
-        let mut areas = Vec::new();
-        for snapshot in &topology.volumes {
-            let is_its = snapshot.kind.is_thick_snapshot()
-                && snapshot.vg == origin.vg
-                && snapshot.origin.as_ref() == Some(&origin.lv);
-            let device = snapshot.device.filter(|_| is_its);
-            let Some(device) = device.map(|index| &topology.devices[index]) else {
-                continue;
-            };
-            if self.own_state(topology, snapshot).state.is_lost() {
-                continue;
-            }
-            let below = device
-                .slaves
-                .iter()
-                .filter_map(|name| topology.device_index(name));
-            let own = below.filter(|index| Some(*index) != origin.real);
-            areas.extend(own.map(|index| (index, false)));
-        }
-        areas
     }
 
     /// The state of the volume itself; unknown for an active one that neither source has.

@@ -27,7 +27,8 @@ pub struct LvmInputs<'a> {
     active_groups: BTreeMap<&'a str, &'a str>,
     /// Names of groups by UUID without dashes.
     names: HashMap<String, String>,
-    report_failed: bool,
+    /// UUIDs without dashes of the groups that were active when LVM answered.
+    asked: HashSet<&'a str>,
     metadata_is_read_only: bool,
     system_id: Option<&'a str>,
     mounts: Option<&'a [Mount]>,
@@ -71,7 +72,10 @@ impl<'a> LvmInputs<'a> {
             groups: Vec::new(),
             active_groups,
             names: HashMap::new(),
-            report_failed: sample.slow.report_failed,
+            asked: (sample.slow.reported_names.iter())
+                .filter_map(|device| DmUuid::parse(device.dm_uuid.as_deref()?))
+                .map(|uuid| uuid.group)
+                .collect(),
             metadata_is_read_only: (sample.slow.policies)
                 .is_some_and(|policies| policies.metadata_is_read_only),
             system_id: sample.slow.system_id.as_deref(),
@@ -181,7 +185,7 @@ impl<'a> LvmInputs<'a> {
                 let vg = self.group_name(uuid.group, vg);
                 let group = groups.entry(vg.clone()).or_insert_with(|| Group {
                     name: vg.clone(),
-                    is_unreported: self.report.is_some() && !self.report_failed,
+                    is_unreported: self.asked.contains(uuid.group),
                     ..Group::default()
                 });
                 group.pvs.extend(self.pvs_below(device));

@@ -193,6 +193,18 @@ no_room() {
     lvremove -fy tight >>"$OUT/lvm.log" 2>&1
 }
 
+most_pvs() {
+    new_vg most e
+    near_full most data 36 -L 40M
+    new_volume -l 100%FREE -n rest most
+    vgchange -p 1 most >>"$OUT/lvm.log" 2>&1
+    pvcreate -y /dev/ubdf >>"$OUT/lvm.log" 2>&1
+    ask_lvm_again
+    state "as many PVs as the group may have" most/data_s snapshot_fill 2
+    vgremove -fy most >>"$OUT/lvm.log" 2>&1
+    pvremove /dev/ubde /dev/ubdf >>"$OUT/lvm.log" 2>&1
+}
+
 pvmove_under_way() {
     dmsetup create slow --table "0 $(blockdev --getsz /dev/ubdp) delay /dev/ubdp 0 0 /dev/ubdp 0 1000"
     new_group -s 1M vgm /dev/ubde /dev/mapper/slow
@@ -396,6 +408,24 @@ failed_pool() {
     remove_group vgk
 }
 
+failed_writecache() {
+    fragile_group vgk /dev/ubdj
+    new_volume -L 64M -n data vgk /dev/ubdj
+    new_volume -L 16M -n fast vgk /dev/mapper/badk
+    lvchange -an vgk/fast
+    lvconvert -qq -y --type writecache --cachevol vgk/fast vgk/data >>"$OUT/lvm.log" 2>&1
+    fill vgk/data 4
+    disk_gives k errors
+    fill vgk/data 4 2>>"$OUT/writer.log" || true
+    in_time 20 is_alerted vgk/data pool_state
+    disk_gives k data
+    ask_lvm_again
+    state "writecache failed" vgk/data pool_state 2
+    in_time 20 eval '! is_alerted vgk/data pool_state'
+    check "the alert is over then" over "$(is_alerted vgk/data pool_state || echo over)"
+    remove_group vgk
+}
+
 failed_merge() {
     fragile_group vgk
     near_full vgk data 36 -L 80M
@@ -464,13 +494,13 @@ partial() {
     state "partial volume, PV with errors" vgl/data volume_state 0
 }
 
-modules dm-snapshot dm-thin-pool dm-raid raid1 dm-mirror dm-zero dm-flakey dm-delay ext4
+modules dm-snapshot dm-thin-pool dm-writecache dm-raid raid1 dm-mirror dm-zero dm-flakey dm-delay ext4
 printf '[alerts]\nticks_missed = "off"\npart_failed = "off"\n' >/mnt/cowbell.toml
 start_cowbell
 lvm_sees_only '/dev/ubd[a-jl-o]' '/dev/mapper/bad.*' /dev/mapper/slow
 new_vg vg0 a
-stories="snapshots merge_pending full_metadata pools striped no_room pvmove_under_way invalid_snapshots outside_lvm suspended raids \
-    pool_above_threshold not_monitored left_over_name broken_pool failed_pool failed_merge cow_area_with_errors cut_short missing_pvs partial"
+stories="snapshots merge_pending full_metadata pools striped no_room most_pvs pvmove_under_way invalid_snapshots outside_lvm suspended raids \
+    pool_above_threshold not_monitored left_over_name broken_pool failed_pool failed_writecache failed_merge cow_area_with_errors cut_short missing_pvs partial"
 for story in ${*:-$stories}; do
     "$story"
 done
