@@ -138,7 +138,7 @@ fn interval() -> Interval {
         usages: Arc::default(),
         maker: None,
         backups: Arc::default(),
-        failed_processes: Vec::new(),
+        exits: Vec::new(),
         read_errors: Vec::new(),
         invalidation: None,
         touched: None,

@@ -121,6 +121,9 @@ pub struct Mark {
     /// The PID of `cowbell run`, if it runs on this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<u32>,
+    /// Whether a command is a backup, by its program or as its user says.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_backup: bool,
 }
 
 /// The kind of job that a mark begins.

@@ -251,7 +251,8 @@ pub fn forecast<'a>(
     ended: impl Iterator<Item = &'a Job>,
 ) -> Option<Outlook> {
     let snapshot = interval.topology.volume(&job.key)?;
-    if !job.is_running() || job.died_at.is_some() || !job.is_backup() {
+    let reads = job.is_running() && job.died_at.is_none() && job.stalled_since.is_none();
+    if !reads || !job.is_backup() {
         return None;
     }
     let earlier = past_runs(job, ended);

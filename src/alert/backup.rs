@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::settle::AlertSubject;
 use super::{Alert, AlertText, Rule, Rules, Severity, seconds_between};
-use crate::job::{Grade, Job, JobKind, Outcome};
+use crate::job::{Grade, Job, Outcome};
 use crate::sentence;
 
 /// The alert expires after a week.
@@ -22,9 +22,7 @@ impl Rules {
         {
             return self.raise_for(job, severity, at).into_iter().collect();
         }
-        // If a command created a snapshot, the snapshot's job decides: it knows more than the exit status.
-        let is_decisive = job.kind == JobKind::Snapshot || job.backup_of.is_none();
-        if job.outcome != Some(Outcome::Succeeded) || !job.is_backup() || !is_decisive {
+        if job.outcome != Some(Outcome::Succeeded) || !job.is_backup() || !job.is_decisive() {
             return Vec::new();
         }
         self.recover_all(at, |alert| {
@@ -107,11 +105,11 @@ fn severity(job: &Job) -> Option<Severity> {
         return None;
     }
     let judgement = job.judgement();
-    // While a backup runs, the rule of its snapshot alerts; it may still report that it failed.
+    // While a backup runs, the rules of its snapshot and of slow backups alert; it may still report that it failed.
     if job.is_running()
         && matches!(
             judgement.outcome,
-            Some(Outcome::Overflowed | Outcome::Failed)
+            None | Some(Outcome::Overflowed | Outcome::Failed)
         )
     {
         return None;

@@ -86,21 +86,29 @@ impl Rules {
 
     fn judge_length(&mut self, job: &Job, now: &Situation) -> Option<Alert> {
         let earlier = past_runs(job, now.jobs.ended().iter().rev().map(|job| &**job)).runs;
-        if !job.is_backup() || earlier.len() < LEAST_RUNS {
+        if !job.is_backup() {
             return None;
         }
         let longest_s = earlier.iter().map(|run| run.seconds).fold(0.0, f64::max);
         let seconds = self.clock?.age_s(job.started_at, now.interval.at);
-        let is_slow = seconds > (longest_s * FACTOR).max(longest_s + LEAST_DELAY_S);
+        let is_slow = earlier.len() >= LEAST_RUNS
+            && seconds > (longest_s * FACTOR).max(longest_s + LEAST_DELAY_S);
+        let stalled = job
+            .judgement()
+            .warning
+            .filter(|_| job.stalled_since.is_some());
         let (vg, lv) = job.backed_up();
         let subject = AlertSubject::new(&vg, &lv, &job.key);
-        let evaluation = Evaluation::warning_if(is_slow);
+        let evaluation = Evaluation::warning_if(is_slow || stalled.is_some());
         let finding = RuleFinding {
             value: Some(seconds),
             job: Some(job.id),
             ..RuleFinding::new(Rule::BackupSlow, subject, now.interval.at, evaluation)
         };
         let raised = |_| {
+            if let Some(stalled) = stalled.clone() {
+                return AlertText::new(stalled, "");
+            }
             let (runs, id) = (earlier.len(), job.id);
             let (time, longest) = (duration_text(seconds), duration_text(longest_s));
             let than = format!("the longest of the last {runs} took {longest}");
@@ -113,7 +121,9 @@ impl Rules {
                 sentence!["The page of job {id} shows what slows it down."],
             )
         };
-        self.settle(&finding, raised, || "The clock was set back.".into())
+        self.settle(&finding, raised, || {
+            "It reads again, or the clock was set back.".into()
+        })
     }
 
     fn judge_size(&mut self, backups: &VolumeBackups, at: Timestamp) -> Option<Alert> {

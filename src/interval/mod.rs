@@ -22,7 +22,7 @@ use crate::sample::host::Invalidation;
 use crate::sample::lvm::Policies;
 use crate::sample::mounts::Usage;
 use crate::sample::processes::Maker;
-use crate::sample::processes::{BackupProcess, FailedProcess};
+use crate::sample::processes::{BackupProcess, ProcessExit};
 use crate::topology::{Device, DeviceKind, Topology, Volume, VolumeState};
 use crate::units::Sectors;
 
@@ -48,8 +48,8 @@ pub struct Interval {
     pub maker: Option<Maker>,
     /// Processes of running backups.
     pub backups: Arc<Vec<BackupProcess>>,
-    /// Processes below running backups that failed since the last tick.
-    pub failed_processes: Vec<FailedProcess>,
+    /// Running backups, and processes below them, that exited since the last tick.
+    pub exits: Vec<ProcessExit>,
     /// Devices with a read error in the kernel's log since the last tick.
     pub read_errors: Vec<String>,
     /// Why a snapshot became invalid since the last tick, by the kernel's log.
@@ -218,7 +218,7 @@ impl Interval {
             usages: Arc::clone(&now.sample.slow.usages),
             maker: now.sample.maker.clone(),
             backups: Arc::clone(&now.sample.slow.backups),
-            failed_processes: now.sample.failed_processes.clone(),
+            exits: now.sample.exits.clone(),
             read_errors: now.sample.read_errors.clone(),
             invalidation: now.sample.invalidation,
             touched: now.sample.touched.clone(),

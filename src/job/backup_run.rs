@@ -6,19 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use super::judgement::Outcome;
 use crate::sample::hooks::Step;
-use crate::sample::processes::{BackupProcess, ExitFailure, FailedProcess};
+use crate::sample::processes::{BackupProcess, ExitStatus, ProcessExit, Relation};
 use crate::series::Range;
 
 /// The hook for cleanup follows the one for success within moments. After listening for less than this, cowbell may have
 /// missed the success.
 const SUCCESS_TO_CLEANUP_MS: i64 = 5_000;
 
-/// `SIGPIPE`: the process behind it ended first, and mylvmbackup knows its status.
-const BROKEN_PIPE: u32 = 13;
+/// `SIGPIPE`: the process behind it ended first, and its own status says whether that is a failure.
+pub(super) const BROKEN_PIPE: ExitStatus = ExitStatus::Signal(13);
 /// Programs that read or pack the data. Others below a backup, such as those of a person's hook scripts, may fail without
 /// harm. `tar` ends with 1 if a file shrank or changed, which a snapshot's do only if it cannot be read.
-const READERS: &str = "tar gtar bsdtar star cpio rsync rsnap rsnapshot cp gzip pigz zstd pzstd xz pixz bzip2 pbzip2 \
-                       lbzip2 lzop lz4 lzma 7z 7za 7zr";
+const READERS: &str = "tar gtar bsdtar star cpio rsync rsnap rsnapshot cp dd gzip pigz zstd pzstd xz pixz bzip2 pbzip2 \
+                       lbzip2 lzop lz4 lzma 7z 7za 7zr restic borg kopia duplicity zbackup e2image fsarchiver ntfsclone \
+                       openssl gpg";
 
 /// The phases of a backup, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,7 +98,28 @@ impl ReportedResult {
 pub struct ProcessFailure {
     pub at: Timestamp,
     pub name: String,
-    pub failure: ExitFailure,
+    pub failure: ExitStatus,
+}
+
+impl ProcessFailure {
+    pub fn of(process: &ProcessExit) -> Self {
+        Self {
+            at: process.at,
+            name: process.name.clone(),
+            failure: process.status,
+        }
+    }
+
+    /// `tar was killed by signal 9`
+    pub(super) fn text(&self) -> String {
+        let name = self.name.replace('`', "'");
+        format!("{name} {}", self.failure.text())
+    }
+}
+
+/// Whether a program reads or packs the data of a backup.
+pub(super) fn is_reader(name: &str) -> bool {
+    READERS.split(' ').any(|reader| reader == name) || name.starts_with("partclone.")
 }
 
 /// One run, from the messages that arrived.
@@ -179,20 +201,16 @@ impl BackupRun {
         }
     }
 
-    /// Learns of a process that failed below its own. mylvmbackup knows the status of its children and of the last process
+    /// Learns how a process below its own exited. mylvmbackup knows the status of its children and of the last process
     /// of a pipe; those before it matter while it backs up.
-    pub fn learn_failure(&mut self, process: &FailedProcess) {
+    pub fn learn_exit(&mut self, process: &ProcessExit) {
         let began = self.began(Phase::Backup);
         let backs_up = began.is_some_and(|began| began < process.at)
             && self.report.is_none_or(|report| process.at <= report.at);
-        let is_failure = process.failure != ExitFailure::Signal(BROKEN_PIPE);
-        let is_reader = !process.is_child && READERS.split(' ').any(|name| name == process.name);
-        if backs_up && is_reader && is_failure && self.failed_process.is_none() {
-            self.failed_process = Some(ProcessFailure {
-                at: process.at,
-                name: process.name.clone(),
-                failure: process.failure,
-            });
+        let is_failure = !process.status.is_success() && process.status != BROKEN_PIPE;
+        let is_hidden = process.relation == Relation::Descendant && is_reader(&process.name);
+        if backs_up && is_hidden && is_failure && self.failed_process.is_none() {
+            self.failed_process = Some(ProcessFailure::of(process));
         }
     }
 

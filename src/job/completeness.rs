@@ -95,6 +95,11 @@ impl Completeness {
     }
 }
 
+/// Whether a backup that read so much of so many bytes has read all, as far as is known without an earlier run.
+pub fn is_whole(read_bytes: u64, all_bytes: u64) -> bool {
+    read_bytes as f64 >= all_bytes as f64 * WHOLE
+}
+
 fn used_bytes(job: &Job) -> Option<u64> {
     job.setup.file_system_bytes.filter(|bytes| *bytes > 0)
 }

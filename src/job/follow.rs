@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::backup_run::BackupRun;
 use super::judgement::PROBED_BYTES;
+use super::maker::MakerState;
 use super::progress::overflows;
 use super::{DiskError, Job, Outcome};
 use crate::interval::Interval;
@@ -110,9 +111,10 @@ pub(super) fn key_properties(job: &Job) -> impl PartialEq + use<> {
         job.io_error_at,
         job.removed_at,
         job.unmounted_at,
+        job.stalled_since,
     ];
     let names = (job.lv.clone(), job.mounted_on.clone());
-    let made_by = (job.program.is_some(), job.command_key.clone());
+    let made_by = (job.maker.clone(), job.command_key.clone());
     (times, job.disk_error.clone(), job.report(), names, made_by)
 }
 
@@ -132,6 +134,10 @@ pub(super) fn follow_snapshot(
         let work = origin.map(|origin| interval.work_of_volume(origin));
         job.record_unseen(interval.at, interval.elapsed_us, work.unwrap_or_default());
     }
+    let read = job.read_share();
+    if let Some(maker) = &mut job.maker {
+        maker.note_read(read);
+    }
     let ended_at = match &job.backup_run {
         Some(run) if !is_there && !run.is_over() && run.runs() => {
             if run.report.is_none() {
@@ -141,7 +147,10 @@ pub(super) fn follow_snapshot(
         }
         _ if !is_there => Some(last_seen_at),
         Some(run) => run.ended_at().or_else(|| silent_end(run, interval.at)),
-        None if job.is_backup() => job.command_report.map(|report| report.at),
+        None if job.is_backup() => match job.maker_state() {
+            MakerState::Ended(end) => Some(end.at),
+            _ => job.command_report.map(|report| report.at),
+        },
         None => last_use.and_then(|last_use| last_use.idle_since(interval.at)),
     };
     if let Some(at) = ended_at {
@@ -181,7 +190,7 @@ fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
         && let Some(counters) = device.counters
         && let Some(read) = counters.read_bytes()
     {
-        job.count_reads(read);
+        job.count_reads(read, interval);
         let written = counters.written_bytes().unwrap_or_default();
         if job.in_use_on.is_none() && is_in_use(interval, volume, read, written) {
             job.in_use_on.clone_from(&job.mounted_on);

@@ -4,8 +4,10 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::maker::MakerState;
 use super::{Job, JobKind};
 use crate::sample::host::Invalidation;
+use crate::sample::processes::ExitStatus;
 use crate::sentence;
 use crate::sentence::{Sentence, command, volume};
 use crate::units::size_text;
@@ -191,6 +193,7 @@ impl Job {
     pub fn judgement(&self) -> Judgement {
         let outcome = self.outcome.or_else(|| self.certain_outcome());
         let reasons = match outcome {
+            None if self.stalled_since.is_some() => self.stalled(),
             None => Reasons::new(Grade::Ok, "", self.loss_beside_it()),
             Some(Outcome::Succeeded) => self.succeeded(),
             Some(Outcome::Failed) if !self.has_lost_snapshot() => self.failed(),
@@ -233,9 +236,34 @@ impl Job {
         }
     }
 
+    /// A running backup that reads nothing.
+    fn stalled(&self) -> Reasons {
+        let read = self
+            .bytes_read
+            .map(|bytes| format!(", after {}", size_text(bytes)));
+        let since = self.stalled_since.map(|at| sentence![" since ", at]);
+        let warning = sentence![
+            self.subject(),
+            " has read nothing",
+            since,
+            read,
+            ". See whether its process hangs: its snapshot goes on filling."
+        ];
+        Reasons::new(Grade::Warning, "it reads nothing", Some(warning))
+    }
+
+    /// The status of the process that created its snapshot, if that decides.
+    fn maker_status(&self) -> Option<ExitStatus> {
+        match self.maker_state() {
+            MakerState::Ended(end) => end.status,
+            _ => None,
+        }
+    }
+
     fn succeeded(&self) -> Reasons {
         let basis = match self.accepted_at {
             Some(_) => "accepted by a person",
+            None if self.maker_status().is_some() => "its script ended without an error",
             None => "reported",
         };
         let died = self.died_at.map(|at| {
@@ -251,21 +279,37 @@ impl Job {
     }
 
     fn failed(&self) -> Reasons {
-        let basis = match self.exit_status {
-            Some(status) => sentence!["with status {status}"],
-            None => "reported".into(),
+        let failed = self.maker_status().filter(|status| !status.is_success());
+        let process = match (failed, self.failed_reader()) {
+            (Some(status), _) => Some(format!("its script {}", status.text())),
+            (None, Some(reader)) => Some(reader.text()),
+            (None, None) => None,
+        };
+        let basis = match (&process, self.exit_status) {
+            (Some(process), _) => process.clone().into(),
+            (None, Some(0)) if self.lacks_snapshot() => "a snapshot is missing".into(),
+            (None, Some(status)) => sentence!["with status {status}"],
+            (None, None) => "reported".into(),
         };
         if !self.is_backup() {
             return Reasons::new(Grade::Critical, basis, self.loss_beside_it());
         }
         let mut why = Sentence::default();
-        if let Some(status) = self.exit_status {
+        if let Some(status) = self.exit_status.filter(|status| *status != 0) {
             why.push(format!(" with status {status}"));
+        }
+        if let Some(process) = process {
+            why.push(format!(": {process}"));
         }
         if self.made_no_snapshot() {
             why.push(
                 ": no snapshot was made. Often the volume group has no free space, or a snapshot of that name exists",
             );
+        } else if self.lacks_snapshot() {
+            let (made, before) = (self.snapshots_made, self.snapshots_expected);
+            why.push(format!(
+                ": the snapshots made were {made}, and {before} in its last run. If that is right, run it under another --name"
+            ));
         } else if self.removed_at.is_some() {
             why.push(": another process removed its snapshot");
         } else if let Some(at) = self.died_at {
@@ -276,7 +320,8 @@ impl Job {
             " failed",
             self.when_it_ended(),
             why,
-            ". See its log, and repeat it."
+            ". See its log, and repeat it.",
+            self.left_over()
         ];
         Reasons::new(Grade::Critical, basis, Some(warning))
     }
@@ -295,6 +340,9 @@ impl Job {
         }
         let basis = match harm {
             Some((Harm::Reader, _)) => "success was reported, but a process of the backup failed",
+            None if self.kind == JobKind::Command => {
+                "success was reported, but the backup of its snapshot is bad"
+            }
             _ => "success was reported, but the snapshot was lost",
         };
         if !self.is_backup() {
@@ -310,7 +358,7 @@ impl Job {
                 sentence![harm.text(), " at ", at, self.harm_detail(harm)],
                 "",
             ),
-            None => ("was lost".into(), ""),
+            None => ("has a bad backup: see the job of the snapshot".into(), ""),
         };
         let warning = sentence![
             self.subject(),
@@ -385,23 +433,25 @@ impl Job {
         }
         let last = self.backup_run.as_ref().and_then(|run| run.phases.last());
         let phase = last.map(|last| format!(" in phase {}", last.phase.text()));
-        let left = self.volume_name().filter(|_| self.left_snapshot);
-        let left = left.map(|name| {
-            sentence![
-                " Its snapshot ",
-                volume(&name),
-                " still exists: unmount and remove it."
-            ]
-        });
         let warning = sentence![
             self.subject(),
             " did not finish: its process ended",
             self.when_it_ended(),
             phase,
             " without a report. Repeat it.",
-            left
+            self.left_over()
         ];
         Reasons::new(Grade::Critical, basis, Some(warning))
+    }
+
+    /// A snapshot that was left behind.
+    fn left_over(&self) -> Option<Sentence> {
+        let name = self.volume_name().filter(|_| self.left_snapshot)?;
+        Some(sentence![
+            " Its snapshot ",
+            volume(&name),
+            " still exists: unmount and remove it."
+        ])
     }
 
     fn unknown(&self) -> Reasons {
@@ -427,10 +477,11 @@ impl Job {
             ];
             return Reasons::new(Grade::Warning, "not reported", Some(warning));
         }
-        let basis = if self.is_backup() {
-            "not reported"
-        } else {
-            "no backup"
+        let basis = match self.maker_state() {
+            _ if !self.is_backup() => "no backup",
+            MakerState::Runs | MakerState::HandedOver => "its script still runs",
+            MakerState::Ended(_) => "the status of its script is not known",
+            MakerState::Gone => "not reported",
         };
         Reasons::new(Grade::Unknown, basis, None)
     }

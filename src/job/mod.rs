@@ -11,6 +11,7 @@ pub mod figures;
 mod follow;
 pub mod growth;
 mod judgement;
+pub mod maker;
 mod outcome;
 pub mod pending_runs;
 pub mod phases;
@@ -31,7 +32,9 @@ use crate::topology::{State, Topology, VolumeState};
 use backup_run::BackupRun;
 pub use backup_run::ReportedResult;
 use completeness::Completeness;
+use judgement::PROBED_BYTES;
 pub use judgement::{Grade, Judgement, Outcome, outcome_word, why_invalid};
+use maker::{MakerRun, MakerState, ReadShare};
 pub use outcome::DiskError;
 pub use phases::{MOST_PHASES, PhaseSpan};
 use setup::Setup;
@@ -45,6 +48,9 @@ pub const OF_USER: &str = "user:";
 pub const MOST_EARLIER_RUNS: usize = 14;
 /// The kernel's log may be read a tick after the state.
 const LATE_LOG_MS: i64 = 5_000;
+/// A backup that reads nothing for this long, and for so many times its longest pause before, is stalled.
+const LEAST_STALL_MS: u64 = 60_000;
+const STALL_FACTOR: u64 = 2;
 /// Maximum number of notes of a job.
 pub const MOST_NOTES: usize = 200;
 
@@ -104,6 +110,11 @@ pub struct Job {
     /// For a command, the volume that it backs up, as `vg0/data`: the origin of a snapshot that this command, or an earlier
     /// run of the same name, created.
     pub backup_of: Option<String>,
+    /// For a command, whether its user or its program says that it is a backup.
+    pub is_declared_backup: bool,
+    /// For a command, the number of snapshots that it created, and that of its last run.
+    pub snapshots_made: u32,
+    pub snapshots_expected: u32,
     /// The mylvmbackup run that created its snapshot, from hooks.
     pub backup_run: Option<BackupRun>,
     /// For a command that exited.
@@ -133,6 +144,13 @@ pub struct Job {
     /// The last value of its device's counter of bytes read.
     #[serde(skip)]
     pub read_counter: Option<u64>,
+    /// How long its snapshot has not been read, and the longest such pause before, in milliseconds.
+    #[serde(skip)]
+    pub pause_ms: u64,
+    #[serde(skip)]
+    pub longest_pause_ms: u64,
+    /// Since when a running backup has read nothing, for much longer than before.
+    pub stalled_since: Option<Timestamp>,
     /// Properties of its snapshot, its origin and the machine.
     pub setup: Setup,
     /// The set of runs that it belongs to.
@@ -143,6 +161,9 @@ pub struct Job {
     pub phase_marks: Vec<PhaseMark>,
     /// The program that created its snapshot, if observed.
     pub program: Option<String>,
+    /// The processes that created it, if observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maker: Option<MakerRun>,
     /// Its archive, if that was read through.
     pub certificate: Option<ArchiveSummary>,
 }
@@ -227,8 +248,8 @@ impl Job {
         self.ended_at.is_none()
     }
 
-    /// Whether it backs up a volume, as far as is known from hooks, its command or the program that created the snapshot. A
-    /// snapshot that a person created is not a backup.
+    /// Whether it backs up a volume, as far as is known from hooks, its command, the processes that created the snapshot, or
+    /// since it was read through. A snapshot that is kept and not read is not a backup.
     pub fn is_backup(&self) -> bool {
         match self.kind {
             JobKind::Snapshot => {
@@ -236,8 +257,8 @@ impl Job {
             }
             // Everybody may call a command `mylvmbackup`.
             JobKind::Command => {
-                self.backup_of.is_some()
-                    || user(&self.key).is_none() && tool::is_backup_tool(&self.name)
+                let is_declared = self.is_declared_backup || tool::is_backup_tool(&self.name);
+                self.backup_of.is_some() || user(&self.key).is_none() && is_declared
             }
             JobKind::Mark => false,
         }
@@ -253,15 +274,48 @@ impl Job {
                 == (&other.vg, &other.origin, other.setup.kind)
     }
 
-    /// The result that mylvmbackup or the command around it reported.
+    /// The result that mylvmbackup, the command around it or the process that created the snapshot reported. Scripts swallow
+    /// failures, so a failed one counts first.
     pub fn report(&self) -> Option<ReportedResult> {
-        let run = self.backup_run.as_ref();
-        run.and_then(|run| run.report).or(self.command_report)
+        if let Some(run) = &self.backup_run {
+            return run.report.or(self.command_report);
+        }
+        let by_process = self.maker.as_ref().and_then(MakerRun::report);
+        let failed = by_process.filter(|report| !report.succeeded);
+        failed.or(self.command_report).or(by_process)
+    }
+
+    /// How far the processes that created its snapshot are, if they decide how it went.
+    pub fn maker_state(&self) -> MakerState {
+        let maker = self.maker.as_ref().filter(|_| self.backup_run.is_none());
+        maker.map_or(MakerState::Gone, MakerRun::state)
+    }
+
+    /// How much of its snapshot's data was read, compared with its file system or its origin.
+    pub(super) fn read_share(&self) -> ReadShare {
+        let read = self.bytes_read.unwrap_or_default();
+        let all = self.setup.file_system_bytes.or(self.setup.origin_bytes);
+        match all {
+            _ if read <= PROBED_BYTES => ReadShare::Nothing,
+            Some(all) if completeness::is_whole(read, all) => ReadShare::All,
+            _ => ReadShare::Part,
+        }
     }
 
     /// Whether it is a run of mylvmbackup that ended without a snapshot.
     pub fn made_no_snapshot(&self) -> bool {
         self.setup.made_no_snapshot()
+    }
+
+    /// Whether it is a command that ended with fewer snapshots than its last run.
+    pub(super) fn lacks_snapshot(&self) -> bool {
+        !self.is_running() && self.snapshots_made < self.snapshots_expected
+    }
+
+    /// Whether it says how the backup of its volume went. If a command created a snapshot, the snapshot's job does: it knows
+    /// more than the exit status.
+    pub fn is_decisive(&self) -> bool {
+        self.kind == JobKind::Snapshot || self.backup_of.is_none() || self.lacks_snapshot()
     }
 
     pub fn seconds(&self, now: Timestamp) -> f64 {
@@ -376,13 +430,31 @@ impl Job {
     }
 
     /// A device's counter starts at 0 with the device, so all of it was read during the snapshot's life.
-    fn count_reads(&mut self, counter: u64) {
+    fn count_reads(&mut self, counter: u64, interval: &Interval) {
         let increase = match self.read_counter {
             Some(before) if before <= counter => counter - before,
             _ => counter,
         };
+        self.count_pause(increase > 0, interval);
         self.bytes_read = Some(self.bytes_read.unwrap_or_default() + increase);
         self.read_counter = Some(counter);
+    }
+
+    /// A backup that has read a part of its snapshot is stalled when it pauses for much longer than before.
+    fn count_pause(&mut self, has_read: bool, interval: &Interval) {
+        if has_read {
+            self.longest_pause_ms = self.longest_pause_ms.max(self.pause_ms);
+            self.pause_ms = 0;
+            self.stalled_since = None;
+            return;
+        }
+        self.pause_ms += interval.elapsed_us / 1000;
+        let is_long = self.pause_ms >= LEAST_STALL_MS.max(STALL_FACTOR * self.longest_pause_ms);
+        let reads = self.report().is_none() && self.read_share() == ReadShare::Part;
+        if is_long && reads && self.is_backup() && self.stalled_since.is_none() {
+            let since_ms = interval.at.as_millisecond() - self.pause_ms as i64;
+            self.stalled_since = Timestamp::from_millisecond(since_ms).ok();
+        }
     }
 }
 

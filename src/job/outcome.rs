@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::backup_run::{ProcessFailure, ReportedResult};
 use super::completeness::{Completeness, Coverage};
 use super::judgement::{Harm, Outcome};
+use super::maker::MakerState;
 use super::{Job, JobKind};
 use crate::commands::{ArchiveSummary, ArchiveVerdict};
 use crate::sample::host::Invalidation;
@@ -45,6 +46,7 @@ impl Job {
                 Outcome::Untrustworthy
             }
             (JobKind::Snapshot, Outcome::Succeeded) => self.confirmed_success(),
+            (_, Outcome::Succeeded) if self.lacks_snapshot() => Outcome::Failed,
             (_, Outcome::Succeeded) => Outcome::Succeeded,
             (JobKind::Snapshot, _) if has_died => self.lost_outcome(),
             (_, reported) => reported,
@@ -104,6 +106,9 @@ impl Job {
     pub(super) fn learn_loss(&mut self, snapshot: &Self) {
         self.backup_of = snapshot.origin_name().or(self.backup_of.take());
         self.origin_uuid = snapshot.origin_uuid.clone().or(self.origin_uuid.take());
+        if snapshot.outcome == Some(Outcome::Unknown) && self.outcome == Some(Outcome::Succeeded) {
+            self.outcome = snapshot.outcome;
+        }
         let is_bad = match snapshot.outcome {
             Some(outcome) => outcome.is_bad(),
             None => snapshot.died_at.is_some(),
@@ -116,7 +121,7 @@ impl Job {
         self.vg.clone_from(&snapshot.vg);
         self.lv.clone_from(&snapshot.lv);
         self.origin.clone_from(&snapshot.origin);
-        if self.outcome == Some(Outcome::Succeeded) {
+        if matches!(self.outcome, Some(Outcome::Succeeded | Outcome::Unknown)) {
             self.outcome = snapshot.outcome.or(self.outcome);
         }
     }
@@ -137,8 +142,10 @@ impl Job {
 
     /// Whether it copies only what has changed, so that nothing says how much it has to read. No pipe hides its exit status.
     pub fn is_incremental(&self) -> bool {
-        let run = self.backup_run.as_ref();
-        run.is_some_and(|run| run.is_incremental)
+        match (&self.backup_run, &self.maker) {
+            (Some(run), _) => run.is_incremental,
+            (None, maker) => maker.as_ref().is_some_and(|maker| maker.is_incremental),
+        }
     }
 
     /// A read error of a disk below its snapshot before its success was reported.
@@ -162,6 +169,19 @@ impl Job {
             Some(run) if (run.is_unbroken || run.was_seen_running) && !run.is_over() => {
                 Outcome::Abandoned
             }
+            Some(_) => Outcome::Unknown,
+            None => self.reported_by_processes(),
+        }
+    }
+
+    /// What is known of a backup without a report.
+    fn reported_by_processes(&self) -> Outcome {
+        if self.failed_reader().is_some() {
+            return Outcome::Failed;
+        }
+        match self.maker_state() {
+            // It would have removed it.
+            MakerState::Ended(_) if self.left_snapshot => Outcome::Abandoned,
             _ => Outcome::Unknown,
         }
     }
@@ -215,18 +235,18 @@ impl Job {
         Some((Harm::Reader, self.failed_reader()?.at))
     }
 
-    fn failed_reader(&self) -> Option<&ProcessFailure> {
-        self.backup_run.as_ref()?.failed_process.as_ref()
+    pub(super) fn failed_reader(&self) -> Option<&ProcessFailure> {
+        match (&self.backup_run, &self.maker) {
+            (Some(run), _) => run.failed_process.as_ref(),
+            (None, maker) => maker.as_ref()?.failed_process.as_ref(),
+        }
     }
 
     /// ` (read error on sda)` or ` (tar was killed by signal 9)`; empty if nothing more is known.
     pub(super) fn harm_detail(&self, harm: Harm) -> String {
         match (harm, &self.io_error_device, self.failed_reader()) {
             (Harm::IoError, Some(device), _) => format!(" (read error on {device})"),
-            (Harm::Reader, _, Some(failed)) => {
-                let name = failed.name.replace('`', "'");
-                format!(" ({name} {})", failed.failure.text())
-            }
+            (Harm::Reader, _, Some(failed)) => format!(" ({})", failed.text()),
             _ => String::new(),
         }
     }
@@ -283,11 +303,9 @@ impl Job {
         (vg.into(), lv.into())
     }
 
-    /// Whether it decides on a backup of this host. If a command created a snapshot, the snapshot's job does: it knows more
-    /// than the exit status.
+    /// Whether it decides on a backup of this host.
     pub fn is_own_backup(&self) -> bool {
-        let is_decisive = self.kind == JobKind::Snapshot || self.backup_of.is_none();
-        is_decisive && !self.is_imported() && self.is_backup()
+        self.is_decisive() && !self.is_imported() && self.is_backup()
     }
 
     /// Whether it is a good backup of this host.

@@ -1,6 +1,7 @@
 //! Which tool created a snapshot, by its usual name; used if the program was not observed. A name proves nothing:
 //! mylvmbackup and holland use the same one.
 
+use super::maker::{MakerState, ReadShare};
 use super::{Job, JobKind};
 
 const MYLVMBACKUP: &str = "mylvmbackup";
@@ -60,24 +61,37 @@ pub fn usual_tool(name: &str, origin: &str) -> Option<&'static str> {
         .map(|(_, tool)| *tool)
 }
 
-/// Programs that back up from snapshots, as a command under `cowbell run` is named after them.
-const TOOLS: [&str; 5] = [MYLVMBACKUP, "holland", "borgmatic", "vzdump", "wyng"];
+/// Programs that do nothing but backups.
+const TOOLS: &str = "mylvmbackup holland borgmatic vzdump wyng mysqldump mariadb-dump mariabackup mariadb-backup xtrabackup \
+                     innobackupex pg_basebackup pg_dump pg_dumpall pgbackrest barman restic borg kopia duplicity rsnapshot \
+                     zbackup rdiff-backup";
 
 /// Whether a command of this name is a backup.
 pub fn is_backup_tool(name: &str) -> bool {
-    TOOLS.contains(&name)
+    TOOLS.split(' ').any(|tool| tool == name)
 }
 
 /// Programs whose snapshots are kept for other purposes.
 const NO_BACKUPS: [&str; 6] = ["snapper", "snapperd", "snapm", "Proxmox VE", "qm", "pct"];
 
-/// Whether a program, unlike a person, created the snapshot for a backup, as far as is known.
+/// Whether the snapshot is for a backup, as far as is known from the processes that created it, from its name, or since it
+/// was read through.
 pub fn is_for_backup(job: &Job) -> bool {
+    let program = above_lvcreate(job);
     // A name says less than what is seen.
-    if job.program.is_none() && job.in_use_on.is_some() {
+    if job.program.is_none() && job.in_use_on.is_some()
+        || program.is_some_and(|program| NO_BACKUPS.contains(&program))
+    {
         return false;
     }
-    above_lvcreate(job).is_some_and(|program| !NO_BACKUPS.contains(&program))
+    let read = job.read_share();
+    match job.maker_state() {
+        MakerState::Runs => program.is_some() || read != ReadShare::Nothing,
+        MakerState::HandedOver => read != ReadShare::Nothing,
+        MakerState::Ended(_) => true,
+        MakerState::Gone if job.maker.is_some() => read == ReadShare::All,
+        MakerState::Gone => program.is_some() || read == ReadShare::All,
+    }
 }
 
 /// The program whose configuration decides about its snapshots, as far as is known.

@@ -207,7 +207,7 @@ fn present() -> Present {
             usages: Arc::default(),
             maker: None,
             backups: Arc::default(),
-            failed_processes: Vec::new(),
+            exits: Vec::new(),
             read_errors: Vec::new(),
             invalidation: None,
             touched: None,

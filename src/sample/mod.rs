@@ -21,7 +21,7 @@ use crate::source::{Part, PartReading, ReadError, ReadResult, Reading, variant_n
 use diskstats::DeviceLine;
 use host::{CpuTimes, Paging};
 use mounts::{Mount, Usage};
-use processes::{BackupProcess, FailedProcess, Maker};
+use processes::{BackupProcess, Maker, ProcessExit};
 use sysfs::BlockDevice;
 
 /// Each distinct parse error is logged once, up to this many.
@@ -50,7 +50,7 @@ pub struct Sample {
     /// The program that created a snapshot during this tick.
     pub maker: Option<Maker>,
     /// Processes below running backups that failed since the last tick.
-    pub failed_processes: Vec<FailedProcess>,
+    pub exits: Vec<ProcessExit>,
     /// Devices with a read error in the kernel's log since the last tick.
     pub read_errors: Vec<String>,
     /// Why a snapshot became invalid since the last tick.
@@ -216,8 +216,8 @@ impl Sampler {
                 require_parsed(&unparsed)?;
             }
             Part::Exits => {
-                let (failed, unparsed) = processes::parse_failed(text);
-                sample.failed_processes = failed;
+                let (exits, unparsed) = processes::parse_exits(text);
+                sample.exits = exits;
                 require_parsed(&unparsed)?;
             }
             Part::KernelLog => {

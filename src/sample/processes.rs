@@ -1,9 +1,9 @@
-//! Processes: the program that creates a snapshot, those of running backups, and those below them that failed.
+//! Processes: the program that creates a snapshot, those of running backups, and how those and the ones below them ended.
 //!
-//! - `pid (name) state ppid`: lvcreate and its ancestors. Names are arbitrary; they are truncated and stripped of control
+//! - `pid (name) state ppid pgrp`: lvcreate and its ancestors. Names are arbitrary; they are truncated and stripped of control
 //!   characters.
 //! - `PID<TAB>START<TAB>ANCESTORS` or `PID<TAB>ended`: a running backup.
-//! - `RUN<TAB>MILLISECONDS<TAB>child|descendant<TAB>STATUS<TAB>NAME`: a process below a backup that failed.
+//! - `RUN<TAB>MILLISECONDS<TAB>self|child|descendant<TAB>STATUS<TAB>BYTES<TAB>NAME`: a backup, or a process below it, exited.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,8 @@ pub struct Process {
     pub number: u32,
     pub name: String,
     pub parent: u32,
+    /// `None` in older recordings.
+    pub group: Option<u32>,
 }
 
 /// The program that created a snapshot.
@@ -22,10 +24,15 @@ pub struct Maker {
     pub program: String,
     /// The PIDs of lvcreate and of all processes above it. Of several lvcreate, those above all of them.
     pub processes: Vec<u32>,
+    /// Those of a script or program that runs lvcreate, the nearest first; empty if lvcreate was typed.
+    pub above: Vec<u32>,
 }
 
 /// Programs that create snapshots, the more specific one first: `lvm` also runs for reports.
 const CREATORS: [&str; 2] = ["lvcreate", "lvm"];
+
+/// Programs that run another one in a process group of its own.
+const NEW_GROUP: [&str; 5] = ["timeout", "sudo", "su", "runuser", "setsid"];
 
 /// At least the length that the kernel keeps, even in multi-byte characters.
 const LONGEST_NAME: usize = 32;
@@ -40,11 +47,12 @@ pub fn parse(text: &str) -> (Vec<Process>, Vec<String>) {
 fn process(line: &str) -> Option<Process> {
     let (number, rest) = line.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(')')?;
-    let parent = rest.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    let mut columns = rest.split_ascii_whitespace().skip(1);
     Some(Process {
         number: number.parse().ok()?,
         name: name.to_string(),
-        parent,
+        parent: columns.next()?.parse().ok()?,
+        group: columns.next().and_then(|group| group.parse().ok()),
     })
 }
 
@@ -77,11 +85,26 @@ pub fn maker(processes: &[Process]) -> Option<Maker> {
             .iter()
             .all(|maker| chain(maker, processes).any(|other| other.number == process.number))
     };
-    let processes = chain(first, processes)
-        .filter(above_all)
-        .map(|process| process.number)
-        .collect();
-    Some(Maker { program, processes })
+    let above = scripts(first, processes).filter(above_all);
+    Some(Maker {
+        program,
+        above: above.map(|process| process.number).collect(),
+        processes: chain(first, processes)
+            .filter(above_all)
+            .map(|process| process.number)
+            .collect(),
+    })
+}
+
+/// The processes of the script that runs this `lvcreate`, the nearest first. An interactive shell gives each command a
+/// process group of its own; within a script only such wrappers as `timeout` do.
+fn scripts<'a>(maker: &'a Process, processes: &'a [Process]) -> impl Iterator<Item = &'a Process> {
+    let mut below = maker;
+    chain(maker, processes).skip(1).take_while(move |process| {
+        let is_same = process.group == below.group || NEW_GROUP.contains(&below.name.as_str());
+        below = process;
+        is_same && process.group.is_some() && role(process) != Role::SessionLeader
+    })
 }
 
 /// A process and its ancestors.
@@ -185,26 +208,40 @@ fn backup_process(line: &str) -> Option<BackupProcess> {
     })
 }
 
-/// A process below a backup that exited with an error or was killed.
+/// A backup's own process, or one below it, that exited.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailedProcess {
+pub struct ProcessExit {
     /// The PID of the backup.
     pub run: u32,
     pub at: Timestamp,
-    /// Whether the backup itself started it, and so knows its status.
-    pub is_child: bool,
+    pub relation: Relation,
+    /// Read and written, by `read(2)` and `write(2)` and their like.
+    pub bytes: u64,
     pub name: String,
-    pub failure: ExitFailure,
+    pub status: ExitStatus,
+}
+
+/// What an exited process was to a backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    Itself,
+    /// The backup itself started it, and so knows its status.
+    Child,
+    Descendant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ExitFailure {
+pub enum ExitStatus {
     Signal(u32),
     Status(u32),
 }
 
-impl ExitFailure {
+impl ExitStatus {
+    pub fn is_success(self) -> bool {
+        self == Self::Status(0)
+    }
+
     /// `was killed by signal 9`
     pub fn text(self) -> String {
         match self {
@@ -214,27 +251,32 @@ impl ExitFailure {
     }
 }
 
-/// Parses the lines of failed processes; also returns invalid ones.
-pub fn parse_failed(text: &str) -> (Vec<FailedProcess>, Vec<String>) {
-    super::parse_lines(text, failed)
+/// Parses the lines of exited processes; also returns invalid ones.
+pub fn parse_exits(text: &str) -> (Vec<ProcessExit>, Vec<String>) {
+    super::parse_lines(text, exit)
 }
 
-fn failed(line: &str) -> Option<FailedProcess> {
-    let columns: Vec<&str> = line.splitn(5, '\t').collect();
-    let [run, at_ms, relation, status, name] = columns[..] else {
+fn exit(line: &str) -> Option<ProcessExit> {
+    let columns: Vec<&str> = line.splitn(6, '\t').collect();
+    let [run, at_ms, relation, status, bytes, name] = columns[..] else {
         return None;
     };
     let status: u32 = status.parse().ok()?;
-    let failure = match status & 0x7f {
-        0 => ExitFailure::Status(status >> 8 & 0xff),
-        signal => ExitFailure::Signal(signal),
-    };
-    Some(FailedProcess {
+    Some(ProcessExit {
         run: run.parse().ok()?,
         at: Timestamp::from_millisecond(at_ms.parse().ok()?).ok()?,
-        is_child: relation == "child",
+        relation: match relation {
+            "self" => Relation::Itself,
+            "child" => Relation::Child,
+            "descendant" => Relation::Descendant,
+            _ => return None,
+        },
+        bytes: bytes.parse().ok()?,
         name: name.to_string(),
-        failure,
+        status: match status & 0x7f {
+            0 => ExitStatus::Status(status >> 8 & 0xff),
+            signal => ExitStatus::Signal(signal),
+        },
     })
 }
 
@@ -257,51 +299,51 @@ mod tests {
     #[test]
     fn the_program_is_the_nearest_ancestor_that_is_no_wrapper() {
         check(
-            "1 (systemd) S 0\n4 (cron) S 1\n5 (mylvmbackup) S 4\n6 (sh) S 5\n7 (lvcreate) D 6\n",
+            "1 (systemd) S 0 9\n4 (cron) S 1 9\n5 (mylvmbackup) S 4 9\n6 (sh) S 5 9\n7 (lvcreate) D 6 9\n",
             Some("mylvmbackup"),
         );
         check(
-            "1 (init) S 0\n5 (holland) S 1\n6 (timeout) S 5\n7 (nice) S 6\n8 (lvcreate) R 7\n",
+            "1 (init) S 0 9\n5 (holland) S 1 9\n6 (timeout) S 5 9\n7 (nice) S 6 9\n8 (lvcreate) R 7 9\n",
             Some("holland"),
         );
-        check("5 (vzdump) S 1\n7 (lvm) S 5\n", Some("vzdump"));
+        check("5 (vzdump) S 1 9\n7 (lvm) S 5 9\n", Some("vzdump"));
     }
 
     #[test]
     fn a_typed_command_is_lvcreate_itself() {
         check(
-            "1 (systemd) S 0\n4 (sshd) S 1\n5 (bash) S 4\n6 (sudo) S 5\n7 (lvcreate) D 6\n",
+            "1 (systemd) S 0 9\n4 (sshd) S 1 9\n5 (bash) S 4 9\n6 (sudo) S 5 9\n7 (lvcreate) D 6 9\n",
             Some("lvcreate"),
         );
         check(
-            "4 (tmux: server) S 1\n5 (bash) S 4\n7 (lvcreate) D 5\n",
+            "4 (tmux: server) S 1 9\n5 (bash) S 4 9\n7 (lvcreate) D 5 9\n",
             Some("lvcreate"),
         );
         check(
-            "4 (cron) S 1\n5 (sh) S 4\n7 (lvcreate) D 5\n",
+            "4 (cron) S 1 9\n5 (sh) S 4 9\n7 (lvcreate) D 5 9\n",
             Some("lvcreate"),
         );
-        check("7 (lvcreate) D 5\n", Some("lvcreate"));
+        check("7 (lvcreate) D 5 9\n", Some("lvcreate"));
     }
 
     #[test]
     fn concurrent_programs_are_ambiguous() {
         check(
-            "5 (one) S 1\n6 (lvcreate) S 5\n7 (two) S 1\n8 (lvcreate) S 7\n",
+            "5 (one) S 1 9\n6 (lvcreate) S 5 9\n7 (two) S 1 9\n8 (lvcreate) S 7 9\n",
             None,
         );
         check(
-            "5 (one) S 1\n6 (lvcreate) S 5\n8 (lvcreate) S 5\n",
+            "5 (one) S 1 9\n6 (lvcreate) S 5 9\n8 (lvcreate) S 5 9\n",
             Some("one"),
         );
         check(
-            "5 (one) S 1\n6 (lvcreate) S 5\n7 (monitor) S 1\n8 (lvm) S 7\n",
+            "5 (one) S 1 9\n6 (lvcreate) S 5 9\n7 (monitor) S 1 9\n8 (lvm) S 7 9\n",
             Some("one"),
         );
-        check("5 (one) S 1\n", None);
-        check("5 (cowbell) S 1\n6 (lvm) S 5\n", None);
+        check("5 (one) S 1 9\n", None);
+        check("5 (cowbell) S 1 9\n6 (lvm) S 5 9\n", None);
         check(
-            "5 (one) S 1\n6 (cowbell) S 5\n7 (lvcreate) S 6\n",
+            "5 (one) S 1 9\n6 (cowbell) S 5 9\n7 (lvcreate) S 6 9\n",
             Some("one"),
         );
         check("", None);
@@ -310,30 +352,30 @@ mod tests {
     #[test]
     fn hostile_names_are_literal() {
         check(
-            "5 (a) R 1?7 (evil) S 1\n6 (lvcreate) S 5\n",
+            "5 (a) R 1?7 (evil) S 1 9\n6 (lvcreate) S 5 9\n",
             Some("a) R 1?7 (evil"),
         );
-        check("5 (<b>&amp;) S 1\n6 (lvcreate) S 5\n", Some("<b>&amp;"));
+        check("5 (<b>&amp;) S 1 9\n6 (lvcreate) S 5 9\n", Some("<b>&amp;"));
         check(
-            "5 (my backup ((1)) S 1\n6 (lvcreate) S 5\n",
+            "5 (my backup ((1)) S 1 9\n6 (lvcreate) S 5 9\n",
             Some("my backup ((1)"),
         );
-        check("5 () S 1\n6 (lvcreate) S 5\n", Some(""));
+        check("5 () S 1 9\n6 (lvcreate) S 5 9\n", Some(""));
         check(
-            "5 (sh) S 6\n6 (bash) S 5\n7 (lvcreate) S 5\n",
+            "5 (sh) S 6 9\n6 (bash) S 5 9\n7 (lvcreate) S 5 9\n",
             Some("lvcreate"),
         );
         let long = "x".repeat(5_000);
         check(
-            &format!("5 ({long}\u{1b}) S 1\n6 (lvcreate) S 5\n"),
+            &format!("5 ({long}\u{1b}) S 1 9\n6 (lvcreate) S 5 9\n"),
             Some(&long[..LONGEST_NAME]),
         );
-        check("5 (a\u{1b}[2J) S 1\n6 (lvcreate) S 5\n", Some("a?[2J"));
+        check("5 (a\u{1b}[2J) S 1 9\n6 (lvcreate) S 5 9\n", Some("a?[2J"));
     }
 
     #[test]
     fn invalid_lines_are_returned() {
-        assert_eq!(parse("5 lvcreate S 1\n6 (x) S\nx (y) S 1\n").1.len(), 3);
+        assert_eq!(parse("5 lvcreate S 1 9\n6 (x) S\nx (y) S 1 9\n").1.len(), 3);
     }
 
     proptest! {
@@ -365,27 +407,61 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_process_was_killed_or_ended_with_a_status() {
-        let (found, unparsed) =
-            parse_failed("7\t5\tdescendant\t9\ttar\n7\t5\tchild\t512\tsh\n7\t5\tchild\n");
-        let told = found
-            .iter()
-            .map(|process| (process.is_child, process.failure.text()));
+    fn an_exited_process_was_killed_or_ended_with_a_status() {
+        let (found, unparsed) = parse_exits(
+            "7\t5\tdescendant\t9\t40\ttar\n7\t5\tself\t512\t0\tsh\n7\t5\tchild\n7\t5\tson\t0\t0\tsh\n",
+        );
+        let text = |exit: &ProcessExit| {
+            format!(
+                "{:?}, {} B, {}",
+                exit.relation,
+                exit.bytes,
+                exit.status.text()
+            )
+        };
+        let told: Vec<String> = found.iter().map(text).collect();
         assert_eq!(
-            told.collect::<Vec<_>>(),
+            told,
             [
-                (false, "was killed by signal 9".to_string()),
-                (true, "ended with status 2".into())
+                "Descendant, 40 B, was killed by signal 9",
+                "Itself, 0 B, ended with status 2"
             ]
         );
-        assert_eq!(unparsed.len(), 1);
+        assert_eq!(unparsed.len(), 2);
+    }
+
+    /// `pid (name) state ppid pgrp`
+    #[track_caller]
+    fn check_above(text: &str, expected: &[u32]) {
+        let found = maker(&parse(text).0).unwrap();
+        assert_eq!(found.above, expected, "{text}");
+    }
+
+    #[test]
+    fn a_script_has_the_process_group_of_its_lvcreate_and_an_interactive_shell_has_not() {
+        let by_hand = "1 (systemd) S 0 1\n4 (sshd) S 1 4\n5 (bash) S 4 5\n";
+        check_above(&format!("{by_hand}6 (lvcreate) S 5 6\n"), &[]);
+        check_above(
+            &format!("{by_hand}6 (nightly.sh) S 5 6\n7 (lvcreate) S 6 6\n"),
+            &[6],
+        );
+        check_above(
+            &format!("{by_hand}6 (bash) S 5 6\n7 (mk.sh) S 6 6\n8 (lvcreate) S 7 6\n"),
+            &[7, 6],
+        );
+        let cron = "1 (systemd) S 0 1\n4 (cron) S 1 4\n5 (sh) S 4 5\n";
+        check_above(&format!("{cron}6 (lvcreate) S 5 5\n"), &[5]);
+        check_above(
+            &format!("{cron}6 (timeout) S 5 6\n7 (lvcreate) S 6 6\n"),
+            &[6, 5],
+        );
     }
 
     proptest::proptest! {
         #[test]
         fn any_backups_parse_without_panic(text in "(\\PC|\n|\t|[0-9])*") {
             parse_backups(&text);
-            parse_failed(&text);
+            parse_exits(&text);
         }
     }
 }

@@ -72,6 +72,7 @@ fn mark(number: usize, variant: &str, ended_at: jiff::Timestamp) -> JobCommand {
             status: None,
         }),
         process: None,
+        is_backup: false,
     })
 }
 

@@ -285,6 +285,7 @@ fn command_begun_at_the_first_of(ticks: usize) -> (Watcher, Mark, Vec<Reading>) 
         started_at: BEGIN,
         end: None,
         process: None,
+        is_backup: false,
     };
     let mut watcher = Watcher::default();
     watcher.take(&readings[0]);

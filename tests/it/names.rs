@@ -65,6 +65,7 @@ fn machine(tick: u64) -> (String, String, String) {
 fn job(number: u64) -> JobCommand {
     let started_at = BEGIN + SignedDuration::from_secs(2);
     JobCommand::Mark(Mark {
+        is_backup: false,
         key: format!("mark:{number}"),
         kind: MarkKind::Command,
         name: JOB.into(),

@@ -165,6 +165,7 @@ impl Night {
             started_at: BEGIN,
             end,
             process,
+            is_backup: false,
         };
         let change = self.jobs.mark(&mark, None, self.now()).unwrap();
         self.rules.judge_job(&change.job, self.now());

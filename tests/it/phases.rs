@@ -46,6 +46,7 @@ fn words(run: usize, second: u64) -> Vec<JobCommand> {
             started_at: after(began),
             end,
             process: None,
+            is_backup: false,
         })
     };
     let over = after(began + 2 * PHASE) + SignedDuration::from_millis(300);

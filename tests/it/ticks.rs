@@ -57,7 +57,7 @@ impl Tick {
             usages: Arc::default(),
             maker: None,
             backups: Arc::default(),
-            failed_processes: Vec::new(),
+            exits: Vec::new(),
             read_errors: Vec::new(),
             invalidation: None,
             touched: None,

@@ -108,7 +108,7 @@ impl Machine {
             usages: Arc::default(),
             maker: None,
             backups: Arc::default(),
-            failed_processes: Vec::new(),
+            exits: Vec::new(),
             read_errors: Vec::new(),
             invalidation: None,
             touched: None,

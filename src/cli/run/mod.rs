@@ -22,6 +22,7 @@ use super::output;
 use super::record::duration;
 use crate::client::Daemon;
 use crate::commands::{LONGEST_NAME, MarkKind};
+use crate::job::tool::is_backup_tool;
 use crate::source::clock;
 use crate::source::files::Root;
 use crate::store::in_words;
@@ -79,6 +80,9 @@ pub struct RunArguments {
     /// Wait before each run, such as 10s
     #[arg(long, value_name = "LENGTH", value_parser = settle)]
     settle: Option<Duration>,
+    /// The command is a backup: its failure raises an alert, as that of a known backup tool does
+    #[arg(long)]
+    backup: bool,
     /// Write dirty pages and drop the kernel's caches before each run; refused beside a database server
     #[arg(long)]
     drop_caches: bool,
@@ -249,6 +253,7 @@ impl RunArguments {
         let repeat = (self.repeat > 1).then_some(number);
         PutJob {
             process: Some(std::process::id()),
+            backup: self.backup || is_backup_tool(&self.program()),
             ..self
                 .set
                 .start(name, MarkKind::Command, repeat, clock::now())

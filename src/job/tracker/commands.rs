@@ -68,6 +68,7 @@ impl JobTracker {
         job.label = mark.label.clone().or(job.label);
         if let Some(end) = &mark.end {
             job.exit_status = end.status;
+            job.snapshots_made = job.snapshots_made.max(self.snapshots_during(&job, end.at));
             job.end(end.at, Outcome::reported(end.succeeded));
         } else if job.outcome == Some(Outcome::Abandoned) {
             job.reopen();
@@ -220,6 +221,18 @@ impl JobTracker {
         Some(Arc::make_mut(ended))
     }
 
+    /// The number of snapshots of a command's volume that began while it ran, whoever was seen to make them.
+    fn snapshots_during(&self, command: &Job, end: Timestamp) -> u32 {
+        let is_it = |job: &&Job| {
+            job.kind == JobKind::Snapshot
+                && command.backup_of.is_some()
+                && job.origin_name() == command.backup_of
+                && (command.started_at..=end).contains(&job.started_at)
+        };
+        let ended = self.ended.iter().map(|job| &**job);
+        self.running.iter().chain(ended).filter(is_it).count() as u32
+    }
+
     /// The job that a mark with a new key begins.
     fn begin(&mut self, mark: &Mark) -> Job {
         let id = self.next_id();
@@ -227,19 +240,10 @@ impl JobTracker {
         job.setup = self.machine.clone();
         job.process = mark.process;
         if mark.kind == MarkKind::Command {
-            job.backup_of = self.backed_up_before(mark);
+            job.is_declared_backup = mark.is_backup;
+            job.take_from_last_run(&self.ended);
         }
         job
-    }
-
-    /// The volume that the last command of this name and user backed up.
-    fn backed_up_before(&self, mark: &Mark) -> Option<String> {
-        let is_it = |job: &&Arc<Job>| {
-            job.kind == JobKind::Command
-                && job.name == mark.name
-                && user(&job.key) == user(&mark.key)
-        };
-        self.ended.iter().rev().find(is_it)?.backup_of.clone()
     }
 
     /// Whether a mark with a new key may create a job, which may be over already.
@@ -265,6 +269,24 @@ impl JobTracker {
             )));
         }
         Ok(())
+    }
+}
+
+impl Job {
+    /// A command is expected to back up what the last one of its name and user did, from as many snapshots.
+    fn take_from_last_run(&mut self, ended: &[Arc<Self>]) {
+        let is_it = |job: &&Arc<Self>| {
+            job.kind == JobKind::Command
+                && job.name == self.name
+                && user(&job.key) == user(&self.key)
+        };
+        if let Some(last) = ended.iter().rev().find(is_it) {
+            self.backup_of.clone_from(&last.backup_of);
+            self.snapshots_expected = match last.snapshots_made {
+                0 => last.snapshots_expected.min(1),
+                made => made,
+            };
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod commands;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -11,9 +11,10 @@ use super::backup_run::BackupRun;
 use super::follow::{
     CommandSilence, LastUse, abandon_silent, follow_host, follow_snapshot, key_properties,
 };
+use super::maker::{MakerRun, MakerState};
 use super::pending_runs::PendingRuns;
 use super::setup::Setup;
-use super::{Job, JobKind, tool, user};
+use super::{Job, JobKind, Outcome, tool, user};
 use crate::interval::Interval;
 use crate::sample::hooks::{HookMessage, Step};
 use crate::sample::processes::Maker;
@@ -30,6 +31,8 @@ const MAKER_AGE_MS: i64 = 60_000;
 const LVM_SECOND_MS: i64 = 1_000;
 /// Ended jobs in memory, so that a volume that reappears continues its job.
 const MOST_ENDED: usize = 200;
+/// Ended jobs whose scripts are followed, which may still fail.
+const MOST_FOLLOWED: usize = 10;
 /// A smaller difference is how a clock is adjusted, or when a tick was taken.
 const LEAST_SET_MS: i64 = 1000;
 
@@ -37,8 +40,10 @@ const LEAST_SET_MS: i64 = 1000;
 #[derive(Debug, Default)]
 pub struct JobTracker {
     pending_runs: PendingRuns,
-    /// Programs that created a snapshot, and when.
-    makers: Vec<(Timestamp, Maker)>,
+    /// Programs that created volumes within the last minute.
+    makers: Vec<SeenMaker>,
+    /// The UUIDs of all volumes at the last tick.
+    volumes: HashSet<Arc<str>>,
     running: Vec<Job>,
     ended: Vec<Arc<Job>>,
     /// Snapshots and the commands that created them, until both have ended.
@@ -55,6 +60,15 @@ pub struct JobTracker {
     stored_at: Option<Timestamp>,
     /// The setup of every new job: host and kernel.
     machine: Setup,
+}
+
+/// A program that was seen to create volumes.
+#[derive(Debug)]
+struct SeenMaker {
+    at: Timestamp,
+    maker: Maker,
+    /// The UUIDs of the volumes that appeared with it.
+    created: Vec<Arc<str>>,
 }
 
 /// The keys of two jobs: a snapshot's, and that of the command that created it.
@@ -136,9 +150,10 @@ impl JobTracker {
         }
         let before: Vec<_> = self.running.iter().map(key_properties).collect();
         let last_seen_at = self.last_seen_at.take().unwrap_or(interval.at);
-        self.update_processes(interval);
+        let mut changed = self.update_processes(interval);
+        self.note_makers(interval);
         self.begin_snapshots(interval);
-        self.find_makers(interval);
+        self.find_makers();
         self.find_runs();
         for job in &mut self.running {
             match job.kind {
@@ -160,7 +175,6 @@ impl JobTracker {
         if stores_all {
             self.stored_at = Some(interval.at);
         }
-        let mut changed = Vec::new();
         for (index, job) in self.running.iter().enumerate() {
             if stores_all || before.get(index) != Some(&key_properties(job)) {
                 changed.push(job.clone());
@@ -218,6 +232,9 @@ impl JobTracker {
             return changed;
         };
         for job in &mut self.running {
+            if let Some(maker) = &mut job.maker {
+                maker.end_all(seen_at);
+            }
             let is_process = job.kind != JobKind::Snapshot || job.backup_run.is_some();
             if is_process && job.started_at <= seen_at {
                 job.end_at_shutdown(seen_at, &self.ended);
@@ -234,21 +251,17 @@ impl JobTracker {
     }
 
     /// Assigns new snapshots the programs that created them.
-    fn find_makers(&mut self, interval: &Interval) {
-        self.makers
-            .retain(|(at, _)| apart_ms(*at, interval.at) <= MAKER_AGE_MS);
-        if let Some(maker) = &interval.maker {
-            self.makers.push((interval.at, maker.clone()));
-        }
+    fn find_makers(&mut self) {
         let mut created = Vec::new();
         for job in &mut self.running {
             if job.kind != JobKind::Snapshot || job.program.is_some() {
                 continue;
             }
-            let Some(maker) = nearest(&self.makers, job.started_at) else {
+            let Some(maker) = maker_of(&self.makers, &job.key, job.started_at) else {
                 continue;
             };
             job.program = Some(maker.program.clone());
+            job.maker = Some(MakerRun::new(&maker.above));
             let is_above = |run: &BackupRun| maker.processes.contains(&run.run);
             if job.backup_run.is_none()
                 && let Some(run) = self.pending_runs.take_run(is_above)
@@ -262,8 +275,32 @@ impl JobTracker {
         }
     }
 
-    /// Updates whether the processes of backups run, and which commands they run under.
-    fn update_processes(&mut self, interval: &Interval) {
+    /// Notes which volumes appeared with a program that creates some. LVM's report, which shows that a thin volume is a
+    /// snapshot, comes later.
+    fn note_makers(&mut self, interval: &Interval) {
+        self.makers
+            .retain(|seen| apart_ms(seen.at, interval.at) <= MAKER_AGE_MS);
+        if let Some(maker) = &interval.maker {
+            self.makers.push(SeenMaker {
+                at: interval.at,
+                maker: maker.clone(),
+                created: Vec::new(),
+            });
+        }
+        let volumes = interval.volumes().map(|(volume, _)| &volume.uuid);
+        let now: HashSet<Arc<str>> = volumes.cloned().collect();
+        if self.began_at.is_some()
+            && let Some(last) = self.makers.last_mut()
+            && apart_ms(last.at, interval.at) <= MAKER_DISTANCE_MS
+        {
+            last.created.extend(now.difference(&self.volumes).cloned());
+        }
+        self.volumes = now;
+    }
+
+    /// Updates whether the processes of backups run, how they exited, and which commands they run under. Returns the ended
+    /// jobs that this changed.
+    fn update_processes(&mut self, interval: &Interval) -> Vec<Job> {
         for process in interval.backups.iter() {
             self.pending_runs.update_process(process, interval.at);
             let Some(job) = self.job_of_run(process.pid) else {
@@ -277,34 +314,82 @@ impl JobTracker {
                 self.find_command(&key, &running.ancestors);
             }
         }
-        for process in &interval.failed_processes {
-            let job = self.job_of_run(process.run);
+        for exit in &interval.exits {
+            let job = self.job_of_run(exit.run);
             if let Some(run) = job.and_then(|job| job.backup_run.as_mut()) {
-                run.learn_failure(process);
+                run.learn_exit(exit);
             }
         }
+        for maker in self.running.iter_mut().filter_map(|job| job.maker.as_mut()) {
+            maker.update(interval);
+        }
+        self.judge_by_makers(interval)
     }
 
-    /// Assigns a snapshot the running command that is among the processes above its creator.
+    /// A script goes on after it has removed its snapshot: its status decides about the ended job.
+    fn judge_by_makers(&mut self, interval: &Interval) -> Vec<Job> {
+        let mut changed = Vec::new();
+        if interval.backups.is_empty() && interval.exits.is_empty() {
+            return changed;
+        }
+        for index in 0..self.ended.len() {
+            let Some(ended_at) = self.ended[index].ended_at else {
+                continue;
+            };
+            let Some(maker) = self.ended[index]
+                .maker
+                .as_ref()
+                .filter(|maker| maker.running().next().is_some())
+            else {
+                continue;
+            };
+            let mut maker = maker.clone();
+            maker.update(interval);
+            let mut job = Arc::unwrap_or_clone(Arc::clone(&self.ended[index]));
+            maker.note_read(job.read_share());
+            if job.maker.as_ref() == Some(&maker) {
+                continue;
+            }
+            job.maker = Some(maker);
+            if matches!(job.maker_state(), MakerState::Ended(_)) && job.accepted_at.is_none() {
+                job.end_judged(ended_at, &self.ended);
+            }
+            changed.push(job.clone());
+            self.ended[index] = Arc::new(job);
+        }
+        changed
+    }
+
+    /// Assigns a snapshot the command that is among the processes above its creator.
     fn find_command(&mut self, key: &str, processes: &[u32]) {
         let Some(command) = self.command_above(processes).map(|job| job.key.clone()) else {
             return;
         };
         let mut jobs = self.running.iter_mut();
-        if let Some(job) = jobs.find(|job| job.key == key && job.command_key.is_none()) {
-            job.command_key = Some(command.clone());
-            let snapshot = key.into();
-            self.links.push(Link { snapshot, command });
+        let Some(job) = jobs.find(|job| job.key == key && job.command_key.is_none()) else {
+            return;
+        };
+        job.command_key = Some(command.clone());
+        if let Some(command) = self.remembered(&command) {
+            command.snapshots_made += 1;
+            // A thin volume is known as a snapshot later than it is made.
+            if let (Some(at), Some(0)) = (command.ended_at, command.exit_status) {
+                command.end(at, Outcome::Succeeded);
+            }
         }
+        let snapshot = key.into();
+        self.links.push(Link { snapshot, command });
     }
 
-    /// The running command that is one of these processes; the innermost of nested ones began last.
+    /// The running or just ended command that is one of these processes; the innermost of nested ones began last.
     fn command_above(&self, processes: &[u32]) -> Option<&Job> {
         let is_above = |job: &&Job| {
             let is_one = |process| processes.contains(&process);
             job.kind == JobKind::Command && job.process.is_some_and(is_one)
         };
-        self.running.iter().rev().find(is_above)
+        let ended = self.ended.iter().rev().map(|job| &**job);
+        let all = self.running.iter().rev().chain(ended.take(MOST_FOLLOWED));
+        all.into_iter().find(is_above)
     }
 
     /// The PIDs of backups whose processes are to be watched.
@@ -314,9 +399,17 @@ impl JobTracker {
             .iter()
             .filter_map(|job| job.backup_run.as_ref());
         let runs = of_jobs.chain(self.pending_runs.runs());
-        runs.filter(|run| run.process_ended_at.is_none())
-            .map(|run| run.run)
-            .collect()
+        let runs = runs.filter(|run| run.process_ended_at.is_none());
+        let mut pids: Vec<u32> = runs.map(|run| run.run).collect();
+        let ended = self.ended.iter().rev().map(|job| &**job);
+        for job in self.running.iter().chain(ended.take(MOST_FOLLOWED)) {
+            pids.extend(job.maker.iter().flat_map(MakerRun::running));
+        }
+        // It may be known only later that what they created is a snapshot.
+        pids.extend(self.makers.iter().flat_map(|seen| &seen.maker.above));
+        pids.sort_unstable();
+        pids.dedup();
+        pids
     }
 
     /// Assigns snapshots the runs that created them; returns the last such job.
@@ -418,8 +511,8 @@ impl JobTracker {
             origin: volume.origin.clone(),
             ..Job::default()
         };
-        let created_at = volume.created_at;
-        let maker = created_at.and_then(|created_at| nearest(&self.makers, created_at));
+        let created_at = volume.created_at.unwrap_or(Timestamp::UNIX_EPOCH);
+        let maker = maker_of(&self.makers, &volume.uuid, created_at);
         job.program = maker.map(|maker| maker.program.clone());
         let command = maker.and_then(|maker| self.command_above(&maker.processes));
         command.is_some() || tool::is_for_backup(&job)
@@ -472,13 +565,23 @@ fn apart_ms(one: Timestamp, other: Timestamp) -> i64 {
     (one.as_millisecond() - other.as_millisecond()).abs()
 }
 
-/// The program that was observed nearest to a snapshot's creation, if it was near.
-fn nearest(makers: &[(Timestamp, Maker)], created_at: Timestamp) -> Option<&Maker> {
-    let distance = |(at, _): &&(Timestamp, Maker)| {
-        apart_ms(*at, created_at) + if *at < created_at { LVM_SECOND_MS } else { 0 }
+/// The program that created a volume: the volume appeared with it, or else it was seen near its creation.
+fn maker_of<'a>(makers: &'a [SeenMaker], uuid: &str, created_at: Timestamp) -> Option<&'a Maker> {
+    let appeared = |seen: &&SeenMaker| seen.created.iter().any(|created| **created == *uuid);
+    if let Some(seen) = makers.iter().find(appeared) {
+        return Some(&seen.maker);
+    }
+    let distance = |seen: &&SeenMaker| {
+        apart_ms(seen.at, created_at)
+            + if seen.at < created_at {
+                LVM_SECOND_MS
+            } else {
+                0
+            }
     };
-    let near = makers.iter().min_by_key(distance)?;
-    (distance(&near) <= MAKER_DISTANCE_MS).then_some(&near.1)
+    let others = makers.iter().filter(|seen| seen.created.is_empty());
+    let near = others.min_by_key(distance)?;
+    (distance(&near) <= MAKER_DISTANCE_MS).then_some(&near.maker)
 }
 
 #[cfg(test)]
@@ -543,16 +646,22 @@ mod tests {
     /// The second of the creation is that of an earlier program too.
     #[test]
     fn a_program_that_was_seen_before_the_second_of_a_creation_did_not_create_it() {
-        let maker = |ms: i64, program: &str| {
-            let maker = Maker {
+        let maker = |ms: i64, program: &str| SeenMaker {
+            at: Timestamp::from_millisecond(1_000_000 + ms).unwrap(),
+            maker: Maker {
                 program: program.into(),
                 processes: Vec::new(),
-            };
-            (Timestamp::from_millisecond(1_000_000 + ms).unwrap(), maker)
+                above: Vec::new(),
+            },
+            created: Vec::new(),
         };
-        let program = |makers: &[(Timestamp, Maker)]| {
-            nearest(makers, Timestamp::from_millisecond(1_000_000).unwrap())
-                .map(|maker| maker.program.clone())
+        let program = |makers: &[SeenMaker]| {
+            maker_of(
+                makers,
+                "u1",
+                Timestamp::from_millisecond(1_000_000).unwrap(),
+            )
+            .map(|maker| maker.program.clone())
         };
         assert_eq!(
             program(&[maker(-500, "lvm"), maker(800, "thin.sh")]).as_deref(),
@@ -564,5 +673,10 @@ mod tests {
         );
         assert_eq!(program(&[maker(-1_900, "lvm")]).as_deref(), Some("lvm"));
         assert_eq!(program(&[maker(-2_100, "lvm"), maker(3_001, "lvm")]), None);
+        let mut thin = maker(-9_000, "thin.sh");
+        thin.created.push("u1".into());
+        let mut other = maker(0, "lvcreate");
+        other.created.push("u2".into());
+        assert_eq!(program(&[thin, other]).as_deref(), Some("thin.sh"));
     }
 }

@@ -1,9 +1,10 @@
-//! Processes of running backups that exited with an error or were killed, from the kernel's taskstats: behind a compressor,
-//! no shell tells that `tar` was killed. Only while backups run, since the kernel then reports every exit on the host.
+//! How processes of running backups exited, from the kernel's taskstats: behind a compressor, no shell tells that `tar` was
+//! killed. Only while backups run, since the kernel then reports every exit on the host.
 //!
 //! Sources: `Documentation/accounting/taskstats.rst`, `include/uapi/linux/taskstats.h` and `genetlink.h`.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -16,8 +17,10 @@ use crate::source::files::{MAX_ANCESTORS, Root};
 const BUFFER_BYTES: libc::c_int = 4 << 20;
 /// Parents of processes that have exited, which `/proc` no longer shows.
 const MAX_PARENTS: usize = 8_192;
-/// Maximum lines of a reading.
-const MAX_LINES: usize = 100;
+/// A process below a backup that exited without an error is reported if it read and wrote this much.
+const LEAST_BYTES: u64 = 1 << 20;
+/// Maximum number of exits between two ticks.
+const MAX_LINES: usize = 1_000;
 
 const HEADERS: usize = 20;
 const CONTROL_FAMILY: u16 = 0x10;
@@ -38,14 +41,18 @@ pub struct ProcessExits {
     /// From systemd, for a service without a network; `None` to open one.
     inherited: Option<OwnedFd>,
     parents: HashMap<u32, u32>,
-    lines: Vec<String>,
+    /// Those to report.
+    exits: Vec<(u32, &'static str, i64, Exit)>,
 }
 
 /// A process that has exited.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Exit {
+    /// The thread's.
     pid: u32,
     parent: u32,
+    /// Read and written by the thread.
+    bytes: u64,
     /// As from `waitpid(2)`.
     status: u32,
     /// The second in which it exited.
@@ -60,7 +67,7 @@ impl ProcessExits {
             socket: None,
             inherited: None,
             parents: HashMap::new(),
-            lines: Vec::new(),
+            exits: Vec::new(),
         }
     }
 
@@ -82,7 +89,7 @@ impl ProcessExits {
         }
     }
 
-    /// Collects the exits until now of processes below these.
+    /// Collects the exits until now of these processes, and of those below them.
     pub fn collect(&mut self, runs: &[u32], at: Timestamp) {
         let Some(socket) = &self.socket else { return };
         let mut exits = Vec::new();
@@ -95,28 +102,55 @@ impl ProcessExits {
         }
         self.parents
             .extend(exits.iter().map(|exit| (exit.pid, exit.parent)));
-        for exit in exits.iter().filter(|exit| exit.status != 0) {
-            let Some(run) = self.run_above(exit.parent, runs) else {
+        for exit in exits {
+            let (run, relation) = if runs.contains(&exit.pid) {
+                (exit.pid, "self")
+            } else if let Some(run) = self.run_above(exit.parent, runs) {
+                (
+                    run,
+                    if run == exit.parent {
+                        "child"
+                    } else {
+                        "descendant"
+                    },
+                )
+            } else {
                 continue;
             };
-            if self.lines.len() < MAX_LINES {
-                let at = at.as_millisecond().min(exit.second * 1000 + 999);
-                let direct = if run == exit.parent {
-                    "child"
-                } else {
-                    "descendant"
-                };
-                let name = exit.name.replace(char::is_control, "?");
-                self.lines
-                    .push(format!("{run}\t{at}\t{direct}\t{}\t{name}\n", exit.status));
-            }
+            let at_ms = at.as_millisecond().min(exit.second * 1000 + 999);
+            self.report(run, relation, at_ms, exit);
         }
     }
 
-    /// The exits since the last reading: lines `RUN<TAB>MILLISECONDS<TAB>child|descendant<TAB>STATUS<TAB>NAME`.
+    /// The threads of a process exit one by one, with the same name and status.
+    fn report(&mut self, run: u32, relation: &'static str, at_ms: i64, exit: Exit) {
+        let is_same = |other: &&mut (u32, &'static str, i64, Exit)| {
+            (other.0, other.1) == (run, relation)
+                && (other.3.parent, other.3.status, &other.3.name)
+                    == (exit.parent, exit.status, &exit.name)
+        };
+        if let Some((.., other)) = self.exits.iter_mut().find(is_same) {
+            other.bytes += exit.bytes;
+        } else if self.exits.len() < MAX_LINES {
+            self.exits.push((run, relation, at_ms, exit));
+        }
+    }
+
+    /// The exits since the last reading: lines `RUN<TAB>MILLISECONDS<TAB>self|child|descendant<TAB>STATUS<TAB>BYTES<TAB>NAME`.
     /// The time is the end of the second of the exit, or that of the collection if earlier.
     pub fn read_new(&mut self) -> Option<PartReading> {
-        let text: String = std::mem::take(&mut self.lines).concat();
+        let mut text = String::new();
+        for (run, relation, at_ms, exit) in self.exits.drain(..) {
+            let is_plain = exit.status == 0 && relation != "self";
+            if !is_plain || exit.bytes >= LEAST_BYTES {
+                let name = exit.name.replace(char::is_control, "?");
+                let (status, bytes) = (exit.status, exit.bytes);
+                _ = writeln!(
+                    text,
+                    "{run}\t{at_ms}\t{relation}\t{status}\t{bytes}\t{name}"
+                );
+            }
+        }
         (!text.is_empty()).then(|| PartReading::timed(Part::Exits, || Ok(text)))
     }
 
@@ -249,12 +283,14 @@ pub fn parse(message: &[u8]) -> Option<Exit> {
     // Offsets in `struct taskstats`, which only grows at its end.
     let name = stats.get(80..112)?.split(|byte| *byte == 0).next()?;
     // The kernel computes the second of the start from that of the exit and the elapsed microseconds, rounded down.
-    let elapsed_us = u64::from_ne_bytes(stats.get(144..152)?.try_into().ok()?);
+    let elapsed_us = number_u64(stats, 144)?;
     let second = i64::from(number_u32(stats.get(136..)?)?) + (elapsed_us / 1_000_000) as i64;
     Some(Exit {
         status: number_u32(stats.get(4..)?)?,
         second,
         name: String::from_utf8_lossy(name).into_owned(),
+        // `read_char` and `write_char`.
+        bytes: number_u64(stats, 216)?.saturating_add(number_u64(stats, 224)?),
         pid: number_u32(stats.get(128..)?)?,
         parent: number_u32(stats.get(132..)?)?,
     })
@@ -262,6 +298,12 @@ pub fn parse(message: &[u8]) -> Option<Exit> {
 
 fn number_u16(bytes: &[u8]) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?))
+}
+
+fn number_u64(bytes: &[u8], offset: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(
+        bytes.get(offset..offset + 8)?.try_into().ok()?,
+    ))
 }
 
 fn number_u32(bytes: &[u8]) -> Option<u32> {
@@ -294,11 +336,11 @@ mod tests {
         let text = read.result.text().unwrap();
         let own = std::process::id();
         assert!(
-            text.contains(&format!("{own}\t5\tdescendant\t768\tsh\n")),
+            text.contains(&format!("{own}\t5\tdescendant\t768\t")),
             "{text}"
         );
         assert!(
-            text.contains(&format!("{own}\t5\tdescendant\t9\tsh\n")),
+            text.contains(&format!("{own}\t5\tdescendant\t9\t")),
             "{text}"
         );
     }

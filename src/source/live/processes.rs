@@ -72,7 +72,7 @@ impl Makers {
         (text.result != ReadResult::Text(String::new())).then_some(text)
     }
 
-    /// A line `pid (name) state ppid` for each process that creates volumes, and for its ancestors.
+    /// A line `pid (name) state ppid pgrp` for each process that creates volumes, and for its ancestors.
     fn chains(&self) -> String {
         let own = i32::try_from(std::process::id());
         let mut pids = self.root.pids();
@@ -97,8 +97,8 @@ impl Makers {
 fn line(process: &Stat) -> String {
     let name = process.comm.replace(char::is_control, "?");
     format!(
-        "{} ({name}) {} {}\n",
-        process.pid, process.state, process.ppid
+        "{} ({name}) {} {} {}\n",
+        process.pid, process.state, process.ppid, process.pgrp
     )
 }
 
@@ -281,7 +281,7 @@ mod tests {
             (60, "lvcreate", 50),
             (70, "bash", 1),
         ];
-        let expected = "1 (systemd) S 0\n40 (cron) S 1\n50 (nightly) S 40\n60 (lvcreate) S 50\n";
+        let expected = "1 (systemd) S 0 1\n40 (cron) S 1 1\n50 (nightly) S 40 1\n60 (lvcreate) S 50 1\n";
         let suspended = BEFORE.replace("active", "suspended");
         let found = results(&processes, &[BEFORE, &suspended, "again\n", AFTER, AFTER]);
         assert_eq!(
@@ -314,7 +314,7 @@ mod tests {
             .map(|text| text.result);
         assert_eq!(
             result,
-            Some(ReadResult::Text("60 (lvcreate) S 50\n".into()))
+            Some(ReadResult::Text("60 (lvcreate) S 50 1\n".into()))
         );
     }
 
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn a_hostile_name_stays_on_one_line() {
         let processes = [(5, "a) R 1\n7 (evil", 1), (6, "lvcreate", 5)];
-        let expected = "5 (a) R 1?7 (evil) S 1\n6 (lvcreate) S 5\n";
+        let expected = "5 (a) R 1?7 (evil) S 1 1\n6 (lvcreate) S 5 1\n";
         assert_eq!(
             results(&processes, &[BEFORE, AFTER])[1],
             Some(ReadResult::Text(expected.into()))

@@ -47,6 +47,9 @@ pub struct PutJob {
     pub status: Option<u8>,
     /// The PID of the command or of a process above it, if it runs on this host: snapshots that it creates are its own.
     pub process: Option<u32>,
+    /// Whether a command is a backup, whose failure raises an alert.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub backup: bool,
 }
 
 /// Starts or ends a job. The client chooses the key; repeated requests change nothing. Only one `mark` of each name can run
@@ -110,6 +113,7 @@ fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
         label,
         started_at: put.started_at,
         process: put.process,
+        is_backup: put.backup,
     })
 }
 

@@ -1,0 +1,360 @@
+//! The processes that made a snapshot, and how they and those below them exited: evidence of how a backup went, if no hook
+//! reports that.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::backup_run::{BROKEN_PIPE, ProcessFailure, ReportedResult, is_reader};
+use crate::interval::Interval;
+use crate::sample::processes::{BackupProcess, ExitStatus, ProcessExit, Relation};
+
+/// A process that read and wrote this much took part in the backup, whatever its name.
+const LEAST_BYTES: u64 = 1 << 20;
+/// Programs whose status is an answer, or that of another program.
+const ANSWERS: &str = "grep egrep fgrep diff cmp find sh bash dash";
+/// Programs that copy only what has changed, so that nothing says how much they have to read.
+const INCREMENTAL: &str =
+    "restic borg kopia rsync rsnap rsnapshot duplicity zbackup rdiff-backup bup";
+/// `SIGHUP`, `SIGINT` and `SIGTERM`: a script may end what watched its backup.
+const ASKED_TO_END: [ExitStatus; 3] = [
+    ExitStatus::Signal(1),
+    ExitStatus::Signal(2),
+    ExitStatus::Signal(15),
+];
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MakerRun {
+    /// Those above `lvcreate`, the nearest first. Empty if it was typed.
+    pub processes: Vec<MakerProcess>,
+    /// The first process below them that read or wrote the data, and was killed or ended with an error.
+    pub failed_process: Option<ProcessFailure>,
+    /// What that process had read and written.
+    failed_bytes: u64,
+    /// Whether a program copied only what has changed.
+    pub is_incremental: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MakerProcess {
+    pub pid: u32,
+    /// In clock ticks since boot; `None` until it was seen running.
+    pub started: Option<u64>,
+    pub end: Option<ProcessEnd>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessEnd {
+    pub at: Timestamp,
+    /// `None` if the kernel's report of it was not received.
+    pub status: Option<ExitStatus>,
+    /// What had been read of the snapshot then; `None` until that is counted.
+    pub read: Option<ReadShare>,
+}
+
+/// How much of a snapshot's data was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadShare {
+    /// No more than mounting reads.
+    Nothing,
+    Part,
+    All,
+}
+
+/// How far the processes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MakerState {
+    /// It was typed, or its processes ended and left a snapshot that was not read.
+    Gone,
+    /// The nearest process runs.
+    Runs,
+    /// The nearest has ended before the snapshot was read, and one above it runs.
+    HandedOver,
+    Ended(ProcessEnd),
+}
+
+impl MakerRun {
+    pub fn new(above: &[u32]) -> Self {
+        let process = |pid: &u32| MakerProcess {
+            pid: *pid,
+            ..MakerProcess::default()
+        };
+        Self {
+            processes: above.iter().map(process).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The PIDs of those that have not ended.
+    pub fn running(&self) -> impl Iterator<Item = u32> {
+        let running = self.processes.iter().filter(|one| one.end.is_none());
+        running.map(|one| one.pid)
+    }
+
+    pub fn update(&mut self, interval: &Interval) {
+        for exit in &interval.exits {
+            self.learn_exit(exit);
+        }
+        for process in interval.backups.iter() {
+            self.update_process(process, interval.at);
+        }
+    }
+
+    /// Updates whether a process runs. Another process with its PID means that it has ended.
+    fn update_process(&mut self, process: &BackupProcess, at: Timestamp) {
+        let is_it = |one: &&mut MakerProcess| one.pid == process.pid && one.end.is_none();
+        let Some(known) = self.processes.iter_mut().find(is_it) else {
+            return;
+        };
+        match &process.running {
+            Some(running) if known.started.unwrap_or(running.started) == running.started => {
+                known.started = Some(running.started);
+            }
+            _ => known.end(at, None),
+        }
+    }
+
+    /// Learns how one of its processes, or one below them, exited.
+    fn learn_exit(&mut self, exit: &ProcessExit) {
+        let Some(known) = self.processes.iter_mut().find(|one| one.pid == exit.run) else {
+            return;
+        };
+        if exit.relation == Relation::Itself {
+            known.end(exit.at, Some(exit.status));
+            return;
+        }
+        let is_incremental = INCREMENTAL.split(' ').any(|name| name == exit.name);
+        self.is_incremental |= is_incremental;
+        if exit.status.is_success() {
+            // A program may ask its repository first, and create one if that fails.
+            let is_again = |failed: &mut ProcessFailure| failed.name == exit.name;
+            if is_incremental && self.failed_bytes < LEAST_BYTES && exit.bytes >= LEAST_BYTES {
+                self.failed_process.take_if(is_again);
+            }
+        } else if self.failed_process.is_none() && is_harmful(exit) {
+            self.failed_process = Some(ProcessFailure::of(exit));
+            self.failed_bytes = exit.bytes;
+        }
+    }
+
+    /// Notes what had been read when a process ended.
+    pub fn note_read(&mut self, read: ReadShare) {
+        for end in self.processes.iter_mut().filter_map(|one| one.end.as_mut()) {
+            end.read.get_or_insert(read);
+        }
+    }
+
+    /// Ends all of them, when the machine went down.
+    pub fn end_all(&mut self, at: Timestamp) {
+        for process in &mut self.processes {
+            process.end(at, None);
+        }
+    }
+
+    pub fn state(&self) -> MakerState {
+        let mut state = MakerState::Gone;
+        for (index, process) in self.processes.iter().enumerate() {
+            let Some(end) = process.end else {
+                return if index == 0 {
+                    MakerState::Runs
+                } else {
+                    MakerState::HandedOver
+                };
+            };
+            let had_ended = |one: &MakerProcess| one.end.is_some_and(|other| other.at <= end.at);
+            let is_last = self.processes[index + 1..].iter().all(had_ended);
+            let has_failed = end.status.is_some_and(|status| !status.is_success());
+            let decides = match end.read {
+                Some(ReadShare::All) => true,
+                Some(ReadShare::Part) => has_failed || is_last,
+                Some(ReadShare::Nothing) => has_failed && is_last,
+                None => false,
+            };
+            if decides {
+                return MakerState::Ended(end);
+            }
+            if end.read.is_none() {
+                state = MakerState::Runs;
+            }
+        }
+        state
+    }
+
+    /// The result that the status of its process reports.
+    pub fn report(&self) -> Option<ReportedResult> {
+        let MakerState::Ended(end) = self.state() else {
+            return None;
+        };
+        let succeeded = end.status?.is_success();
+        Some(ReportedResult {
+            at: end.at,
+            succeeded,
+        })
+    }
+}
+
+impl MakerProcess {
+    fn end(&mut self, at: Timestamp, status: Option<ExitStatus>) {
+        self.end.get_or_insert(ProcessEnd {
+            at,
+            status,
+            read: None,
+        });
+    }
+}
+
+/// Whether a process that ended so may have spoilt the backup.
+fn is_harmful(exit: &ProcessExit) -> bool {
+    let is_much = exit.bytes >= LEAST_BYTES;
+    match exit.status {
+        BROKEN_PIPE => false,
+        status if ASKED_TO_END.contains(&status) => is_much,
+        ExitStatus::Signal(_) => is_much || is_reader(&exit.name),
+        ExitStatus::Status(_) => {
+            let answers = ANSWERS.split(' ').any(|name| name == exit.name);
+            !answers && (is_much || is_reader(&exit.name))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn exit(
+        run: u32,
+        relation: Relation,
+        name: &str,
+        bytes: u64,
+        status: ExitStatus,
+    ) -> ProcessExit {
+        let (at, name) = (at(9), name.into());
+        ProcessExit {
+            run,
+            at,
+            relation,
+            bytes,
+            name,
+            status,
+        }
+    }
+
+    const OK: ExitStatus = ExitStatus::Status(0);
+    const KILLED: ExitStatus = ExitStatus::Signal(9);
+    const MIB: u64 = 1 << 20;
+
+    /// Process 7 below process 6, of which these have exited.
+    #[track_caller]
+    fn check(exits: &[(u32, ExitStatus, ReadShare)], expected: &str) {
+        let mut maker = MakerRun::new(&[7, 6]);
+        for (pid, status, read) in exits {
+            maker.learn_exit(&exit(*pid, Relation::Itself, "x.sh", 0, *status));
+            maker.note_read(*read);
+        }
+        let found = match maker.state() {
+            MakerState::Ended(end) => end.status.unwrap().text(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(found, expected, "{exits:?}");
+    }
+
+    #[test]
+    fn the_process_that_read_the_snapshot_decides() {
+        use ReadShare::{All, Nothing, Part};
+        check(&[], "Runs");
+        check(&[(7, OK, Nothing)], "HandedOver");
+        check(&[(7, KILLED, Nothing)], "HandedOver");
+        check(&[(7, OK, Part)], "HandedOver");
+        check(&[(7, OK, All)], "ended with status 0");
+        check(&[(7, KILLED, Part)], "was killed by signal 9");
+        check(
+            &[(7, OK, Nothing), (6, KILLED, Part)],
+            "was killed by signal 9",
+        );
+        check(&[(7, OK, Nothing), (6, OK, Nothing)], "Gone");
+        check(
+            &[(7, OK, Nothing), (6, ExitStatus::Status(1), Nothing)],
+            "ended with status 1",
+        );
+    }
+
+    #[track_caller]
+    fn check_failed(exits: &[(&str, u64, ExitStatus)], expected: Option<&str>) {
+        let mut maker = MakerRun::new(&[7]);
+        for (name, bytes, status) in exits {
+            maker.learn_exit(&exit(7, Relation::Child, name, *bytes, *status));
+        }
+        let failed = maker.failed_process.map(|failed| failed.name);
+        assert_eq!(failed.as_deref(), expected, "{exits:?}");
+    }
+
+    #[test]
+    fn what_read_or_wrote_the_data_spoils_it_whatever_its_name() {
+        let status = ExitStatus::Status;
+        check_failed(&[("slowcat", 5 * MIB, KILLED)], Some("slowcat"));
+        check_failed(&[("tar", 0, status(2))], Some("tar"));
+        check_failed(&[("partclone.ext4", 0, status(1))], Some("partclone.ext4"));
+        check_failed(
+            &[
+                ("tar", 5 * MIB, ExitStatus::Signal(13)),
+                ("cat", 5 * MIB, status(1)),
+            ],
+            Some("cat"),
+        );
+        check_failed(&[("tar", 5 * MIB, ExitStatus::Signal(15))], Some("tar"));
+        for harmless in [
+            ("sleep", 9_000, KILLED),
+            ("tail", 9_000, ExitStatus::Signal(15)),
+            ("tar", 5 * MIB, ExitStatus::Signal(13)),
+            ("grep", 5 * MIB, status(1)),
+            ("sh", 5 * MIB, status(3)),
+            ("tar", 5 * MIB, OK),
+        ] {
+            check_failed(&[harmless], None);
+        }
+    }
+
+    #[test]
+    fn a_probe_of_a_repository_may_fail_and_a_backup_may_not() {
+        let status = ExitStatus::Status;
+        check_failed(
+            &[("restic", 9_000, status(1)), ("restic", 50 * MIB, OK)],
+            None,
+        );
+        check_failed(
+            &[("restic", 50 * MIB, status(1)), ("restic", 2 * MIB, OK)],
+            Some("restic"),
+        );
+        check_failed(
+            &[("restic", 9_000, status(1)), ("restic", 9_000, OK)],
+            Some("restic"),
+        );
+        check_failed(&[("restic", 9_000, KILLED)], Some("restic"));
+    }
+
+    #[test]
+    fn another_process_with_its_pid_means_that_it_has_ended() {
+        let mut maker = MakerRun::new(&[7]);
+        let seen = |started| BackupProcess {
+            pid: 7,
+            running: Some(crate::sample::processes::RunningProcess {
+                started,
+                ancestors: Vec::new(),
+            }),
+        };
+        maker.update_process(&seen(100), at(1));
+        maker.update_process(&seen(100), at(2));
+        assert_eq!(maker.running().count(), 1);
+        maker.update_process(&seen(200), at(3));
+        maker.note_read(ReadShare::Part);
+        assert!(
+            matches!(maker.state(), MakerState::Ended(end) if end.at == at(3) && end.status.is_none())
+        );
+    }
+}
