@@ -79,6 +79,7 @@ impl Rules {
     /// Raises one alert per job. A backup and the command around it share one.
     fn raise_for(&mut self, job: &Job, severity: Severity, at: Timestamp) -> Option<Alert> {
         let (vg, lv) = job.backed_up();
+        self.rename(job);
         let is_known = self.open.iter().any(|alert| {
             alert.rule == Rule::BackupFailed
                 && alert.vg == vg

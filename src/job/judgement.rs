@@ -307,9 +307,11 @@ impl Job {
             );
         } else if self.lacks_snapshot() {
             let (made, before) = (self.snapshots_made, self.snapshots_expected);
-            why.push(format!(
-                ": the snapshots made were {made}, and {before} in its last run. If that is right, run it under another --name"
-            ));
+            why.push(match made {
+                0 => ": it made no snapshot, and its last run did".into(),
+                _ => format!(": it made {made} snapshots, and its last run {before}"),
+            });
+            why.push(". If it no longer has to, run it under another --name");
         } else if self.removed_at.is_some() {
             why.push(": another process removed its snapshot");
         } else if let Some(at) = self.died_at {

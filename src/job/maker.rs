@@ -93,9 +93,12 @@ impl MakerRun {
         running.map(|one| one.pid)
     }
 
-    pub fn update(&mut self, interval: &Interval) {
+    /// Updates how its processes, and while its snapshot is there those below them, ended.
+    pub fn update(&mut self, interval: &Interval, has_snapshot: bool) {
         for exit in &interval.exits {
-            self.learn_exit(exit);
+            if has_snapshot || exit.relation == Relation::Itself {
+                self.learn_exit(exit);
+            }
         }
         for process in interval.backups.iter() {
             self.update_process(process, interval.at);

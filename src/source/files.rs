@@ -7,12 +7,18 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use procfs::process::{Process, Stat};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, inotify};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::rate::Rate;
 
 /// Initial buffer size: the diskstats of a hundred devices.
 const FIRST_BUFFER: usize = 16 * 1024;
@@ -262,6 +268,75 @@ impl Mounts {
                 .collect()
         };
         Some(self.file.read().map(kept))
+    }
+}
+
+/// Events of the mount table.
+pub struct MountEvents(AsyncFd<File>);
+
+impl MountEvents {
+    /// `None` where the kernel reports none.
+    pub fn below(root: &Root) -> Option<Self> {
+        let file = File::open(root.0.join("proc/self/mountinfo")).ok()?;
+        // SAFETY: the file stays open as long as the `AsyncFd` that owns it.
+        let events = unsafe { AsyncFd::register_with_interest(file, Interest::PRIORITY) };
+        Some(Self(events.ok()?))
+    }
+
+    /// Waits for a change of a mount.
+    pub async fn next(&mut self) {
+        match self.0.ready(Interest::PRIORITY).await {
+            Ok(mut ready) => {
+                has_changed(self.0.get_ref());
+                ready.clear_ready();
+            }
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+/// LVM's commands, as they take their locks: a program that creates a thin volume ends within milliseconds of the
+/// device-mapper's event.
+pub struct LockEvents {
+    folder: AsyncFd<OwnedFd>,
+    rate: Rate,
+}
+
+impl LockEvents {
+    /// `None` if LVM has not run yet.
+    pub fn below(root: &Root) -> Option<Self> {
+        let folder =
+            inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC).ok()?;
+        let place = root.0.join("run/lock/lvm");
+        inotify::add_watch(
+            &folder,
+            place,
+            inotify::WatchFlags::CREATE | inotify::WatchFlags::OPEN,
+        )
+        .ok()?;
+        // SAFETY: the descriptor stays open as long as the `AsyncFd` that owns it.
+        let folder = unsafe { AsyncFd::register_with_interest(folder, Interest::READABLE) }.ok()?;
+        let rate = Rate::default();
+        Some(Self { folder, rate })
+    }
+
+    /// Waits for a command that takes a lock, of a storm of them for some.
+    pub async fn next(&mut self) {
+        loop {
+            let mut buffer = [0; 4096];
+            let read = |folder: &OwnedFd| Ok(rustix::io::read(folder, &mut buffer)?);
+            if self
+                .folder
+                .async_io(Interest::READABLE, read)
+                .await
+                .is_err()
+            {
+                std::future::pending().await
+            }
+            if self.rate.allows(Instant::now()) {
+                return;
+            }
+        }
     }
 }
 

@@ -321,7 +321,7 @@ impl JobTracker {
             }
         }
         for maker in self.running.iter_mut().filter_map(|job| job.maker.as_mut()) {
-            maker.update(interval);
+            maker.update(interval, true);
         }
         self.judge_by_makers(interval)
     }
@@ -344,7 +344,7 @@ impl JobTracker {
                 continue;
             };
             let mut maker = maker.clone();
-            maker.update(interval);
+            maker.update(interval, false);
             let mut job = Arc::unwrap_or_clone(Arc::clone(&self.ended[index]));
             maker.note_read(job.read_share());
             if job.maker.as_ref() == Some(&maker) {

@@ -14,7 +14,7 @@ use futures_util::future::OptionFuture;
 
 use super::backup::BackupPlanQuery;
 use super::clock::{Ticker, micros, now, uptime_us};
-use super::files::{Mounts, OpenFile, Root};
+use super::files::{LockEvents, MountEvents, Mounts, OpenFile, Root};
 use super::hooks::HookListener;
 use super::rate::ExtraTicks;
 use super::usage::UsageQuery;
@@ -44,6 +44,10 @@ pub struct Live {
     makers: Makers,
     watched: WatchedProcesses,
     exits: ProcessExits,
+    /// While backups run.
+    mount_events: Option<MountEvents>,
+    /// Of LVM's commands, from the first on.
+    lock_events: Option<LockEvents>,
     kernel_log: KernelLog,
     /// `None` without the device-mapper. A later `Live` can continue its counts.
     pub touched: Option<TouchedAreas>,
@@ -81,6 +85,7 @@ impl Live {
         let device_mapper = source.uses_dm().then(DmSource::open);
         let live = Self::unprivileged(root, interval)?;
         Ok(Self {
+            lock_events: LockEvents::below(&live.root),
             backup_plan: Some(BackupPlanQuery::below(&live.root)),
             usage: Some(UsageQuery::below(&live.root)),
             touched: device_mapper.is_some().then(TouchedAreas::default),
@@ -106,6 +111,8 @@ impl Live {
             makers: Makers::below(&root),
             watched: WatchedProcesses::below(&root),
             exits: ProcessExits::below(&root),
+            mount_events: None,
+            lock_events: None,
             kernel_log: KernelLog::below(&root),
             root,
             files,
@@ -147,6 +154,13 @@ impl Live {
                     self.exits.collect(&self.watched.running(), hook.at);
                     return Reading::between_ticks(hook.at, Vec::new(), vec![hook]);
                 }
+                Some(()) = OptionFuture::from(self.mount_events.as_mut().map(MountEvents::next)) => {
+                    // A script removes its snapshot soon after it has unmounted it, and with that the count of what was read.
+                    self.extra.plan(self.read_at);
+                }
+                Some(()) = OptionFuture::from(self.lock_events.as_mut().map(LockEvents::next)) => {
+                    self.makers.look();
+                }
                 Some(()) = OptionFuture::from(self.lvm.as_mut().map(LvmReports::answer)) => {}
                 Some(()) = OptionFuture::from(self.device_mapper.as_mut().map(DmSource::event)) => {
                     self.on_event();
@@ -159,6 +173,11 @@ impl Live {
     pub fn watch(&mut self, pids: &[u32]) {
         if self.watched.watch(pids) {
             self.exits.listen(!pids.is_empty());
+            self.mount_events = match self.mount_events.take() {
+                _ if pids.is_empty() => None,
+                None => MountEvents::below(&self.root),
+                events => events,
+            };
         }
     }
 
@@ -166,6 +185,9 @@ impl Live {
     /// tick.
     fn on_event(&mut self) {
         self.names.read_at = None;
+        if self.lock_events.is_none() {
+            self.lock_events = LockEvents::below(&self.root);
+        }
         if self.extra.plan(self.read_at) {
             self.makers.look();
         }

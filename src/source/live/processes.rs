@@ -14,8 +14,9 @@ use crate::source::files::Root;
 const MAKERS: [&str; 2] = ["lvcreate", "lvm"];
 /// Limit of processes to read, highest PIDs first; each takes some ten microseconds.
 const MAX_LISTED: usize = 4_096;
-/// Processes from an event are discarded after this long without a new device.
-const MAX_AGE: Duration = Duration::from_secs(2);
+/// Processes from an event are discarded after this long without a new device: on slow disks, LVM takes seconds from its lock
+/// to the device.
+const MAX_AGE: Duration = Duration::from_secs(20);
 /// Maximum number of processes. Several backups rarely run at once.
 const MAX_WATCHED: usize = 64;
 
@@ -281,7 +282,8 @@ mod tests {
             (60, "lvcreate", 50),
             (70, "bash", 1),
         ];
-        let expected = "1 (systemd) S 0 1\n40 (cron) S 1 1\n50 (nightly) S 40 1\n60 (lvcreate) S 50 1\n";
+        let expected =
+            "1 (systemd) S 0 1\n40 (cron) S 1 1\n50 (nightly) S 40 1\n60 (lvcreate) S 50 1\n";
         let suspended = BEFORE.replace("active", "suspended");
         let found = results(&processes, &[BEFORE, &suspended, "again\n", AFTER, AFTER]);
         assert_eq!(
