@@ -240,11 +240,13 @@ pub fn removal(volume: &Volume, topology: &Topology) -> Sentence {
         return sentence!["LVM cannot remove it now: ", refusal];
     }
     let name = volume.full_name();
-    if let Some(holder) = holder(volume, topology) {
-        return sentence!["close {holder}, which uses it, and remove it then"];
-    }
     let remove = command(format!("lvremove {name}"));
-    sentence![unmounting(volume), "remove it with ", remove]
+    sentence![
+        unmounting(volume),
+        closing(volume, topology),
+        "remove it with ",
+        remove
+    ]
 }
 
 /// Has LVM's daemon watch the volume, and extend it. Without a full stop.
@@ -430,15 +432,28 @@ fn shell_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// A device on top of the volume that belongs to no LV of it, such as LUKS.
-fn holder<'a>(volume: &Volume, topology: &'a Topology) -> Option<&'a str> {
-    let own = &topology.devices[volume.device?];
+/// `close NAME with …, and `, of a device on top of the volume that belongs to no LV of it; empty if there is none.
+fn closing(volume: &Volume, topology: &Topology) -> Sentence {
+    let Some(own) = volume.device.map(|index| &topology.devices[index]) else {
+        return Sentence::default();
+    };
     let mut others = topology.devices.iter();
     let holder = others.find(|device| {
         let is_same = device.lv.as_ref().is_some_and(|lv| lv.uuid == volume.uuid);
         !is_same && device.slaves.iter().any(|slave| *slave == *own.name)
-    })?;
-    Some(&holder.label)
+    });
+    let Some(holder) = holder else {
+        return Sentence::default();
+    };
+    let name = shell_word(&holder.label);
+    let close = if holder.identity.starts_with("part") {
+        command(format!("kpartx -d /dev/{}", volume.full_name()))
+    } else if holder.identity.starts_with("CRYPT-") {
+        command(format!("cryptsetup close {name}"))
+    } else {
+        return sentence!["close {name}, which uses it, and "];
+    };
+    sentence!["close {name} with ", close, ", and "]
 }
 
 /// Why LVM would refuse a change of this volume, and what helps. It removes volumes though PVs are missing.

@@ -156,7 +156,8 @@ impl MakerRun {
         }
     }
 
-    pub fn state(&self) -> MakerState {
+    /// If the snapshot was removed, by the process that still ran then.
+    pub fn state(&self, removed_at: Option<Timestamp>) -> MakerState {
         let mut state = MakerState::Gone;
         for (index, process) in self.processes.iter().enumerate() {
             let Some(end) = process.end else {
@@ -170,6 +171,7 @@ impl MakerRun {
             let is_last = self.processes[index + 1..].iter().all(had_ended);
             let has_failed = end.status.is_some_and(|status| !status.is_success());
             let decides = match end.read {
+                _ if removed_at.is_some_and(|removed| end.at >= removed) => true,
                 Some(ReadShare::All) => true,
                 Some(ReadShare::Part) => has_failed || is_last,
                 Some(ReadShare::Nothing) => has_failed && is_last,
@@ -186,8 +188,8 @@ impl MakerRun {
     }
 
     /// The result that the status of its process reports.
-    pub fn report(&self) -> Option<ReportedResult> {
-        let MakerState::Ended(end) = self.state() else {
+    pub fn report(&self, removed_at: Option<Timestamp>) -> Option<ReportedResult> {
+        let MakerState::Ended(end) = self.state(removed_at) else {
             return None;
         };
         let succeeded = end.status?.is_success();
@@ -260,7 +262,7 @@ mod tests {
             maker.learn_exit(&exit(*pid, Relation::Itself, "x.sh", 0, *status));
             maker.note_read(*read);
         }
-        let found = match maker.state() {
+        let found = match maker.state(None) {
             MakerState::Ended(end) => end.status.unwrap().text(),
             other => format!("{other:?}"),
         };
@@ -285,6 +287,16 @@ mod tests {
             &[(7, OK, Nothing), (6, ExitStatus::Status(1), Nothing)],
             "ended with status 1",
         );
+    }
+
+    #[test]
+    fn the_process_that_removed_the_snapshot_decides() {
+        let mut maker = MakerRun::new(&[7, 6]);
+        maker.learn_exit(&exit(7, Relation::Itself, "x.sh", 0, OK));
+        maker.note_read(ReadShare::Part);
+        let state = |second| maker.state(Some(at(second)));
+        assert!(matches!(state(8), MakerState::Ended(end) if end.status == Some(OK)));
+        assert_eq!(state(10), MakerState::HandedOver);
     }
 
     #[track_caller]
@@ -357,7 +369,7 @@ mod tests {
         maker.update_process(&seen(200), at(3));
         maker.note_read(ReadShare::Part);
         assert!(
-            matches!(maker.state(), MakerState::Ended(end) if end.at == at(3) && end.status.is_none())
+            matches!(maker.state(None), MakerState::Ended(end) if end.at == at(3) && end.status.is_none())
         );
     }
 }

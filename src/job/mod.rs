@@ -280,7 +280,9 @@ impl Job {
         if let Some(run) = &self.backup_run {
             return run.report.or(self.command_report);
         }
-        let by_process = self.maker.as_ref().and_then(MakerRun::report);
+        let removed_at = self.ended_at.filter(|_| !self.left_snapshot);
+        let maker = self.maker.as_ref();
+        let by_process = maker.and_then(|maker| maker.report(removed_at));
         let failed = by_process.filter(|report| !report.succeeded);
         failed.or(self.command_report).or(by_process)
     }
@@ -288,7 +290,8 @@ impl Job {
     /// How far the processes that created its snapshot are, if they decide how it went.
     pub fn maker_state(&self) -> MakerState {
         let maker = self.maker.as_ref().filter(|_| self.backup_run.is_none());
-        maker.map_or(MakerState::Gone, MakerRun::state)
+        let removed_at = self.ended_at.filter(|_| !self.left_snapshot);
+        maker.map_or(MakerState::Gone, |maker| maker.state(removed_at))
     }
 
     /// How much of its snapshot's data was read, compared with its file system or its origin.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::backup_run::{ProcessFailure, ReportedResult};
 use super::completeness::{Completeness, Coverage};
 use super::judgement::{Harm, Outcome};
-use super::maker::MakerState;
+use super::maker::{MakerState, ReadShare};
 use super::{Job, JobKind};
 use crate::commands::{ArchiveSummary, ArchiveVerdict};
 use crate::sample::host::Invalidation;
@@ -113,7 +113,9 @@ impl Job {
             Some(outcome) => outcome.is_bad(),
             None => snapshot.died_at.is_some(),
         };
-        if !is_bad {
+        // One of several may have been made for nothing.
+        let was_spare = self.snapshots_made > 1 && snapshot.read_share() == ReadShare::Nothing;
+        if !is_bad || was_spare {
             return;
         }
         self.died_at = self.died_at.or(snapshot.died_at);

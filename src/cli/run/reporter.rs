@@ -13,10 +13,12 @@ use crate::store::in_words;
 use crate::web::{JobReply, PutJob};
 
 /// Pauses before reporting the end again, in case the daemon is restarting.
-const PAUSES: [Duration; 3] = [
+const PAUSES: [Duration; 5] = [
     Duration::from_millis(500),
     Duration::from_secs(1),
     Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
 ];
 /// A running job is marked this often, since it is abandoned after two minutes, and the daemon may start later.
 const MARK_EVERY: Duration = Duration::from_secs(30);

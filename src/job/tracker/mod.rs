@@ -407,8 +407,8 @@ impl JobTracker {
         }
         // It may be known only later that what they created is a snapshot.
         pids.extend(self.makers.iter().flat_map(|seen| &seen.maker.above));
-        pids.sort_unstable();
-        pids.dedup();
+        let mut known = HashSet::new();
+        pids.retain(|pid| known.insert(*pid));
         pids
     }
 

@@ -1,0 +1,339 @@
+# How a backup went, by the tool that took it, without hooks and without `cowbell run`: seven good nights, and each fault.
+# Each script ends with status 0, whatever its tool did. What a good night wrote is restored and compared with the source.
+#
+#   tests/lab/run tools [all | TOOL [CELL…]]
+#
+# Without arguments: tar with all cells, and three nights and a killed reader of four others. Each cell is one line
+# `cell TOOL CELL | outcome | alerts | right`, from which docs/tools.md is made.
+#
+# LAB_DISKS=2
+# LAB_MEM=1000M
+# LAB_TIMEOUT=5000
+# LAB_PACKAGES=rsync restic borg rsnapshot partclone.ext4
+source "$repo/tests/lab/guest/lab.sh"
+
+every_tool="tar shell cron perl dd rsync partclone.ext4 restic borg rsnapshot vzdump"
+faults="killed_early killed_late destination_full overflow maker_killed hung cowbell_killed no_snapshot"
+mib=48
+nights=7
+
+make_host() {
+    modules dm-snapshot dm-thin-pool dm-delay ext4
+    sed -i 's/^activation {/activation { auto_set_activation_skip=0/' /mnt/lvm/lvmlocal.conf
+    slow_disks 0
+    new_group vg0 /dev/mapper/slow*
+    new_volume -L 120M -n data vg0
+    new_volume --type thin-pool -L 300M -n pool vg0
+    new_volume -V 120M --thinpool vg0/pool -n vm-101-disk-0
+    for volume in data vm-101-disk-0; do
+        mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 "/dev/vg0/$volume"
+        mkdir -p "/mnt/$volume"
+        mount "/dev/vg0/$volume" "/mnt/$volume"
+        for number in 1 2 3 4; do
+            dd if=/dev/urandom of="/mnt/$volume/file$number" bs=1M count=$((mib / 4)) status=none
+        done
+    done
+    sync
+    # Only reads are slow: about 10 MB/s.
+    for disk in /dev/mapper/slow*; do
+        dmsetup reload "$disk" --table "$(dmsetup table "$disk" | awk '{ print $1, $2, $3, $4, $5, 5, $4, $5, 0 }')"
+        dmsetup suspend "$disk"
+        dmsetup resume "$disk"
+    done
+    mkdir -p /mnt/s /mnt/out
+}
+
+# script NAME INTERPRETER: how the tools below are called; the tool's own command comes from standard input.
+script() {
+    {
+        echo "$2"
+        echo 'lvcreate -qq -y -s -L ${SIZE:-40M} -n data_bk vg0/data; mount -o ro /dev/vg0/data_bk /mnt/s'
+        cat
+        echo 'umount /mnt/s; lvremove -qq -fy vg0/data_bk; true'
+    } >"/mnt/$1.sh"
+    chmod +x "/mnt/$1.sh"
+}
+
+make_scripts() {
+    export RESTIC_PASSWORD=x RESTIC_CACHE_DIR=/mnt/tmp/restic BORG_BASE_DIR=/mnt/tmp/borg BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes
+    script tar '#!/bin/bash' <<<'tar -C /mnt/s -cf - . | gzip -1 >/mnt/out/data.gz'
+    script rsync '#!/bin/sh' <<<'rsync -a --delete /mnt/s/ /mnt/out/data/'
+    script restic '#!/bin/sh' <<<'cd /mnt/s && restic -q -r /mnt/out/repo backup . ; cd /mnt'
+    script borg '#!/bin/sh' <<<'cd /mnt/s && borg create /mnt/out/repo::$(date +%s%N) . ; cd /mnt'
+    cat >/mnt/dd.sh <<-'END'
+	#!/bin/bash
+	lvcreate -qq -y -s -L ${SIZE:-40M} -n data_bk vg0/data
+	dd if=/dev/vg0/data_bk bs=1M status=none | gzip -1 >/mnt/out/data.gz
+	lvremove -qq -fy vg0/data_bk; true
+	END
+    cat >/mnt/partclone.ext4.sh <<-'END'
+	#!/bin/sh
+	lvcreate -qq -y -s -L ${SIZE:-40M} -n data_bk vg0/data
+	partclone.ext4 -q -c -F -L /mnt/tmp/partclone.log -s /dev/vg0/data_bk -o /mnt/out/data.pcl
+	lvremove -qq -fy vg0/data_bk; true
+	END
+    cat >/mnt/perl.sh <<-'END'
+	#!/usr/bin/perl
+	system("lvcreate -qq -y -s -L " . ($ENV{SIZE} || "40M") . " -n data_bk vg0/data");
+	system("mount -o ro /dev/vg0/data_bk /mnt/s");
+	system("tar -C /mnt/s -cf - . | gzip -1 >/mnt/out/data.gz");
+	system("umount /mnt/s; lvremove -qq -fy vg0/data_bk");
+	END
+    cat >/mnt/vzdump.sh <<-'END'
+	#!/usr/bin/perl
+	system("lvcreate -qq -y -s -kn -n snap_vm-101-disk-0_vzdump vg0/vm-101-disk-0");
+	system("mount -o ro /dev/vg0/snap_vm-101-disk-0_vzdump /mnt/s");
+	system("bash", "-c", "set -o pipefail; tar -C /mnt/s -cf - . | gzip -1 >/mnt/out/data.gz");
+	system("umount /mnt/s; lvremove -qq -fy vg0/snap_vm-101-disk-0_vzdump");
+	END
+    printf '%s\t%s\n' config_version 1.2 snapshot_root /mnt/out/ no_create_root 1 cmd_rsync /usr/bin/rsync cmd_cp /bin/cp \
+        cmd_rm /bin/rm retain 'daily	7' linux_lvm_cmd_lvcreate /sbin/lvcreate linux_lvm_cmd_lvremove /sbin/lvremove \
+        linux_lvm_cmd_mount /bin/mount linux_lvm_cmd_umount /bin/umount linux_lvm_snapshotsize 40M \
+        linux_lvm_snapshotname rsnapshot linux_lvm_vgpath /dev linux_lvm_mountpath /mnt/s \
+        backup 'lvm://vg0/data/	data/' >/mnt/rsnapshot.conf
+    chmod +x /mnt/*.sh
+}
+
+# How each is started, and the process that reads.
+start() {
+    case $tool in
+        shell) bash /mnt/tar.sh ;;
+        cron) sh -c "$(tail -n +2 /mnt/tar.sh)" ;;
+        rsnapshot) sed -i "s/^linux_lvm_snapshotsize.*/linux_lvm_snapshotsize\t${SIZE:-40M}/" /mnt/rsnapshot.conf; rsnapshot -c /mnt/rsnapshot.conf daily ;;
+        *) "/mnt/$tool.sh" ;;
+    esac >>"$OUT/tools.log" 2>&1 || true
+}
+
+reader() {
+    case $tool in
+        shell | cron | perl | vzdump) echo tar ;;
+        rsnapshot) echo rsync ;;
+        *) echo "$tool" ;;
+    esac
+}
+
+# An empty destination, so that the next run reads everything.
+fresh() {
+    rm -rf /mnt/out/* /mnt/tmp/restic
+    case $tool in
+        restic) restic -q -r /mnt/out/repo init ;;
+        borg) borg init -e none /mnt/out/repo ;;
+    esac >>"$OUT/tools.log" 2>&1 || true
+}
+
+source_folder() { [[ $tool == vzdump ]] && echo /mnt/vm-101-disk-0 || echo /mnt/data; }
+
+is_restored() {
+    rm -rf /mnt/restored
+    mkdir /mnt/restored
+    case $tool in
+        dd) zcat /mnt/out/data.gz >/mnt/restored.img ;;
+        partclone.ext4) partclone.restore -q -C -F -L /mnt/tmp/partclone.log --restore_raw_file -s /mnt/out/data.pcl -o /mnt/restored.img ;;
+        rsync) cp -a /mnt/out/data/. /mnt/restored ;;
+        rsnapshot) cp -a /mnt/out/daily.0/data/. /mnt/restored ;;
+        restic) restic -q -r /mnt/out/repo restore latest --target /mnt/restored ;;
+        borg) (cd /mnt/restored && borg extract "/mnt/out/repo::$(borg list --short --last 1 /mnt/out/repo)") ;;
+        *) tar -C /mnt/restored -xzf /mnt/out/data.gz ;;
+    esac >>"$OUT/tools.log" 2>&1
+    case $tool in dd | partclone.ext4) debugfs -R 'rdump / /mnt/restored' /mnt/restored.img ;; esac >>"$OUT/tools.log" 2>&1
+    rm -f /mnt/restored.img
+    (cd "$(source_folder)" && sha256sum file*) | (cd /mnt/restored && sha256sum --status -c)
+}
+
+newest_job() { curl -fs "$api/jobs" | jq '[.[].id] | max // 0'; }
+job() { curl -fs "$api/jobs" | jq -r --argjson before "$before" "[.[] | select(.kind == \"snapshot\" and .id > \$before)] | $1"; }
+open_alerts() { curl -fs "$api/alerts" | jq -r '[.[] | select(.cleared_at == null) | .rule] | join(" ")'; }
+has_ended() { [[ $(job 'map(.outcome) | all(. != null) and length > 0') == true && $(job '.[0].outcome') != unknown ]]; }
+is_quiet() { [[ -z $(open_alerts) ]]; }
+rings() { [[ " $(open_alerts) " == *" $1 "* ]]; }
+
+# The most that a reader has read, in bytes.
+has_read() {
+    local pid most=0 bytes
+    for pid in $(pgrep -x "$(reader)"); do
+        bytes=$(awk '/^rchar/ { print $2 }' "/proc/$pid/io" 2>/dev/null || true)
+        ((${bytes:-0} <= most)) || most=$bytes
+    done
+    ((most >= $1 * mib * 10486))
+}
+when_read() {
+    local start=$SECONDS
+    until has_read "$1"; do
+        ((SECONDS - start < 60)) || return 0
+        sleep 0.02
+    done
+}
+
+run() {
+    before=$(newest_job)
+    start &
+    runs=$!
+}
+
+# cell NAME OUTCOME RIGHT: prints the line of the table.
+cell() {
+    local verdict=right
+    ((cells += 1))
+    [[ $3 == yes ]] || { verdict=WRONG; failures=$((failures + 1)); }
+    echo "cell $tool $1 | $2 | $(open_alerts) | $verdict"
+    [[ $3 == yes ]] || { curl -fs "$api/jobs" | jq -c '.[:3]'; curl -fs "$api/alerts" | jq -c '.[:2]'; }
+}
+cells=0 false_good=0 silent=0 false_alerts=0
+
+good_night() {
+    run
+    wait "$runs"
+    in_time 20 has_ended
+}
+
+nights() {
+    local night outcome restored=0 good=0 rang=""
+    fresh
+    for ((night = 1; night <= nights; night++)); do
+        good_night
+        outcome=$(job '[length, .[0].is_backup, .[0].outcome] | join(" ")')
+        [[ $outcome != "1 true succeeded" ]] || good=$((good + 1))
+        if is_restored; then restored=$((restored + 1)); fi
+        rang+=$(open_alerts)
+        dd if=/dev/urandom of="$(source_folder)/file$((night % 4 + 1))" bs=1M count=$((night % 3 + 1)) conv=notrunc status=none
+        sync
+    done
+    [[ -z $rang ]] || false_alerts=$((false_alerts + 1))
+    cell nights "$good of $nights succeeded, $restored restored, last: $outcome" "$([[ $good == "$nights" && $restored == "$nights" && -z $rang ]] && echo yes)"
+}
+
+# ended_badly CELL: no success, and an alert within 90 s; the next good night clears it.
+ended_badly() {
+    wait "$runs" 2>/dev/null || true
+    in_time 20 has_ended
+    in_time 90 rings backup_failed
+    local outcome right=yes
+    outcome=$(job '.[0].outcome')
+    [[ $outcome != succeeded ]] || { false_good=$((false_good + 1)); right=no; }
+    rings backup_failed || { silent=$((silent + 1)); right=no; }
+    cell "$1" "$outcome" "$right"
+    tidy
+    fresh
+    good_night
+    in_time 10 is_quiet
+    is_quiet || cell "$1, the good night after" "$(job '.[0].outcome')" no
+}
+
+tidy() {
+    pkill -KILL -x "$(reader)" || true
+    wait_until 20 "the snapshot to be free" eval '! grep -q " /mnt/s " /proc/mounts || umount /mnt/s'
+    for left in data_bk rsnapshot snap_vm-101-disk-0_vzdump; do
+        wait_until 20 "$left to go" eval "! lvs vg0/$left || lvremove -qq -f vg0/$left"
+    done
+    rm -f /mnt/out/rsnapshot.pid /var/run/rsnapshot.pid
+}
+
+kill_below() {
+    local child
+    for child in $(pgrep -P "$1"); do kill_below "$child"; done
+    kill -KILL "$1" 2>/dev/null || true
+}
+
+killed_early() { fresh; run; when_read 25; pkill -KILL -x "$(reader)"; ended_badly killed_early; }
+killed_late() { fresh; run; when_read 95; pkill -KILL -x "$(reader)"; ended_badly killed_late; }
+destination_full() {
+    mount -t tmpfs -o size=16M small /mnt/out
+    fresh
+    run
+    wait "$runs"
+    pkill -KILL -x "$(reader)" || true
+    umount /mnt/out
+    ended_badly destination_full
+}
+overflow() {
+    fresh
+    export SIZE=8M
+    run
+    when_read 25
+    dd if=/dev/urandom of="$(source_folder)/file4" bs=1M count=11 conv=notrunc,fsync status=none
+    unset SIZE
+    ended_badly overflow
+}
+maker_killed() { fresh; run; when_read 25; kill_below "$runs"; ended_badly maker_killed; }
+hung() {
+    fresh
+    run
+    when_read 25
+    pkill -STOP -x "$(reader)"
+    in_time 100 rings backup_slow
+    local rang=no
+    if rings backup_slow; then rang=yes; else silent=$((silent + 1)); fi
+    cell hung "$(job '.[0].outcome')" "$rang"
+    pkill -CONT -x "$(reader)"
+    wait "$runs"
+    in_time 20 has_ended
+    in_time 10 is_quiet
+    cell "hung, then goes on" "$(job '.[0].outcome')" "$([[ $(job '.[0].outcome') == succeeded ]] && is_quiet && echo yes)"
+}
+cowbell_killed() {
+    fresh
+    run
+    when_read 25
+    kill -KILL "$cowbell"
+    wait "$cowbell" 2>/dev/null || true
+    start_cowbell
+    wait "$runs"
+    in_time 20 has_ended
+    local outcome
+    outcome=$(job '.[-1].outcome')
+    [[ $outcome == succeeded ]] || false_alerts=$((false_alerts + 1))
+    cell cowbell_killed "$outcome" "$([[ $outcome == succeeded || $outcome == unknown ]] && is_quiet && echo yes)"
+}
+# What makes no snapshot is known by the earlier runs of the same command.
+no_snapshot() {
+    local night command=("/mnt/$tool.sh")
+    case $tool in
+        shell) command=(bash /mnt/tar.sh) ;;
+        cron) command=(sh -c "$(tail -n +2 /mnt/tar.sh)") ;;
+        rsnapshot) command=(rsnapshot -c /mnt/rsnapshot.conf daily) ;;
+    esac
+    for night in 1 2 3; do
+        ((night < 3)) || new_volume -l 100%FREE -n filler vg0
+        ((night < 3)) || [[ $tool != vzdump ]] || return 0
+        fresh
+        before=$(newest_job)
+        "$COWBELL" run --name "nightly-$tool" -- "${command[@]}" >>"$OUT/tools.log" 2>&1 || true
+        sleep 2
+    done
+    in_time 30 rings backup_failed
+    local outcome
+    outcome=$(curl -fs "$api/jobs" | jq -r '[.[] | select(.kind == "command")][0].outcome')
+    cell no_snapshot "$outcome" "$([[ $outcome == failed ]] && rings backup_failed && echo yes)"
+    lvremove -qq -f vg0/filler >>"$OUT/lvm.log" 2>&1
+    fresh
+    good_night
+    in_time 10 is_quiet
+}
+
+make_host
+make_scripts
+cat >/mnt/cowbell.toml <<-END
+	[alerts]
+	snapshot_left_over = "off"
+	time_until_full = "off"
+	full_before_done = "off"
+	snapshot_fill = "off"
+	snapshot_invalid = "off"
+	snapshot_small = "off"
+END
+start_cowbell
+await_ticks 2
+case ${1:-} in
+    '') plan=("tar nights $faults" "dd nights killed_late" "rsync nights killed_late" "restic nights killed_late" "vzdump nights killed_late") ;;
+    all) plan=(); for tool in $every_tool; do plan+=("$tool nights $faults"); done ;;
+    *) plan=("$1 ${*:2}"); (($# > 1)) || plan=("$1 nights $faults") ;;
+esac
+for line in "${plan[@]}"; do
+    read -ra words <<<"$line"
+    tool=${words[0]}
+    (($# > 0)) || [[ $tool == tar ]] || nights=3
+    for one in "${words[@]:1}"; do "$one"; done
+done
+echo "figure tools: $cells cells, $false_good false good, $silent silent, $false_alerts false alerts"
+stop_cowbell
+finish
