@@ -45,6 +45,11 @@ needed_by_the_lab() {
 	debootstrap debootstrap
 	mylvmbackup mylvmbackup
 	mariadbd mariadb-server
+	rsync rsync
+	restic restic
+	borg borgbackup
+	rsnapshot rsnapshot
+	partclone.ext4 partclone
 	END
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::judgement::Outcome;
 use crate::sample::hooks::Step;
-use crate::sample::processes::{BackupProcess, ExitStatus, ProcessExit, Relation};
+use crate::sample::processes::{BackupProcess, ExitRelation, ExitStatus, ProcessExit};
 use crate::series::Range;
 
 /// The hook for cleanup follows the one for success within moments. After listening for less than this, cowbell may have
@@ -208,7 +208,7 @@ impl BackupRun {
         let backs_up = began.is_some_and(|began| began < process.at)
             && self.report.is_none_or(|report| process.at <= report.at);
         let is_failure = !process.status.is_success() && process.status != BROKEN_PIPE;
-        let is_hidden = process.relation == Relation::Descendant && is_reader(&process.name);
+        let is_hidden = process.relation == ExitRelation::Descendant && is_reader(&process.name);
         if backs_up && is_hidden && is_failure && self.failed_process.is_none() {
             self.failed_process = Some(ProcessFailure::of(process));
         }

@@ -4,10 +4,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::maker::MakerState;
 use super::{Job, JobKind};
 use crate::sample::host::Invalidation;
-use crate::sample::processes::ExitStatus;
 use crate::sentence;
 use crate::sentence::{Sentence, command, volume};
 use crate::units::size_text;
@@ -252,18 +250,10 @@ impl Job {
         Reasons::new(Grade::Warning, "it reads nothing", Some(warning))
     }
 
-    /// The status of the process that created its snapshot, if that decides.
-    fn maker_status(&self) -> Option<ExitStatus> {
-        match self.maker_state() {
-            MakerState::Ended(end) => end.status,
-            _ => None,
-        }
-    }
-
     fn succeeded(&self) -> Reasons {
         let basis = match self.accepted_at {
             Some(_) => "accepted by a person",
-            None if self.maker_status().is_some() => "its script ended without an error",
+            None if self.script_status().is_some() => "its script ended without an error",
             None => "reported",
         };
         let died = self.died_at.map(|at| {
@@ -279,7 +269,7 @@ impl Job {
     }
 
     fn failed(&self) -> Reasons {
-        let failed = self.maker_status().filter(|status| !status.is_success());
+        let failed = self.script_status().filter(|status| !status.is_success());
         let process = match (failed, self.failed_reader()) {
             (Some(status), _) => Some(format!("its script {}", status.text())),
             (None, Some(reader)) => Some(reader.text()),
@@ -479,11 +469,11 @@ impl Job {
             ];
             return Reasons::new(Grade::Warning, "not reported", Some(warning));
         }
-        let basis = match self.maker_state() {
+        let basis = match self.script_has_ended() {
             _ if !self.is_backup() => "no backup",
-            MakerState::Runs | MakerState::HandedOver => "its script still runs",
-            MakerState::Ended(_) => "the status of its script is not known",
-            MakerState::Gone => "not reported",
+            Some(false) => "its script still runs",
+            Some(true) => "the status of its script is not known",
+            None => "not reported",
         };
         Reasons::new(Grade::Unknown, basis, None)
     }

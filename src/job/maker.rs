@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::backup_run::{BROKEN_PIPE, ProcessFailure, ReportedResult, is_reader};
 use crate::interval::Interval;
-use crate::sample::processes::{BackupProcess, ExitStatus, ProcessExit, Relation};
+use crate::sample::processes::{BackupProcess, ExitRelation, ExitStatus, ProcessExit};
 
 /// A process that read and wrote this much took part in the backup, whatever its name.
 const LEAST_BYTES: u64 = 1 << 20;
@@ -96,7 +96,7 @@ impl MakerRun {
     /// Updates how its processes, and while its snapshot is there those below them, ended.
     pub fn update(&mut self, interval: &Interval, has_snapshot: bool) {
         for exit in &interval.exits {
-            if has_snapshot || exit.relation == Relation::Itself {
+            if has_snapshot || exit.relation == ExitRelation::Itself {
                 self.learn_exit(exit);
             }
         }
@@ -124,7 +124,7 @@ impl MakerRun {
         let Some(known) = self.processes.iter_mut().find(|one| one.pid == exit.run) else {
             return;
         };
-        if exit.relation == Relation::Itself {
+        if exit.relation == ExitRelation::Itself {
             known.end(exit.at, Some(exit.status));
             return;
         }
@@ -234,7 +234,7 @@ mod tests {
 
     fn exit(
         run: u32,
-        relation: Relation,
+        relation: ExitRelation,
         name: &str,
         bytes: u64,
         status: ExitStatus,
@@ -259,7 +259,7 @@ mod tests {
     fn check(exits: &[(u32, ExitStatus, ReadShare)], expected: &str) {
         let mut maker = MakerRun::new(&[7, 6]);
         for (pid, status, read) in exits {
-            maker.learn_exit(&exit(*pid, Relation::Itself, "x.sh", 0, *status));
+            maker.learn_exit(&exit(*pid, ExitRelation::Itself, "x.sh", 0, *status));
             maker.note_read(*read);
         }
         let found = match maker.state(None) {
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn the_process_that_removed_the_snapshot_decides() {
         let mut maker = MakerRun::new(&[7, 6]);
-        maker.learn_exit(&exit(7, Relation::Itself, "x.sh", 0, OK));
+        maker.learn_exit(&exit(7, ExitRelation::Itself, "x.sh", 0, OK));
         maker.note_read(ReadShare::Part);
         let state = |second| maker.state(Some(at(second)));
         assert!(matches!(state(8), MakerState::Ended(end) if end.status == Some(OK)));
@@ -303,7 +303,7 @@ mod tests {
     fn check_failed(exits: &[(&str, u64, ExitStatus)], expected: Option<&str>) {
         let mut maker = MakerRun::new(&[7]);
         for (name, bytes, status) in exits {
-            maker.learn_exit(&exit(7, Relation::Child, name, *bytes, *status));
+            maker.learn_exit(&exit(7, ExitRelation::Child, name, *bytes, *status));
         }
         let failed = maker.failed_process.map(|failed| failed.name);
         assert_eq!(failed.as_deref(), expected, "{exits:?}");

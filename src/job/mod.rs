@@ -28,6 +28,7 @@ use utoipa::ToSchema;
 use crate::commands::{ArchiveSummary, JobLabel, MarkKind, Note, PhaseMark};
 use crate::interval::Interval;
 use crate::sample::host::Invalidation;
+use crate::sample::processes::ExitStatus;
 use crate::topology::{State, Topology, VolumeState};
 use backup_run::BackupRun;
 pub use backup_run::ReportedResult;
@@ -292,6 +293,23 @@ impl Job {
         let maker = self.maker.as_ref().filter(|_| self.backup_run.is_none());
         let removed_at = self.ended_at.filter(|_| !self.left_snapshot);
         maker.map_or(MakerState::Gone, |maker| maker.state(removed_at))
+    }
+
+    /// The status of the process that created its snapshot, if that decides.
+    fn script_status(&self) -> Option<ExitStatus> {
+        match self.maker_state() {
+            MakerState::Ended(end) => end.status,
+            _ => None,
+        }
+    }
+
+    /// Whether the processes that created its snapshot have ended; `None` if none of them is known.
+    fn script_has_ended(&self) -> Option<bool> {
+        match self.maker_state() {
+            MakerState::Runs | MakerState::HandedOver => Some(false),
+            MakerState::Ended(_) => Some(true),
+            MakerState::Gone => None,
+        }
     }
 
     /// How much of its snapshot's data was read, compared with its file system or its origin.

@@ -214,7 +214,7 @@ pub struct ProcessExit {
     /// The PID of the backup.
     pub run: u32,
     pub at: Timestamp,
-    pub relation: Relation,
+    pub relation: ExitRelation,
     /// Read and written, by `read(2)` and `write(2)` and their like.
     pub bytes: u64,
     pub name: String,
@@ -223,7 +223,7 @@ pub struct ProcessExit {
 
 /// What an exited process was to a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relation {
+pub enum ExitRelation {
     Itself,
     /// The backup itself started it, and so knows its status.
     Child,
@@ -266,9 +266,9 @@ fn exit(line: &str) -> Option<ProcessExit> {
         run: run.parse().ok()?,
         at: Timestamp::from_millisecond(at_ms.parse().ok()?).ok()?,
         relation: match relation {
-            "self" => Relation::Itself,
-            "child" => Relation::Child,
-            "descendant" => Relation::Descendant,
+            "self" => ExitRelation::Itself,
+            "child" => ExitRelation::Child,
+            "descendant" => ExitRelation::Descendant,
             _ => return None,
         },
         bytes: bytes.parse().ok()?,

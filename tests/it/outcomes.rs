@@ -26,6 +26,8 @@ struct Night {
     rules: Rules,
     /// Sectors that were read of the snapshot.
     read: u64,
+    /// When the command began.
+    began_at: Timestamp,
 }
 
 impl Night {
@@ -36,6 +38,7 @@ impl Night {
             jobs: JobTracker::default(),
             rules: Rules::resume(Alerts::default(), Vec::new(), 0),
             read: 0,
+            began_at: BEGIN,
         };
         night.tick(NONE, &[]);
         night
@@ -162,7 +165,7 @@ impl Night {
             kind: MarkKind::Command,
             name: "nightly".into(),
             label: None,
-            started_at: BEGIN,
+            started_at: self.began_at,
             end,
             process,
             is_backup: false,
@@ -559,7 +562,7 @@ fn a_process_that_failed_before_the_backup_read_anything_does_no_harm() {
         .as_ref()
         .unwrap()
         .last_at;
-    let line = format!("7\t{}\tdescendant\t512\ttar\n", began.as_millisecond());
+    let line = format!("7\t{}\tdescendant\t512\t0\ttar\n", began.as_millisecond());
     night.seen(ALIVE, &[], &[(Part::Exits, &line)]);
     night.reads(96);
     night.ends_well();
@@ -721,16 +724,16 @@ fn an_incomplete_backup_says_how_to_accept_it() {
 #[test]
 fn a_reader_that_is_killed_makes_its_backup_incomplete_or_untrustworthy() {
     for (exit, percent, expected) in [
-        ("descendant\t9\ttar", 50, Outcome::Incomplete),
-        ("descendant\t9\ttar", 96, Outcome::Untrustworthy),
-        ("descendant\t512\ttar", 96, Outcome::Untrustworthy),
-        ("descendant\t256\ttar", 96, Outcome::Untrustworthy),
-        ("descendant\t256\tgzip", 96, Outcome::Untrustworthy),
-        ("descendant\t256\tgrep", 96, Outcome::Succeeded),
-        ("descendant\t768\tsystemctl", 96, Outcome::Succeeded),
-        ("descendant\t9\tcurl", 96, Outcome::Succeeded),
-        ("descendant\t13\ttar", 96, Outcome::Succeeded),
-        ("child\t512\tprebackup", 96, Outcome::Succeeded),
+        ("descendant\t9\t0\ttar", 50, Outcome::Incomplete),
+        ("descendant\t9\t0\ttar", 96, Outcome::Untrustworthy),
+        ("descendant\t512\t0\ttar", 96, Outcome::Untrustworthy),
+        ("descendant\t256\t0\ttar", 96, Outcome::Untrustworthy),
+        ("descendant\t256\t0\tgzip", 96, Outcome::Untrustworthy),
+        ("descendant\t256\t0\tgrep", 96, Outcome::Succeeded),
+        ("descendant\t768\t0\tsystemctl", 96, Outcome::Succeeded),
+        ("descendant\t9\t0\tcurl", 96, Outcome::Succeeded),
+        ("descendant\t13\t0\ttar", 96, Outcome::Succeeded),
+        ("child\t512\t0\tprebackup", 96, Outcome::Succeeded),
     ] {
         let mut night = Night::new();
         night.begins();
@@ -741,4 +744,129 @@ fn a_reader_that_is_killed_makes_its_backup_incomplete_or_untrustworthy() {
         assert_eq!(night.outcome(), Some(expected), "{exit}, {percent} %");
         assert_eq!(night.rings().is_empty(), expected == Outcome::Succeeded);
     }
+}
+
+/// A script with PID 8 below cron makes the snapshot.
+const CRON: &str = "1 (systemd) S 0 1\n4 (cron) S 1 4\n8 (nightly.sh) S 4 8\n9 (lvcreate) D 8 8\n";
+
+#[test]
+fn a_script_without_hooks_is_judged_by_how_its_processes_exit() {
+    let good = (Outcome::Succeeded, "");
+    let bad = |outcome| (outcome, "critical data");
+    for (exits, percent, (expected, rings)) in [
+        (&["self\t0\t0\tnightly.sh"][..], 96, good),
+        (&["self\t256\t0\tnightly.sh"], 96, bad(Outcome::Failed)),
+        (&["self\t9\t0\tnightly.sh"], 96, bad(Outcome::Failed)),
+        (
+            &["child\t9\t9000000\ttar", "self\t0\t0\tnightly.sh"],
+            96,
+            bad(Outcome::Untrustworthy),
+        ),
+        (
+            &["child\t256\t9000000\tcat", "self\t0\t0\tnightly.sh"],
+            50,
+            bad(Outcome::Incomplete),
+        ),
+        (
+            &["child\t9\t9000\tsleep", "self\t0\t0\tnightly.sh"],
+            96,
+            good,
+        ),
+        (
+            &["child\t0\t9000000\trestic", "self\t0\t0\tnightly.sh"],
+            9,
+            good,
+        ),
+        (&["child\t9\t9000000\ttar"], 96, bad(Outcome::Failed)),
+    ] {
+        let mut night = Night::new();
+        night.seen(ALIVE, &[], &[(Part::Processes, CRON)]);
+        night.reads(percent);
+        for exit in exits {
+            let line = format!("8\t{}\t{exit}\n", night.now().as_millisecond());
+            let is_script = exit.starts_with("self");
+            night.seen(
+                if is_script { NONE } else { ALIVE },
+                &[],
+                &[(Part::Exits, &line)],
+            );
+        }
+        night.tick(NONE, &[]);
+        assert_eq!(night.outcome(), Some(expected), "{exits:?}");
+        assert_eq!(night.rings(), rings, "{exits:?}");
+    }
+}
+
+#[test]
+fn a_dead_script_ends_its_backup_although_its_snapshot_is_left() {
+    let mut night = Night::new();
+    night.seen(ALIVE, &[], &[(Part::Processes, CRON)]);
+    night.reads(50);
+    let line = format!(
+        "8\t{}\tself\t9\t0\tnightly.sh\n",
+        night.now().as_millisecond()
+    );
+    night.seen(ALIVE, &[], &[(Part::Exits, &line)]);
+    night.tick(ALIVE, &[]);
+    assert_eq!(
+        (night.outcome(), &*night.rings()),
+        (Some(Outcome::Failed), "critical data")
+    );
+    assert!(
+        night
+            .sentence()
+            .contains("its script was killed by signal 9"),
+        "{}",
+        night.sentence()
+    );
+}
+
+#[test]
+fn a_backup_that_pauses_for_long_is_stalled_until_it_reads_again() {
+    let mut night = Night::new();
+    night.seen(ALIVE, &[], &[(Part::Processes, CRON)]);
+    night.reads(50);
+    let is_stalled = |night: &Night| night.jobs(JobKind::Snapshot)[0].stalled_since.is_some();
+    for _ in 0..59 {
+        night.tick(ALIVE, &[]);
+    }
+    assert!(!is_stalled(&night));
+    night.tick(ALIVE, &[]);
+    assert!(is_stalled(&night));
+    night.reads(1);
+    assert!(!is_stalled(&night));
+}
+
+#[test]
+fn a_command_that_makes_fewer_snapshots_than_its_last_run_has_failed() {
+    let mut night = Night::new();
+    for (key, makes, expected) in [
+        ("one", true, Outcome::Succeeded),
+        ("two", false, Outcome::Failed),
+        ("three", false, Outcome::Failed),
+    ] {
+        night.began_at = night.now();
+        night.command(key, Some(4), None);
+        if makes {
+            night.seen(ALIVE, &[], &[(Part::Processes, CRON)]);
+            night.reads(96);
+            let line = format!(
+                "8\t{}\tself\t0\t0\tnightly.sh\n",
+                night.now().as_millisecond()
+            );
+            night.seen(NONE, &[], &[(Part::Exits, &line)]);
+        }
+        night.command(key, Some(4), Some(true));
+        night.tick(NONE, &[]);
+        let last = night.jobs(JobKind::Command).last().copied().cloned();
+        assert_eq!(last.and_then(|job| job.outcome), Some(expected), "{key}");
+    }
+    assert_eq!(night.rings(), "critical data, critical data");
+    assert!(
+        night
+            .sentence()
+            .contains("it made no snapshot, and its last run did"),
+        "{}",
+        night.sentence()
+    );
 }

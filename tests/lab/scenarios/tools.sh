@@ -117,7 +117,8 @@ fresh() {
     rm -rf /mnt/out/* /mnt/tmp/restic
     case $tool in
         restic) restic -q -r /mnt/out/repo init ;;
-        borg) borg init -e none /mnt/out/repo ;;
+        # Else it wants 500 MiB of free space for its next segment.
+        borg) borg init -e none /mnt/out/repo && borg config /mnt/out/repo max_segment_size 8388608 ;;
     esac >>"$OUT/tools.log" 2>&1 || true
 }
 
