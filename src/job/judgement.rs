@@ -560,9 +560,13 @@ impl Job {
                 error.device
             );
         }
-        let found = match &self.completeness {
-            Some(found) => found.text(),
-            None => "how much it read is unknown".into(),
+        let found = match (&self.completeness, self.bytes_read) {
+            (Some(found), _) => found.text(),
+            (None, Some(bytes)) => {
+                let read = size_text(bytes);
+                format!("{read} were read, and nothing says how much that should be")
+            }
+            (None, None) => "how much it read is unknown".into(),
         };
         match self.harm() {
             Some((harm, _)) => found + &self.harm_detail(harm),

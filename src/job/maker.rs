@@ -12,9 +12,9 @@ use crate::sample::processes::{BackupProcess, ExitRelation, ExitStatus, ProcessE
 const LEAST_BYTES: u64 = 1 << 20;
 /// Programs whose status is an answer, or that of another program.
 const ANSWERS: &str = "grep egrep fgrep diff cmp find sh bash dash";
-/// Programs that copy only what has changed, so that nothing says how much they have to read.
-const INCREMENTAL: &str =
-    "restic borg kopia rsync rsnap rsnapshot duplicity zbackup rdiff-backup bup";
+/// Programs that copy only what has changed, or only the blocks in use, so that nothing says how much they have to read.
+const INCREMENTAL: &str = "restic borg kopia rsync rsnap rsnapshot duplicity zbackup rdiff-backup bup e2image ntfsclone \
+                           fsarchiver xfsdump dump";
 /// `SIGHUP`, `SIGINT` and `SIGTERM`: a script may end what watched its backup.
 const ASKED_TO_END: [ExitStatus; 3] = [
     ExitStatus::Signal(1),
@@ -128,7 +128,8 @@ impl MakerRun {
             known.end(exit.at, Some(exit.status));
             return;
         }
-        let is_incremental = INCREMENTAL.split(' ').any(|name| name == exit.name);
+        let is_incremental = INCREMENTAL.split(' ').any(|name| name == exit.name)
+            || exit.name.starts_with("partclone.");
         self.is_incremental |= is_incremental;
         if exit.status.is_success() {
             // A program may ask its repository first, and create one if that fails.

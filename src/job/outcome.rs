@@ -57,6 +57,8 @@ impl Job {
     /// Ends a snapshot's job with the reported outcome, after comparing the bytes read with those of earlier good runs.
     pub(super) fn end_judged(&mut self, at: Timestamp, before: &[Arc<Job>]) {
         self.compare(before);
+        // Which process decides depends on the end.
+        self.ended_at = Some(at.max(self.started_at));
         self.end(at, self.reported());
     }
 

@@ -111,6 +111,13 @@ pub async fn whole(request: &PageRequest, job: &Job) -> Result<String, Problem> 
     let mut links = Links::new();
     if !job.is_imported() {
         links = self::links(job);
+        let mut jobs = present.jobs.iter();
+        if let Some(command) = jobs.find(|other| job.command_key.as_ref() == Some(&other.key)) {
+            links.push((
+                format!("command {}", command.name),
+                format!("/jobs/{}", command.id),
+            ));
+        }
     }
     links.extend(comparisons(site, job, present).await?);
     let page = shown(&JobDetailPage {

@@ -88,7 +88,13 @@ impl JobTable {
     ) -> Self {
         let now = present.interval.at;
         let started = format!("Started ({})", zone_name(now));
-        let table = Table::of(caption, &jobs.found)
+        let all = &jobs.found;
+        // A command and its snapshot are one run. Those of a set are compared with one another.
+        let rows = all.iter().filter(|job| {
+            let is_its = |other: &Job| other.command_key.as_ref() == Some(&job.key);
+            job.label.is_some() || !all.iter().any(is_its)
+        });
+        let table = Table::of(caption, rows)
             .column(Column::name("Job").class("named"), |job| {
                 let label = job.label.as_ref();
                 let label = label.map_or_else(String::new, |label| label.short_text(&job.name));
@@ -107,7 +113,11 @@ impl JobTable {
             .column(Column::number("Peak fill").class("least"), |job| {
                 Cell::known(job.peak_fill_percent.map(percent_text))
             })
-            .column(Column::text("Of").class("less"), |job| subject(job))
+            .column(Column::text("Of").class("less"), |job| {
+                let mut commands = all.iter();
+                let is_its = |other: &&Job| job.command_key.as_ref() == Some(&other.key);
+                subject(job, commands.find(is_its))
+            })
             .done()
             .class("jobs");
         Self {
@@ -117,13 +127,12 @@ impl JobTable {
     }
 }
 
-/// `mylvmbackup of vg0/data on db2`
-fn subject(job: &Job) -> String {
+/// `mylvmbackup of vg0/data on db2`, or the command in place of the tool
+fn subject(job: &Job, command: Option<&Job>) -> String {
+    let tool = tool::above_lvcreate(job).unwrap_or("snapshot");
+    let tool = command.map_or(tool, |command| &command.name);
     let mut subject = match job.origin_name() {
-        Some(origin) => format!(
-            "{} of {origin}",
-            tool::above_lvcreate(job).unwrap_or("snapshot")
-        ),
+        Some(origin) => format!("{tool} of {origin}"),
         None => job.kind.text().into(),
     };
     if let Some(host) = job.imported_from() {
