@@ -15,6 +15,8 @@ const ANSWERS: &str = "grep egrep fgrep diff cmp find sh bash dash";
 /// Programs that copy only what has changed, or only the blocks in use, so that nothing says how much they have to read.
 const INCREMENTAL: &str = "restic borg kopia rsync rsnap rsnapshot duplicity zbackup rdiff-backup bup e2image ntfsclone \
                            fsarchiver xfsdump dump";
+/// By how much the time of an exit may be too early.
+const EXIT_SECONDS_MS: i64 = 2_000;
 /// `SIGHUP`, `SIGINT` and `SIGTERM`: a script may end what watched its backup.
 const ASKED_TO_END: [ExitStatus; 3] = [
     ExitStatus::Signal(1),
@@ -172,7 +174,7 @@ impl MakerRun {
             let is_last = self.processes[index + 1..].iter().all(had_ended);
             let has_failed = end.status.is_some_and(|status| !status.is_success());
             let decides = match end.read {
-                _ if removed_at.is_some_and(|removed| end.at >= removed) => true,
+                _ if removed_at.is_some_and(|removed| end.is_after(removed)) => true,
                 Some(ReadShare::All) => true,
                 Some(ReadShare::Part) => has_failed || is_last,
                 Some(ReadShare::Nothing) => has_failed && is_last,
@@ -198,6 +200,13 @@ impl MakerRun {
             at: end.at,
             succeeded,
         })
+    }
+}
+
+impl ProcessEnd {
+    /// The kernel tells the second of an exit, which may be the one before.
+    fn is_after(self, at: Timestamp) -> bool {
+        self.at.as_millisecond() + EXIT_SECONDS_MS >= at.as_millisecond()
     }
 }
 
@@ -296,8 +305,8 @@ mod tests {
         maker.learn_exit(&exit(7, ExitRelation::Itself, "x.sh", 0, OK));
         maker.note_read(ReadShare::Part);
         let state = |second| maker.state(Some(at(second)));
-        assert!(matches!(state(8), MakerState::Ended(end) if end.status == Some(OK)));
-        assert_eq!(state(10), MakerState::HandedOver);
+        assert!(matches!(state(11), MakerState::Ended(end) if end.status == Some(OK)));
+        assert_eq!(state(12), MakerState::HandedOver);
     }
 
     #[track_caller]

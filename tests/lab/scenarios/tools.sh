@@ -229,14 +229,18 @@ tidy() {
     rm -f /mnt/out/rsnapshot.pid /var/run/rsnapshot.pid
 }
 
+kill_reader() {
+    pkill -KILL -x "$(reader)" || fail "$tool: its reader had ended before it could be killed"
+}
+
 kill_below() {
     local child
     for child in $(pgrep -P "$1"); do kill_below "$child"; done
     kill -KILL "$1" 2>/dev/null || true
 }
 
-killed_early() { fresh; run; when_read 25; pkill -KILL -x "$(reader)"; ended_badly killed_early; }
-killed_late() { fresh; run; when_read 95; pkill -KILL -x "$(reader)"; ended_badly killed_late; }
+killed_early() { fresh; run; when_read 25; kill_reader; ended_badly killed_early; }
+killed_late() { fresh; run; when_read 90; kill_reader; ended_badly killed_late; }
 destination_full() {
     mount -t tmpfs -o size=16M small /mnt/out
     fresh
@@ -256,16 +260,28 @@ overflow() {
     ended_badly overflow
 }
 maker_killed() { fresh; run; when_read 25; kill_below "$runs"; ended_badly maker_killed; }
+# cpu_per_tick COMMAND…: how much CPU time cowbell takes for a tick while that runs, in hundredths of a millisecond.
+cpu_per_tick() {
+    local cpu ticks
+    cpu=$(awk '{ print $14 + $15 }' "/proc/$cowbell/stat")
+    ticks=$(ticks_taken)
+    "$@"
+    echo "$((($(awk '{ print $14 + $15 }' "/proc/$cowbell/stat") - cpu) * 1000 / ($(ticks_taken) - ticks)))"
+}
+
 hung() {
+    local idle busy
     fresh
+    idle=$(cpu_per_tick sleep 45)
     run
     when_read 25
-    pkill -STOP -x "$(reader)"
-    in_time 100 rings backup_slow
+    pkill -STOP -x "$(reader)" || fail "$tool: its reader had ended before it could be stopped"
+    busy=$(cpu_per_tick in_time 100 rings backup_slow)
+    echo "figure CPU per tick: $idle idle, $busy with a running backup, in 0.01 ms"
     local rang=no
     if rings backup_slow; then rang=yes; else silent=$((silent + 1)); fi
     cell hung "$(job '.[0].outcome')" "$rang"
-    pkill -CONT -x "$(reader)"
+    pkill -CONT -x "$(reader)" || true
     wait "$runs"
     in_time 20 has_ended
     in_time 10 is_quiet
