@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::backup_run::BackupRun;
 use super::judgement::PROBED_BYTES;
-use super::maker::MakerState;
+use super::maker::{MakerState, ReadShare};
 use super::progress::overflows;
 use super::{DiskError, Job, Outcome};
 use crate::interval::Interval;
@@ -137,6 +137,9 @@ pub(super) fn follow_snapshot(
     let read = job.read_share();
     if let Some(maker) = &mut job.maker {
         maker.note_read(read);
+        if read == ReadShare::Nothing {
+            maker.give_up(interval.at);
+        }
     }
     let ended_at = match &job.backup_run {
         Some(run) if !is_there && !run.is_over() && run.runs() => {

@@ -15,6 +15,8 @@ const ANSWERS: &str = "grep egrep fgrep diff cmp find sh bash dash";
 /// Programs that copy only what has changed, or only the blocks in use, so that nothing says how much they have to read.
 const INCREMENTAL: &str = "restic borg kopia rsync rsnap rsnapshot duplicity zbackup rdiff-backup bup e2image ntfsclone \
                            fsarchiver xfsdump dump";
+/// A script that failed and left an unread snapshot is not helped any more after this.
+const GIVE_UP_MS: i64 = 30_000;
 /// By how much the time of an exit may be too early.
 const EXIT_SECONDS_MS: i64 = 2_000;
 /// `SIGHUP`, `SIGINT` and `SIGTERM`: a script may end what watched its backup.
@@ -149,6 +151,18 @@ impl MakerRun {
     pub fn note_read(&mut self, read: ReadShare) {
         for end in self.processes.iter_mut().filter_map(|one| one.end.as_mut()) {
             end.read.get_or_insert(read);
+        }
+    }
+
+    /// If its nearest process failed before anything was read, those above it are given some time to go on without it.
+    pub fn give_up(&mut self, now: Timestamp) {
+        let Some(end) = self.processes.first().and_then(|nearest| nearest.end) else {
+            return;
+        };
+        let has_failed = end.status.is_some_and(|status| !status.is_success());
+        let is_old = now.as_millisecond() - end.at.as_millisecond() >= GIVE_UP_MS;
+        if has_failed && is_old && end.read == Some(ReadShare::Nothing) {
+            self.processes.truncate(1);
         }
     }
 

@@ -822,6 +822,31 @@ fn a_dead_script_ends_its_backup_although_its_snapshot_is_left() {
 }
 
 #[test]
+fn a_script_that_fails_before_anything_is_read_has_failed_although_the_one_above_it_runs() {
+    let mut night = Night::new();
+    let outer = CRON.replace(
+        "9 (lvcreate) D 8 8",
+        "10 (mount.sh) S 8 8\n9 (lvcreate) D 10 8",
+    );
+    night.seen(ALIVE, &[], &[(Part::Processes, &outer)]);
+    let line = format!(
+        "10\t{}\tself\t8192\t0\tmount.sh\n",
+        night.now().as_millisecond()
+    );
+    night.seen(ALIVE, &[], &[(Part::Exits, &line)]);
+    for _ in 0..28 {
+        night.tick(ALIVE, &[]);
+        assert_eq!(night.outcome(), None);
+    }
+    night.tick(ALIVE, &[]);
+    night.tick(ALIVE, &[]);
+    assert_eq!(
+        (night.outcome(), &*night.rings()),
+        (Some(Outcome::Failed), "critical data")
+    );
+}
+
+#[test]
 fn a_backup_that_pauses_for_long_is_stalled_until_it_reads_again() {
     let mut night = Night::new();
     night.seen(ALIVE, &[], &[(Part::Processes, CRON)]);

@@ -69,7 +69,7 @@ make_scripts() {
     cat >/mnt/partclone.ext4.sh <<-'END'
 	#!/bin/sh
 	lvcreate -qq -y -s -L ${SIZE:-40M} -n data_bk vg0/data
-	partclone.ext4 -q -c -F -L /mnt/tmp/partclone.log -s /dev/vg0/data_bk -o /mnt/out/data.pcl
+	partclone.ext4 -q -c -L /mnt/tmp/partclone.log -s /dev/vg0/data_bk -O /mnt/out/data.pcl
 	lvremove -qq -fy vg0/data_bk; true
 	END
     cat >/mnt/perl.sh <<-'END'
@@ -129,7 +129,7 @@ is_restored() {
     mkdir /mnt/restored
     case $tool in
         dd) zcat /mnt/out/data.gz >/mnt/restored.img ;;
-        partclone.ext4) partclone.restore -q -C -F -L /mnt/tmp/partclone.log --restore_raw_file -s /mnt/out/data.pcl -o /mnt/restored.img ;;
+        partclone.ext4) partclone.restore -q -C -L /mnt/tmp/partclone.log --restore_raw_file -s /mnt/out/data.pcl -O /mnt/restored.img ;;
         rsync) cp -a /mnt/out/data/. /mnt/restored ;;
         rsnapshot) cp -a /mnt/out/daily.0/data/. /mnt/restored ;;
         restic) restic -q -r /mnt/out/repo restore latest --target /mnt/restored ;;
@@ -240,7 +240,7 @@ kill_below() {
 }
 
 killed_early() { fresh; run; when_read 25; kill_reader; ended_badly killed_early; }
-killed_late() { fresh; run; when_read 90; kill_reader; ended_badly killed_late; }
+killed_late() { fresh; run; when_read 85; kill_reader; ended_badly killed_late; }
 destination_full() {
     mount -t tmpfs -o size=16M small /mnt/out
     fresh
@@ -251,6 +251,8 @@ destination_full() {
     ended_badly destination_full
 }
 overflow() {
+    # A thin snapshot overflows with its pool, which `pool` fills.
+    [[ $tool != vzdump ]] || return 0
     fresh
     export SIZE=8M
     run
