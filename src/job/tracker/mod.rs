@@ -11,7 +11,7 @@ use super::backup_run::BackupRun;
 use super::follow::{
     CommandSilence, LastUse, abandon_silent, follow_host, follow_snapshot, key_properties,
 };
-use super::maker::{MakerRun, MakerState};
+use super::maker::MakerRun;
 use super::pending_runs::PendingRuns;
 use super::setup::Setup;
 use super::{Job, JobKind, Outcome, tool, user};
@@ -333,25 +333,21 @@ impl JobTracker {
             return changed;
         }
         for index in 0..self.ended.len() {
-            let Some(ended_at) = self.ended[index].ended_at else {
-                continue;
-            };
-            let Some(maker) = self.ended[index]
-                .maker
-                .as_ref()
-                .filter(|maker| maker.running().next().is_some())
+            let job = &self.ended[index];
+            let (Some(ended_at), Some(maker), Some(false)) =
+                (job.ended_at, &job.maker, job.script_has_ended())
             else {
                 continue;
             };
-            let mut maker = maker.clone();
-            maker.update(interval, false);
-            let mut job = Arc::unwrap_or_clone(Arc::clone(&self.ended[index]));
-            maker.note_read(job.read_share());
-            if job.maker.as_ref() == Some(&maker) {
+            let mut updated = maker.clone();
+            updated.update(interval, false);
+            updated.note_read(job.read_share());
+            if updated == *maker {
                 continue;
             }
-            job.maker = Some(maker);
-            if matches!(job.maker_state(), MakerState::Ended(_)) && job.accepted_at.is_none() {
+            let mut job = Job::clone(job);
+            job.maker = Some(updated);
+            if job.script_has_ended() == Some(true) && job.accepted_at.is_none() {
                 job.end_judged(ended_at, &self.ended);
             }
             changed.push(job.clone());
@@ -401,8 +397,10 @@ impl JobTracker {
         let runs = of_jobs.chain(self.pending_runs.runs());
         let runs = runs.filter(|run| run.process_ended_at.is_none());
         let mut pids: Vec<u32> = runs.map(|run| run.run).collect();
-        let ended = self.ended.iter().rev().map(|job| &**job);
-        for job in self.running.iter().chain(ended.take(MOST_FOLLOWED)) {
+        let ended = self.ended.iter().rev().take(MOST_FOLLOWED);
+        let ended = ended.map(|job| &**job);
+        let open = ended.filter(|job| job.script_has_ended() == Some(false));
+        for job in self.running.iter().chain(open) {
             pids.extend(job.maker.iter().flat_map(MakerRun::running));
         }
         // It may be known only later that what they created is a snapshot.
