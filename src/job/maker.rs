@@ -17,8 +17,6 @@ const INCREMENTAL: &str = "restic borg kopia rsync rsnap rsnapshot duplicity zba
                            fsarchiver xfsdump dump";
 /// A script that failed and left an unread snapshot is not helped any more after this.
 const GIVE_UP_MS: i64 = 30_000;
-/// By how much the time of an exit may be too early.
-const EXIT_SECONDS_MS: i64 = 2_000;
 /// `SIGHUP`, `SIGINT` and `SIGTERM`: a script may end what watched its backup.
 const ASKED_TO_END: [ExitStatus; 3] = [
     ExitStatus::Signal(1),
@@ -187,11 +185,11 @@ impl MakerRun {
             let had_ended = |one: &MakerProcess| one.end.is_some_and(|other| other.at <= end.at);
             let is_last = self.processes[index + 1..].iter().all(had_ended);
             let has_failed = end.status.is_some_and(|status| !status.is_success());
+            let removed_it = removed_at.is_some_and(|removed| end.at >= removed);
             let decides = match end.read {
-                _ if removed_at.is_some_and(|removed| end.is_after(removed)) => true,
                 Some(ReadShare::All) => true,
-                Some(ReadShare::Part) => has_failed || is_last,
-                Some(ReadShare::Nothing) => has_failed && is_last,
+                Some(ReadShare::Part) => has_failed || is_last || removed_it,
+                Some(ReadShare::Nothing) => has_failed && is_last || removed_it,
                 None => false,
             };
             if decides {
@@ -214,13 +212,6 @@ impl MakerRun {
             at: end.at,
             succeeded,
         })
-    }
-}
-
-impl ProcessEnd {
-    /// The kernel tells the second of an exit, which may be the one before.
-    fn is_after(self, at: Timestamp) -> bool {
-        self.at.as_millisecond() + EXIT_SECONDS_MS >= at.as_millisecond()
     }
 }
 
@@ -319,8 +310,8 @@ mod tests {
         maker.learn_exit(&exit(7, ExitRelation::Itself, "x.sh", 0, OK));
         maker.note_read(ReadShare::Part);
         let state = |second| maker.state(Some(at(second)));
-        assert!(matches!(state(11), MakerState::Ended(end) if end.status == Some(OK)));
-        assert_eq!(state(12), MakerState::HandedOver);
+        assert!(matches!(state(9), MakerState::Ended(end) if end.status == Some(OK)));
+        assert_eq!(state(10), MakerState::HandedOver);
     }
 
     #[track_caller]

@@ -117,7 +117,9 @@ impl ProcessExits {
             } else {
                 continue;
             };
-            let at_ms = at.as_millisecond().min(exit.second * 1000 + 999);
+            // The second may be the one before. The end of a backup is not before what it did last.
+            let slack_ms = if relation == "self" { 1_999 } else { 999 };
+            let at_ms = at.as_millisecond().min(exit.second * 1000 + slack_ms);
             self.report(run, relation, at_ms, exit);
         }
     }
@@ -137,7 +139,7 @@ impl ProcessExits {
     }
 
     /// The exits since the last reading: lines `RUN<TAB>MILLISECONDS<TAB>self|child|descendant<TAB>STATUS<TAB>BYTES<TAB>NAME`.
-    /// The time is the end of the second of the exit, or that of the collection if earlier.
+    /// The time is the end of the second of the exit, of a backup itself of the next one, or that of the collection if earlier.
     pub fn read_new(&mut self) -> Option<PartReading> {
         let mut text = String::new();
         for (run, relation, at_ms, exit) in self.exits.drain(..) {
