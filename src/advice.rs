@@ -629,6 +629,8 @@ pub fn lvm_size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::diskstats::Number;
+    use crate::topology::{Device, DeviceKind};
 
     const MIB: u64 = 1 << 20;
 
@@ -713,6 +715,61 @@ mod tests {
 
     fn topology(group: Group, volumes: Vec<Volume>) -> Topology {
         Topology::new(Vec::new(), vec![group], volumes)
+    }
+
+    /// A device-mapper device, below which are others.
+    fn device(name: &str, identity: &str, label: &str, slaves: &[&str]) -> Device {
+        Device {
+            number: Number {
+                major: 253,
+                minor: 0,
+            },
+            name: name.into(),
+            identity: identity.into(),
+            generation: None,
+            label: label.into(),
+            kind: DeviceKind::Dm,
+            vg: None,
+            lv: None,
+            is_pv: false,
+            slaves: slaves.iter().map(|name| (*name).into()).collect(),
+            paths: Vec::new(),
+            size: None,
+            model: None,
+            rotational: None,
+            scheduler: None,
+            read_ahead_kib: None,
+            counts: false,
+        }
+    }
+
+    #[test]
+    fn what_lies_on_a_snapshot_is_closed_before_it_is_removed() {
+        for (identity, label, expected) in [
+            (
+                "part1-LVM-abc",
+                "vg0-snap1",
+                "close vg0-snap1 with `kpartx -d /dev/vg0/snap`, and ",
+            ),
+            (
+                "CRYPT-LUKS2-abc-the box",
+                "the box",
+                "close 'the box' with `cryptsetup close 'the box'`, and ",
+            ),
+            ("other", "other", "close other, which uses it, and "),
+        ] {
+            let mut snapshot = volume("snap", VolumeKind::Snapshot);
+            snapshot.mounted_on = Some(vec!["/mnt/snap".into()]);
+            let devices = vec![
+                device("dm-3", "LVM-abc", "vg0/snap", &["dm-1"]),
+                device("dm-4", identity, label, &["dm-3"]),
+            ];
+            let topology = Topology::new(devices, vec![group()], vec![snapshot.clone()]);
+            let found = removal(&snapshot, &topology).to_string();
+            let unmount = "unmount it with `umount /mnt/snap`, and ";
+            let remove = "remove it with `lvremove vg0/snap`";
+            assert_eq!(found, format!("{unmount}{expected}{remove}"));
+        }
     }
 
     #[test]

@@ -65,9 +65,10 @@ impl Scale {
         ticks
     }
 
-    /// Decimals of a value beside the axis: three figures at its upper end.
+    /// Decimals of a value beside the axis: three figures at its upper end, but a percentage as tables have it.
     pub fn decimals(&self) -> usize {
         match self.max / self.divisor {
+            _ if self.name == "%" => 2,
             ..10.0 => 2,
             ..=100.0 => 1,
             _ => 0,

@@ -194,8 +194,21 @@ fn a_backup_that_fails_is_followed_to_its_end() {
 #[test]
 fn each_format_goes_to_those_who_want_it() {
     let daemon = Start::watching(&Machine::new()).start();
-    let open = scrape(&daemon, &[HOST, ("Accept", OPENMETRICS)]);
-    let classic = scrape(&daemon, &[HOST]);
+    let of_devices = |text: &str| {
+        let samples = samples(text)
+            .into_iter()
+            .filter(|sample| sample.name.starts_with("cowbell_device_"));
+        samples
+            .map(|sample| (sample.name, sample.labels))
+            .collect::<Vec<_>>()
+    };
+    // Samples of an interval come with the second tick, perhaps between the two.
+    let (open, classic) = wait_for("the same samples of devices", || {
+        let open = scrape(&daemon, &[HOST, ("Accept", OPENMETRICS)]);
+        let classic = scrape(&daemon, &[HOST]);
+        let found = of_devices(&open.body);
+        (!found.is_empty() && found == of_devices(&classic.body)).then_some((open, classic))
+    });
     for (answer, kind) in [
         (
             &open,
@@ -224,17 +237,6 @@ fn each_format_goes_to_those_who_want_it() {
         );
     }
     assert!(open.body.ends_with("\n# EOF\n") && !classic.body.contains("EOF"));
-    // Parts may come between the two.
-    let of_devices = |text: &str| {
-        let samples = samples(text)
-            .into_iter()
-            .filter(|sample| sample.name.starts_with("cowbell_device_"));
-        samples
-            .map(|sample| (sample.name, sample.labels))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(of_devices(&open.body), of_devices(&classic.body));
-    assert!(!of_devices(&open.body).is_empty());
 }
 
 #[test]
