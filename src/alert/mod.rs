@@ -35,7 +35,6 @@ use self_monitoring::OwnCounts;
 pub use self_monitoring::OwnState;
 use trend::Trends;
 pub use trend::{Pace, Race};
-pub use unusual_backup::usual_period;
 
 /// An alert of a rule for one volume, from when it was raised until it was cleared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

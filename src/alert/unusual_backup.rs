@@ -7,8 +7,9 @@ use jiff::Timestamp;
 use super::settle::{AlertSubject, Evaluation, RuleFinding};
 use super::{Alert, AlertText, Rule, Rules, Situation, seconds_between};
 use crate::job::backup_run::BackupRun;
+use crate::job::history::{VolumeBackups, backups_by_volume};
 use crate::job::progress::past_runs;
-use crate::job::{Job, JobKind, MOST_EARLIER_RUNS};
+use crate::job::{Job, JobKind};
 use crate::sentence;
 use crate::sentence::command;
 use crate::sizing::{SizeRisk, SizingRequest, next_snapshot};
@@ -21,36 +22,10 @@ const FACTOR: f64 = 1.5;
 const SMALL: f64 = 0.5;
 /// A backup of seconds may take a few minutes longer.
 const LEAST_DELAY_S: f64 = 300.0;
-/// Fewer good backups, or within a shorter time, are trials: they have no period yet.
-const LEAST_GOOD: usize = 5;
-const LEAST_SPAN_S: f64 = 2.0 * DAY_S;
-/// Weekends make a gap longer than usual, so the gap that occurred twice before is not too long; with a margin.
-const MARGIN: f64 = 1.1;
 /// So long after the backup, alerts about it expire: it was given up.
 const EXPIRY_S: f64 = 7.0 * DAY_S;
 const DAY_S: f64 = 24.0 * 3600.0;
 const RELEASED: &str = "The lock was released.";
-
-/// The backups of a volume, or of a command that backs up no known volume.
-struct VolumeBackups<'a> {
-    vg: String,
-    lv: String,
-    /// `vg0/data`, by which its alerts are known.
-    name: String,
-    /// The last good ones, the latest first.
-    good: Vec<&'a Job>,
-}
-
-impl<'a> VolumeBackups<'a> {
-    fn new((vg, lv): (String, String), good: Vec<&'a Job>) -> Self {
-        let name = AlertSubject::new(&vg, &lv, "").name().to_string();
-        Self { vg, lv, name, good }
-    }
-
-    fn subject(&self) -> AlertSubject<'_> {
-        AlertSubject::new(&self.vg, &self.lv, &self.name)
-    }
-}
 
 impl Rules {
     /// Evaluates the rules of this family; those about history only if `is_slow`.
@@ -64,6 +39,7 @@ impl Rules {
                 }
             }
             let all = self.all_backups(now);
+            let names: Vec<String> = all.iter().map(VolumeBackups::name).collect();
             for backups in &all {
                 changed.extend(self.judge_size(backups, at));
                 changed.extend(self.judge_age(backups, at));
@@ -71,7 +47,7 @@ impl Rules {
             changed.extend(self.judge_next_sizes(now));
             changed.extend(self.clear_all(at, |alert| {
                 let is_forgotten = matches!(alert.rule, Rule::BackupMissing | Rule::BackupSmall)
-                    && !all.iter().any(|backups| backups.name == alert.uuid);
+                    && !names.contains(&alert.uuid);
                 let ending = "The volume was removed, or its backups are not known any more.";
                 is_forgotten.then(|| ending.into())
             }));
@@ -138,7 +114,9 @@ impl Rules {
         let usual = earlier[earlier.len() / 2];
         let is_recent = seconds_between(last.ended_at?, at) < EXPIRY_S;
         let is_small = (read as f64) < usual as f64 * SMALL && is_recent;
-        let (subject, name) = (backups.subject(), backups.subject().name());
+        let key = backups.name();
+        let subject = AlertSubject::new(&backups.vg, &backups.lv, &key);
+        let name = subject.name();
         let evaluation = Evaluation::warning_if(is_small);
         let finding = RuleFinding {
             job: Some(last.id),
@@ -189,7 +167,9 @@ impl Rules {
     }
 
     fn judge_age(&mut self, backups: &VolumeBackups, at: Timestamp) -> Option<Alert> {
-        let (subject, name) = (backups.subject(), backups.subject().name());
+        let key = backups.name();
+        let subject = AlertSubject::new(&backups.vg, &backups.lv, &key);
+        let name = subject.name();
         let thresholds = self
             .settings
             .of(Rule::BackupMissing, &backups.vg, &backups.lv)?;
@@ -206,10 +186,10 @@ impl Rules {
                 format!("there must be one within {within}"),
             )
         } else {
-            let ends = backups.good.iter().filter_map(|job| job.ended_at);
-            let ages: Vec<f64> = ends.map(|end| seconds_between(end, at)).collect();
             // Without a usual period, nothing is missing.
-            let (usual_s, limit_s) = usual_period(&ages).unwrap_or((0.0, f64::INFINITY));
+            let period = backups.period();
+            let limit_s = period.map_or(f64::INFINITY, |period| period.limit_s);
+            let usual_s = period.map_or(0.0, |period| period.usual_s);
             let is_missing = (limit_s..limit_s + EXPIRY_S).contains(&since_s);
             (
                 Evaluation::warning_if(is_missing),
@@ -253,21 +233,10 @@ impl Rules {
     /// The volumes with backups, and those that must have some.
     fn all_backups<'a>(&self, now: &Situation<'a>) -> Vec<VolumeBackups<'a>> {
         let topology = &now.interval.topology;
-        let mut all: Vec<VolumeBackups<'a>> = Vec::new();
-        for job in now.jobs.ended().iter().rev() {
-            if !job.is_good_backup() {
-                continue;
-            }
-            let (vg, lv) = job.backed_up();
-            let mut known = all.iter_mut();
-            match known.find(|backups| backups.vg == vg && backups.lv == lv) {
-                // The newest, and those that it is compared with.
-                Some(backups) if backups.good.len() <= MOST_EARLIER_RUNS => backups.good.push(job),
-                Some(_) => {}
-                None => all.push(VolumeBackups::new((vg, lv), vec![&**job])),
-            }
-        }
-        all.retain(|backups| backups.vg.is_empty() || topology.volume(&backups.name).is_some());
+        let ended = now.jobs.ended().iter().rev().map(|job| &**job);
+        let mut all = backups_by_volume(ended);
+        all.retain(|backups| !backups.good.is_empty());
+        all.retain(|backups| backups.vg.is_empty() || topology.volume(&backups.name()).is_some());
         for volume in &topology.volumes {
             let (vg, lv) = (&volume.vg, &volume.lv);
             // A general setting is only for volumes that have backups.
@@ -278,7 +247,7 @@ impl Rules {
                     .is_some_and(|it| it.critical.is_finite())
                 && volume.kind.can_have_snapshots();
             if must_have_some && !all.iter().any(|known| known.vg == *vg && known.lv == *lv) {
-                all.push(VolumeBackups::new((vg.clone(), lv.clone()), Vec::new()));
+                all.push(VolumeBackups::new(vg.clone(), lv.clone()));
             }
         }
         all
@@ -346,20 +315,4 @@ impl Rules {
         };
         self.settle(&finding, raised, || RELEASED.into())
     }
-}
-
-/// The usual seconds from one good backup to the next, and the limit, from the ages of good backups, the latest first.
-/// `None` if there is no usual period yet.
-pub fn usual_period(ages: &[f64]) -> Option<(f64, f64)> {
-    let span_s = ages.last()? - ages.first()?;
-    let is_enough =
-        ages.len() > MOST_EARLIER_RUNS || ages.len() >= LEAST_GOOD && span_s >= LEAST_SPAN_S;
-    let mut gaps: Vec<f64> = ages.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    gaps.sort_unstable_by(f64::total_cmp);
-    let usual_s = gaps
-        .get(gaps.len() / 2)
-        .copied()
-        .filter(|usual_s| is_enough && *usual_s > 0.0)?;
-    let second_s = gaps[gaps.len().saturating_sub(2)];
-    Some((usual_s, (usual_s * FACTOR).max(second_s * MARGIN)))
 }

@@ -10,6 +10,7 @@ pub mod diagnosis;
 pub mod figures;
 mod follow;
 pub mod growth;
+pub mod history;
 mod judgement;
 pub mod maker;
 mod outcome;

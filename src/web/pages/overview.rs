@@ -11,13 +11,13 @@ use super::jobs::{JobTable, took};
 use super::text::{DASH, moment, zoned_moment};
 use super::volumes::{nothing_to_watch, state_cell, used_of_size, volume_href};
 use super::{Content, PageRequest, PageResult};
-use crate::alert::{Pace, Rule, alike, usual_period};
+use crate::alert::{Pace, Rule, alike};
 use crate::chart::Look;
+use crate::job::history::{VolumeBackups, backups_by_volume};
 use crate::job::{Job, JobKind};
 use crate::present::{Present, RecordingEnd};
 use crate::quantity::Quantity;
 use crate::sentence::Sentence;
-use crate::series::Range;
 use crate::store::Subject;
 use crate::table::{Bar, Cell, Column, Table};
 use crate::topology::{Device, Volume, VolumeState};
@@ -361,48 +361,34 @@ fn reads(jobs: &[Job]) -> Sketch {
     Sketch::new("Read speed of snapshots", traces)
 }
 
-/// The last backup of each origin, and when the next is usual.
+/// The last backup of each volume, and when the next is usual.
 fn last_backups(present: &Present) -> Vec<(String, String)> {
-    let mut found: Vec<(&Job, Vec<f64>)> = Vec::new();
-    for job in present.jobs.iter().rev().map(Arc::as_ref) {
-        let is_of_snapshot = job.kind == JobKind::Snapshot && !job.is_imported();
-        let Some(ended_at) = job.ended_at.filter(|_| is_of_snapshot && job.is_backup()) else {
-            continue;
-        };
-        let age_s = Range::new(ended_at, present.interval.at).seconds();
-        let origin = (&job.vg, &job.origin);
-        match found
-            .iter_mut()
-            .find(|(last, _)| (&last.vg, &last.origin) == origin)
-        {
-            Some((_, ages)) => ages.push(age_s),
-            None => found.push((job, vec![age_s])),
-        }
-    }
-    found.truncate(MOST_LASTS);
-    let href = |job: &Job| format!("/jobs/{}", job.id);
-    let line = |(job, ages): (&Job, Vec<f64>)| (last_backup(present, job, &ages), href(job));
-    found.into_iter().map(line).collect()
+    let ended = present.jobs.iter().rev().map(Arc::as_ref);
+    let all = backups_by_volume(ended.filter(|job| job.ended_at.is_some()));
+    let lines = all.iter().filter_map(|backups| {
+        let job = backups.last?;
+        Some((
+            last_backup(present, job, backups),
+            format!("/jobs/{}", job.id),
+        ))
+    });
+    lines.take(MOST_LASTS).collect()
 }
 
 /// `Last backup of vg0/data: succeeded, 01:00:12 UTC, 12 min, peak 41.0 %; the next usually ends in about 3 h.`
-///
-/// `ages_s` are those of the backups of its origin.
-fn last_backup(present: &Present, job: &Job, ages_s: &[f64]) -> String {
+fn last_backup(present: &Present, job: &Job, backups: &VolumeBackups) -> String {
     let now = present.interval.at;
-    let of = match job.origin_name() {
-        Some(origin) => format!(" of {origin}"),
-        None => String::new(),
-    };
+    let name = backups.name();
     let (outcome, began) = (job.judgement().word(), zoned_moment(job.started_at, now));
-    let mut text = format!("Last backup{of}: {outcome}, {began}, {}", took(job, now));
+    let mut text = format!(
+        "Last backup of {name}: {outcome}, {began}, {}",
+        took(job, now)
+    );
     if let Some(peak) = job.peak_fill_percent {
         text += &format!(", peak {}", percent_text(peak));
     }
-    if let Some((usual_s, _)) = usual_period(ages_s)
-        && usual_s > ages_s[0]
-    {
-        let left = rough_text(usual_s - ages_s[0]);
+    if let Some(left_s) = backups.next_s(now) {
+        let left = rough_text(left_s);
         text += &format!("; the next usually ends in about {left}");
     }
     text + "."

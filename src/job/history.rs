@@ -1,0 +1,173 @@
+//! The backups of each volume, and when the next one is usual. Alerts and pages share it.
+
+use jiff::Timestamp;
+
+use super::{Job, MOST_EARLIER_RUNS};
+
+const HOUR_S: f64 = 3600.0;
+const DAY_S: f64 = 24.0 * HOUR_S;
+/// Fewer good backups, or within a shorter time, are trials: they have no period yet.
+const LEAST_GOOD: usize = 5;
+const LEAST_SPAN_S: f64 = 2.0 * DAY_S;
+/// Of weekly and monthly backups, so few show the period if their gaps are alike.
+const LEAST_SELDOM: usize = 3;
+const SELDOM_S: f64 = 6.0 * DAY_S;
+/// February has 0.9 times the days of March.
+const ALIKE: f64 = 0.85;
+/// A backup may be late by half a period, or by a day.
+const LATE: f64 = 0.5;
+const LATE_S: f64 = DAY_S;
+/// Weekends make a gap longer than usual, so the gap that occurred twice before is not too long; with a margin.
+const MARGIN: f64 = 1.1;
+
+/// The backups of a volume, or of a command that backs up no known volume.
+pub struct VolumeBackups<'a> {
+    pub vg: String,
+    pub lv: String,
+    /// However it ended. `None` if there was none yet.
+    pub last: Option<&'a Job>,
+    /// The last good ones, the latest first.
+    pub good: Vec<&'a Job>,
+}
+
+/// Of the times at which good backups end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Period {
+    pub usual_s: f64,
+    /// After this time without one, it is missing.
+    pub limit_s: f64,
+}
+
+/// Those of this host, from its ended jobs, the latest first.
+pub fn backups_by_volume<'a>(ended: impl Iterator<Item = &'a Job>) -> Vec<VolumeBackups<'a>> {
+    let mut all: Vec<VolumeBackups<'a>> = Vec::new();
+    for job in ended.filter(|job| job.is_own_backup()) {
+        let (vg, lv) = job.backed_up();
+        let known = all.iter().position(|one| one.vg == vg && one.lv == lv);
+        let index = known.unwrap_or_else(|| {
+            all.push(VolumeBackups::new(vg, lv));
+            all.len() - 1
+        });
+        let backups = &mut all[index];
+        backups.last = backups.last.or(Some(job));
+        // The newest, and those that it is compared with.
+        if job.is_good_backup() && backups.good.len() <= MOST_EARLIER_RUNS {
+            backups.good.push(job);
+        }
+    }
+    all
+}
+
+impl<'a> VolumeBackups<'a> {
+    pub fn new(vg: String, lv: String) -> Self {
+        let (last, good) = (None, Vec::new());
+        Self { vg, lv, last, good }
+    }
+
+    /// `vg0/data`, or the name of a command.
+    pub fn name(&self) -> String {
+        match &*self.vg {
+            "" => self.lv.clone(),
+            vg => format!("{vg}/{}", self.lv),
+        }
+    }
+
+    /// `None` if no period shows yet.
+    pub fn period(&self) -> Option<Period> {
+        let ends = self.good.iter().filter_map(|job| job.ended_at);
+        let ends: Vec<f64> = ends
+            .map(|end| end.as_millisecond() as f64 / 1000.0)
+            .collect();
+        let mut gaps: Vec<f64> = ends.windows(2).map(|pair| pair[0] - pair[1]).collect();
+        gaps.sort_unstable_by(f64::total_cmp);
+        let (shortest_s, longest_s) = (*gaps.first()?, *gaps.last()?);
+        let is_seldom = shortest_s >= SELDOM_S && shortest_s >= longest_s * ALIKE;
+        let span_s = ends.first()? - ends.last()?;
+        let is_enough = ends.len() > MOST_EARLIER_RUNS
+            || ends.len() >= LEAST_GOOD && span_s >= LEAST_SPAN_S
+            || ends.len() >= LEAST_SELDOM && is_seldom;
+        let usual_s = gaps[gaps.len() / 2];
+        if !is_enough || usual_s <= 0.0 {
+            return None;
+        }
+        let second_s = gaps[gaps.len().saturating_sub(2)];
+        let late_s = usual_s + (usual_s * LATE).min(LATE_S);
+        Some(Period {
+            usual_s,
+            limit_s: late_s.max(second_s * MARGIN),
+        })
+    }
+
+    /// In how many seconds the next good backup usually ends; `None` if unknown, or if it is late.
+    pub fn next_s(&self, now: Timestamp) -> Option<f64> {
+        let last_end = self.good.first()?.ended_at?;
+        let age_s = (now.as_millisecond() - last_end.as_millisecond()) as f64 / 1000.0;
+        let left_s = self.period()?.usual_s - age_s;
+        (left_s > 0.0).then_some(left_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{JobKind, Outcome};
+
+    fn backup(hours: f64, outcome: Outcome) -> Job {
+        let at = Timestamp::from_second((hours * HOUR_S) as i64).unwrap();
+        let mut job = Job::new(1, JobKind::Snapshot, "u", "data_snapshot", at);
+        (job.vg, job.origin) = (Some("vg0".into()), Some("data".into()));
+        job.program = Some("mylvmbackup".into());
+        (job.ended_at, job.outcome) = (Some(at), Some(outcome));
+        job
+    }
+
+    /// The usual hours and the limit of good backups that ended at these hours.
+    #[track_caller]
+    fn check(hours: &[f64], expected: Option<(f64, f64)>) {
+        let ends = hours.iter().rev();
+        let jobs: Vec<Job> = ends.map(|end| backup(*end, Outcome::Succeeded)).collect();
+        let all = backups_by_volume(jobs.iter());
+        let hours_of = |period: Period| (period.usual_s / HOUR_S, period.limit_s / HOUR_S);
+        let found = all[0].period().map(hours_of);
+        assert_eq!(
+            found.map(|(usual, limit)| (usual.round(), limit.round())),
+            expected,
+            "{hours:?}"
+        );
+    }
+
+    #[test]
+    fn hourly_daily_weekly_and_monthly_backups_have_a_period() {
+        let every = |hours: f64, count: usize| -> Vec<f64> {
+            (0..count).map(|night| night as f64 * hours).collect()
+        };
+        check(&every(1.0, 15), Some((1.0, 2.0)));
+        check(&every(24.0, 4), None);
+        check(&every(24.0, 5), Some((24.0, 36.0)));
+        check(&every(168.0, 3), Some((168.0, 192.0)));
+        // January to March.
+        check(&[0.0, 744.0, 1416.0], Some((744.0, 768.0)));
+        // By hand, once in a while.
+        check(&[0.0, 170.0, 500.0], None);
+        // Mondays to Fridays.
+        let weekdays = (0..10).map(|day| (day / 5 * 7 + day % 5) as f64 * 24.0);
+        check(&weekdays.collect::<Vec<_>>(), Some((24.0, 36.0)));
+    }
+
+    #[test]
+    fn a_failure_is_the_last_backup_and_no_good_one() {
+        let jobs = [
+            backup(99.0, Outcome::Failed),
+            backup(96.0, Outcome::Succeeded),
+            backup(72.0, Outcome::Succeeded),
+            backup(48.0, Outcome::Succeeded),
+            backup(24.0, Outcome::Succeeded),
+            backup(0.0, Outcome::Succeeded),
+        ];
+        let all = backups_by_volume(jobs.iter());
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].last.unwrap().outcome, Some(Outcome::Failed));
+        let now = Timestamp::from_second((100.0 * HOUR_S) as i64).unwrap();
+        assert_eq!(all[0].next_s(now), Some(20.0 * HOUR_S));
+    }
+}
