@@ -50,13 +50,17 @@ needed_by_the_lab() {
 	borg borgbackup
 	rsnapshot rsnapshot
 	partclone.ext4 partclone
+	duplicity duplicity
+	snapper snapper
+	python3 python3-venv
 	END
 }
 
 needed_by_all() {
     cat <<-END
 	go golang-go
-	python3 python3-venv
+	mariabackup mariadb-backup
+	/usr/lib/postgresql postgresql
 	debootstrap debootstrap
 	readelf binutils
 	zstd zstd

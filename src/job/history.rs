@@ -6,9 +6,10 @@ use super::{Job, MOST_EARLIER_RUNS};
 
 const HOUR_S: f64 = 3600.0;
 const DAY_S: f64 = 24.0 * HOUR_S;
-/// Fewer good backups, or within a shorter time, are trials: they have no period yet.
+/// Fewer good backups, within a shorter time, or in quicker succession, are trials: they have no period yet.
 const LEAST_GOOD: usize = 5;
 const LEAST_SPAN_S: f64 = 2.0 * DAY_S;
+const LEAST_USUAL_S: f64 = 600.0;
 /// Of weekly and monthly backups, so few show the period if their gaps are alike.
 const LEAST_SELDOM: usize = 3;
 const SELDOM_S: f64 = 6.0 * DAY_S;
@@ -87,7 +88,7 @@ impl<'a> VolumeBackups<'a> {
             || ends.len() >= LEAST_GOOD && span_s >= LEAST_SPAN_S
             || ends.len() >= LEAST_SELDOM && is_seldom;
         let usual_s = gaps[gaps.len() / 2];
-        if !is_enough || usual_s <= 0.0 {
+        if !is_enough || usual_s < LEAST_USUAL_S {
             return None;
         }
         let second_s = gaps[gaps.len().saturating_sub(2)];
@@ -147,6 +148,8 @@ mod tests {
         check(&every(168.0, 3), Some((168.0, 192.0)));
         // January to March.
         check(&[0.0, 744.0, 1416.0], Some((744.0, 768.0)));
+        // Trials of a new script.
+        check(&every(0.02, 20), None);
         // By hand, once in a while.
         check(&[0.0, 170.0, 500.0], None);
         // Mondays to Fridays.

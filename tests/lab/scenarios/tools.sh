@@ -8,12 +8,17 @@
 #
 # LAB_DISKS=2
 # LAB_MEM=1000M
-# LAB_TIMEOUT=5000
-# LAB_PACKAGES=rsync restic borg rsnapshot partclone.ext4
+# LAB_TIMEOUT=11000
+# LAB_PACKAGES=rsync restic borg rsnapshot duplicity partclone.ext4 snapper
+# LAB_PYTHON=borgmatic==2.1.10
 source "$repo/tests/lab/guest/lab.sh"
+source "$repo/tests/lab/guest/database.sh"
+PATH=$repo/target/lab-python/bin:$PATH
 
-every_tool="tar shell cron perl dd rsync partclone.ext4 restic borg rsnapshot vzdump"
+every_tool="tar shell cron perl dd rsync partclone.ext4 restic borg borgmatic rsnapshot duplicity vzdump"
 faults="killed_early killed_late destination_full overflow maker_killed hung cowbell_killed no_snapshot"
+# They make no snapshot.
+dumps="mysqldump mariabackup pg_basebackup"
 mib=48
 nights=7
 
@@ -60,6 +65,10 @@ make_scripts() {
     script rsync '#!/bin/sh' <<<'rsync -a --delete /mnt/s/ /mnt/out/data/'
     script restic '#!/bin/sh' <<<'cd /mnt/s && restic -q -r /mnt/out/repo backup . ; cd /mnt'
     script borg '#!/bin/sh' <<<'cd /mnt/s && borg create /mnt/out/repo::$(date +%s%N) . ; cd /mnt'
+    script duplicity '#!/bin/sh' <<<'duplicity --no-encryption --num-retries 1 --archive-dir /mnt/tmp/duplicity /mnt/s file:///mnt/out/repo'
+    mkdir -p /mnt/tmp/run
+    printf '%s\n' 'source_directories: [/mnt/data]' 'repositories: [{path: /mnt/out/repo}]' 'lvm: {snapshot_size: 40MB}' \
+        'user_runtime_directory: /mnt/tmp/run' 'borg_base_directory: /mnt/tmp/borg' >/mnt/borgmatic.yaml
     cat >/mnt/dd.sh <<-'END'
 	#!/bin/bash
 	lvcreate -qq -y -s -L ${SIZE:-40M} -n data_bk vg0/data
@@ -100,6 +109,7 @@ start() {
         shell) bash /mnt/tar.sh ;;
         cron) sh -c "$(tail -n +2 /mnt/tar.sh)" ;;
         rsnapshot) sed -i "s/^linux_lvm_snapshotsize.*/linux_lvm_snapshotsize\t${SIZE:-40M}/" /mnt/rsnapshot.conf; rsnapshot -c /mnt/rsnapshot.conf daily ;;
+        borgmatic) sed -i "s/snapshot_size:.*/snapshot_size: ${SIZE:-40M}B}/" /mnt/borgmatic.yaml; borgmatic -c /mnt/borgmatic.yaml create ;;
         *) "/mnt/$tool.sh" ;;
     esac >>"$OUT/tools.log" 2>&1 || true
 }
@@ -108,17 +118,18 @@ reader() {
     case $tool in
         shell | cron | perl | vzdump) echo tar ;;
         rsnapshot) echo rsync ;;
+        borgmatic) echo borg ;;
         *) echo "$tool" ;;
     esac
 }
 
 # An empty destination, so that the next run reads everything.
 fresh() {
-    rm -rf /mnt/out/* /mnt/tmp/restic
+    rm -rf /mnt/out/* /mnt/tmp/restic /mnt/tmp/duplicity
     case $tool in
         restic) restic -q -r /mnt/out/repo init ;;
         # Else it wants 500 MiB of free space for its next segment.
-        borg) borg init -e none /mnt/out/repo && borg config /mnt/out/repo max_segment_size 8388608 ;;
+        borg | borgmatic) borg init -e none /mnt/out/repo && borg config /mnt/out/repo max_segment_size 8388608 ;;
     esac >>"$OUT/tools.log" 2>&1 || true
 }
 
@@ -134,6 +145,8 @@ is_restored() {
         rsnapshot) cp -a /mnt/out/daily.0/data/. /mnt/restored ;;
         restic) restic -q -r /mnt/out/repo restore latest --target /mnt/restored ;;
         borg) (cd /mnt/restored && borg extract "/mnt/out/repo::$(borg list --short --last 1 /mnt/out/repo)") ;;
+        borgmatic) (cd /mnt/restored && borg extract --strip-components 2 "/mnt/out/repo::$(borg list --short --last 1 /mnt/out/repo)") ;;
+        duplicity) duplicity restore --no-encryption --archive-dir /mnt/tmp/duplicity --force file:///mnt/out/repo /mnt/restored ;;
         *) tar -C /mnt/restored -xzf /mnt/out/data.gz ;;
     esac >>"$OUT/tools.log" 2>&1
     case $tool in dd | partclone.ext4) debugfs -R 'rdump / /mnt/restored' /mnt/restored.img ;; esac >>"$OUT/tools.log" 2>&1
@@ -223,7 +236,9 @@ ended_badly() {
 tidy() {
     pkill -KILL -x "$(reader)" || true
     wait_until 20 "the snapshot to be free" eval '! grep -q " /mnt/s " /proc/mounts || umount /mnt/s'
-    for left in data_bk rsnapshot snap_vm-101-disk-0_vzdump; do
+    local point left
+    for point in $(awk '/lvm_snapshots/ { print $2 }' /proc/mounts); do umount "$point"; done
+    for left in $(lvs --noheadings -o lv_name -S 'origin != ""' vg0); do
         wait_until 20 "$left to go" eval "! lvs vg0/$left || lvremove -qq -f vg0/$left"
     done
     rm -f /mnt/out/rsnapshot.pid /var/run/rsnapshot.pid
@@ -278,7 +293,8 @@ hung() {
     run
     when_read 25
     pkill -STOP -x "$(reader)" || fail "$tool: its reader had ended before it could be stopped"
-    busy=$(cpu_per_tick in_time 100 rings backup_slow)
+    busy=$(cpu_per_tick sleep 45)
+    in_time 60 rings backup_slow
     echo "figure CPU per tick: $idle idle, $busy with a running backup, in 0.01 ms"
     local rang=no
     if rings backup_slow; then rang=yes; else silent=$((silent + 1)); fi
@@ -310,6 +326,7 @@ no_snapshot() {
         shell) command=(bash /mnt/tar.sh) ;;
         cron) command=(sh -c "$(tail -n +2 /mnt/tar.sh)") ;;
         rsnapshot) command=(rsnapshot -c /mnt/rsnapshot.conf daily) ;;
+        borgmatic) command=(borgmatic -c /mnt/borgmatic.yaml create) ;;
     esac
     for night in 1 2 3; do
         ((night < 3)) || new_volume -l 100%FREE -n filler vg0
@@ -329,6 +346,137 @@ no_snapshot() {
     in_time 10 is_quiet
 }
 
+# What keeps snapshots, or merges them, is no backup.
+no_backups() {
+    local night jobs rang=""
+    for ((night = 1; night <= nights; night++)); do
+        before=$(newest_job)
+        "$1" "$night" >>"$OUT/tools.log" 2>&1 || fail "$1: $(tail -n 2 "$OUT/tools.log")"
+        sleep 3
+        jobs+=$(job '.[] | select(.is_backup) | .outcome')
+        rang+=$(open_alerts)
+    done
+    [[ -z $rang ]] || false_alerts=$((false_alerts + 1))
+    cell nights "$nights without backups: ${jobs:-right}" "$([[ -z $jobs$rang ]] && echo yes)"
+}
+
+keep_with_snapper() {
+    local at=/mnt/vm-101-disk-0
+    if (($1 == 1)); then
+        mkdir -p /mnt/snapper/configs
+        cp -r /etc/snapper/. /mnt/snapper
+        mount --bind /mnt/snapper /etc/snapper
+        echo 'SNAPPER_CONFIGS=""' >/mnt/snapper/default
+        [[ -e /etc/default/snapper ]] && mount --bind /mnt/snapper/default /etc/default/snapper
+        mount -t tmpfs log /var/log
+        snapper --no-dbus -c thin create-config --fstype='lvm(ext4)' "$at"
+    fi
+    snapper --no-dbus -c thin create -d "night $1"
+    date >"$at/night"
+}
+
+merge_back() {
+    umount /mnt/data
+    new_volume -s -L 40M -n data_before_upgrade vg0/data
+    lvconvert -y --merge vg0/data_before_upgrade
+    wait_until 30 "the merge" eval '! lvs vg0/data_before_upgrade'
+    mount /dev/vg0/data /mnt/data
+}
+
+start_server() {
+    case $tool in
+        pg_basebackup) postgres pg_ctl -w -D /mnt/pg -o '-k /mnt/pg -c listen_addresses= -c shared_buffers=16MB' start ;;
+        *) start_database /mnt/maria --innodb-log-file-size=16M ;;
+    esac >>"$OUT/tools.log" 2>&1
+}
+
+stop_server() {
+    case $tool in
+        pg_basebackup) postgres pg_ctl -w -D /mnt/pg -m fast stop ;;
+        *) stop_database ;;
+    esac >>"$OUT/tools.log" 2>&1
+}
+
+postgres() { (cd /mnt/pg && runuser -u postgres -- "/usr/lib/postgresql/$(ls /usr/lib/postgresql | tail -n 1)/bin/$1" "${@:2}"); }
+
+make_server() {
+    if [[ $tool == pg_basebackup ]]; then
+        mkdir -p -m 700 /mnt/pg
+        chown postgres /mnt/pg
+        postgres initdb -D /mnt/pg >>"$OUT/tools.log" 2>&1
+        start_server
+        return
+    fi
+    [[ -d /mnt/maria ]] || install_database /mnt/maria
+    start_server
+    mariadb --no-defaults -e 'CREATE DATABASE IF NOT EXISTS shop; CREATE OR REPLACE TABLE shop.t AS SELECT seq, md5(seq) AS word FROM seq_1_to_20000'
+}
+
+# As its manual says, and below `cowbell run`.
+dump() {
+    rm -rf /mnt/out/*
+    local command=(mysqldump --no-defaults --result-file=/mnt/out/shop.sql shop)
+    case $tool in
+        mariabackup) command=(mariabackup --no-defaults --backup --target-dir=/mnt/out/maria --datadir=/mnt/maria) ;;
+        pg_basebackup) command=(runuser -u postgres -- pg_basebackup -h /mnt/pg -D /mnt/out/pg) ;;
+    esac
+    chmod 777 /mnt/out
+    before=$(newest_job)
+    (cd /mnt/out && "$COWBELL" run --name "nightly-$tool" -- "${command[@]}") >>"$OUT/tools.log" 2>&1 || true
+    sleep 2
+}
+
+is_dump_restored() {
+    local sum=/mnt/restored.sum
+    case $tool in
+        pg_basebackup) postgres pg_verifybackup /mnt/out/pg ;;
+        mysqldump)
+            mariadb --no-defaults -e 'CREATE OR REPLACE DATABASE back' && mariadb --no-defaults back </mnt/out/shop.sql
+            [[ $(mariadb --no-defaults -Ne 'CHECKSUM TABLE shop.t' | cut -f 2) == "$(mariadb --no-defaults -Ne 'CHECKSUM TABLE back.t' | cut -f 2)" ]]
+            ;;
+        mariabackup)
+            mariadb --no-defaults -Ne 'CHECKSUM TABLE shop.t' >"$sum"
+            mariabackup --prepare --target-dir=/mnt/out/maria
+            stop_server
+            start_database /mnt/out/maria
+            mariadb --no-defaults -Ne 'CHECKSUM TABLE shop.t' | cmp - "$sum"
+            local same=$?
+            stop_server
+            start_server
+            return "$same"
+            ;;
+    esac >>"$OUT/tools.log" 2>&1
+}
+
+of_command() { curl -fs "$api/jobs" | jq -r --argjson before "$before" '[.[] | select(.id > $before)] | map(.outcome) | join(" ")'; }
+
+dumps() {
+    local night good=0 restored=0 rang=""
+    make_server
+    for ((night = 1; night <= nights; night++)); do
+        dump
+        [[ $(of_command) != succeeded ]] || good=$((good + 1))
+        if is_dump_restored; then restored=$((restored + 1)); fi
+        rang+=$(open_alerts)
+    done
+    [[ -z $rang ]] || false_alerts=$((false_alerts + 1))
+    cell nights "$good of $nights succeeded, $restored restored" "$([[ $good == "$nights" && $restored == "$nights" && -z $rang ]] && echo yes)"
+    stop_server
+    dump
+    in_time 30 rings backup_failed
+    rings backup_failed || silent=$((silent + 1))
+    [[ $(of_command) != succeeded ]] || false_good=$((false_good + 1))
+    cell "server stopped" "$(of_command)" "$([[ $(of_command) == failed ]] && rings backup_failed && echo yes)"
+    start_server
+    dump
+    in_time 10 is_quiet
+    is_quiet || cell "the good night after" "$(of_command)" no
+    stop_server
+}
+
+kept() { no_backups keep_with_snapper; }
+merged() { no_backups merge_back; }
+
 make_host
 make_scripts
 cat >/mnt/cowbell.toml <<-END
@@ -344,7 +492,12 @@ start_cowbell
 await_ticks 2
 case ${1:-} in
     '') plan=("tar nights $faults" "dd nights killed_late" "rsync nights killed_late" "restic nights killed_late" "vzdump nights killed_late") ;;
-    all) plan=(); for tool in $every_tool; do plan+=("$tool nights $faults"); done ;;
+    all)
+        plan=()
+        for tool in $every_tool; do plan+=("$tool nights $faults"); done
+        for tool in $dumps; do plan+=("$tool dumps"); done
+        plan+=("snapper kept" "merge merged")
+        ;;
     *) plan=("$1 ${*:2}"); (($# > 1)) || plan=("$1 nights $faults") ;;
 esac
 for line in "${plan[@]}"; do
