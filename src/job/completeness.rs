@@ -69,6 +69,9 @@ impl Completeness {
                 coverage: before.coverage_of_share(read_bytes as f64 / used as f64),
             });
         }
+        // Files are less than the volume.
+        let was_mounted = |job: &Job| job.mounted_on.is_some();
+        let good = good.filter(|other| was_mounted(other) == was_mounted(job));
         let before = Earlier::of(good, |other| Some(other.bytes_read? as f64));
         let (basis, expected_bytes) = match before.usual() {
             Some(usual) => (CompletenessBasis::EarlierRuns, usual as u64),
@@ -224,6 +227,15 @@ mod tests {
         check(&[(500, None), (400, None)], 100, None, Coverage::Incomplete);
         check(&[], 1000, None, Coverage::Complete);
         check(&[], 300, None, Coverage::Unclear);
+    }
+
+    #[test]
+    fn files_of_earlier_runs_say_nothing_of_a_volume_that_is_read_itself() {
+        let mut files = run(2, 500, Some(500));
+        files.mounted_on = Some("/mnt/snap".into());
+        let volume = run(1, 600, None);
+        let found = Completeness::of(&volume, std::iter::once(&files)).unwrap();
+        assert_eq!(found.coverage, Coverage::Unclear);
     }
 
     #[test]

@@ -363,20 +363,23 @@ impl Job {
     }
 
     fn incomplete(&self) -> Reasons {
+        let (mut basis, mut but) = (
+            "only a part was read",
+            sentence![" that ended", self.when_it_ended()],
+        );
+        if self.report().is_some() {
+            basis = "success was reported, but only a part was read";
+            but = sentence![" reported success", self.when_it_ended(), ", but"];
+        }
         let warning = sentence![
             self.subject(),
-            " reported success",
-            self.when_it_ended(),
-            ", but is incomplete: ",
+            but,
+            " is incomplete: ",
             self.doubt(),
             ". So do not rely on it, keep the previous one, and repeat it.",
             self.way_to_accept()
         ];
-        Reasons::new(
-            Grade::Critical,
-            "success was reported, but only a part was read",
-            Some(warning),
-        )
+        Reasons::new(Grade::Critical, basis, Some(warning))
     }
 
     fn lost(&self) -> Reasons {

@@ -89,6 +89,11 @@ impl MakerRun {
         }
     }
 
+    /// Whether a script or a program ran `lvcreate`.
+    pub fn is_script(&self) -> bool {
+        !self.processes.is_empty()
+    }
+
     /// The PIDs of those that have not ended.
     pub fn running(&self) -> impl Iterator<Item = u32> {
         let running = self.processes.iter().filter(|one| one.end.is_none());

@@ -117,6 +117,8 @@ pub struct Job {
     /// For a command, the number of snapshots that it created, and that of its last run.
     pub snapshots_made: u32,
     pub snapshots_expected: u32,
+    /// Whether most earlier snapshots of this name were read through, by other processes than those that made them.
+    pub is_routine: bool,
     /// The mylvmbackup run that created its snapshot, from hooks.
     pub backup_run: Option<BackupRun>,
     /// For a command that exited.
@@ -322,6 +324,12 @@ impl Job {
             Some(all) if completeness::is_whole(read, all) => ReadShare::All,
             _ => ReadShare::Part,
         }
+    }
+
+    /// Whether a script made its snapshot and left it to other processes, which do not report how the backup went.
+    fn was_handed_over(&self) -> bool {
+        let made = self.maker.as_ref().is_some_and(MakerRun::is_script);
+        made && self.command_report.is_none() && self.maker_state() == MakerState::Gone
     }
 
     /// Whether it is a run of mylvmbackup that ended without a snapshot.

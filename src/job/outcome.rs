@@ -82,11 +82,22 @@ impl Job {
         if self.is_incremental() {
             return;
         }
+        let is_handed_over = self.was_handed_over();
+        let was_read = |job: &Self| job.was_handed_over() && job.read_share() == ReadShare::All;
         let is_good = |job: &&Self| {
-            job.outcome == Some(Outcome::Succeeded) && job.is_alike(self) && !job.is_incremental()
+            let is_good = job.outcome == Some(Outcome::Succeeded);
+            (is_good || is_handed_over && was_read(job))
+                && job.is_alike(self)
+                && !job.is_incremental()
         };
         let latest_first = before.iter().rev().map(Arc::as_ref);
+        let same = latest_first
+            .clone()
+            .filter(|job| job.lv == self.lv && job.is_alike(self) && job.was_handed_over());
+        // One may have been the first of a tool that then copies only what has changed.
+        let read_through = same.take(3).filter(|job| was_read(job)).count();
         self.completeness = Completeness::of(self, latest_first.filter(is_good));
+        self.is_routine = is_handed_over && read_through >= 2;
     }
 
     /// Takes over the result of the command that created the snapshot, once the command has ended.
@@ -186,6 +197,9 @@ impl Job {
         match self.maker_state() {
             // It would have removed it.
             MakerState::Ended(_) if self.left_snapshot => Outcome::Abandoned,
+            MakerState::Gone if self.is_routine && self.has_read_too_little() => {
+                Outcome::Incomplete
+            }
             _ => Outcome::Unknown,
         }
     }

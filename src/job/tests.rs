@@ -6,8 +6,10 @@ use jiff::Timestamp;
 
 use super::backup_run::BackupRun;
 use super::completeness::Completeness;
+use super::maker::{MakerRun, ProcessEnd, ReadShare};
 use super::{Job, JobKind, Outcome, ReportedResult};
 use crate::commands::{ArchiveSummary, ArchiveVerdict};
+use crate::sample::processes::ExitStatus;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_772_330_400 + second).unwrap()
@@ -195,6 +197,53 @@ fn only_good_runs_of_the_same_origin_are_compared_with() {
     assert_eq!(
         (job.outcome, job.completeness.unwrap().runs),
         (Some(Outcome::Unknown), 0)
+    );
+}
+
+/// A script made the snapshot and ended; other processes read so many MiB of 100.
+fn handed_over(id: i64, mib: u64, before: &[std::sync::Arc<Job>]) -> Job {
+    let mut maker = MakerRun::new(&[7]);
+    maker.processes[0].end = Some(ProcessEnd {
+        at: at(2),
+        status: Some(ExitStatus::Status(0)),
+        read: Some(ReadShare::Nothing),
+    });
+    let mut job = Job {
+        maker: Some(maker),
+        vg: Some("vg0".into()),
+        lv: Some("bk".into()),
+        origin: Some("data".into()),
+        bytes_read: Some(mib << 20),
+        ..Job::new(id, JobKind::Snapshot, "uuid", "bk", at(0))
+    };
+    job.setup.file_system_bytes = Some(100 << 20);
+    job.end_judged(at(110), before);
+    job
+}
+
+#[test]
+fn a_backup_by_others_than_its_maker_is_known_by_earlier_nights() {
+    let mut before = Vec::new();
+    for (id, (mib, outcome, is_backup)) in (1..).zip([
+        (100, Outcome::Unknown, true),
+        (50, Outcome::Unknown, false),
+        (100, Outcome::Unknown, true),
+        (50, Outcome::Incomplete, true),
+        (100, Outcome::Unknown, true),
+        (9, Outcome::Incomplete, true),
+    ]) {
+        let job = handed_over(id, mib, &before);
+        assert_eq!(
+            (job.outcome, job.is_backup()),
+            (Some(outcome), is_backup),
+            "{id}"
+        );
+        before.push(std::sync::Arc::new(job));
+    }
+    let text = before[3].judgement().warning.unwrap().to_string();
+    assert!(
+        text.starts_with("The backup of vg0/data that ended at 2026"),
+        "{text}"
     );
 }
 

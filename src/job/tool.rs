@@ -89,7 +89,7 @@ pub fn is_for_backup(job: &Job) -> bool {
         MakerState::Runs => program.is_some() || read != ReadShare::Nothing,
         MakerState::HandedOver => read != ReadShare::Nothing,
         MakerState::Ended(_) => true,
-        MakerState::Gone if job.maker.is_some() => read == ReadShare::All,
+        MakerState::Gone if job.maker.is_some() => read == ReadShare::All || job.is_routine,
         MakerState::Gone => program.is_some() || read == ReadShare::All,
     }
 }

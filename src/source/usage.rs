@@ -84,7 +84,10 @@ impl UsageQuery {
     /// The answer since the last tick, if any; starts a new query if one is due. Never waits.
     pub fn poll(&mut self) -> Option<PartReading> {
         let text = self.answer();
-        if !self.chosen.is_empty() && !self.thread.is_busy() {
+        if self.chosen.is_empty() {
+            // The next snapshot may have the same number, and its mount the same line.
+            self.asked.clear();
+        } else if !self.thread.is_busy() {
             if self.asked != self.chosen {
                 self.asked.clone_from(&self.chosen);
                 self.thread.forget_last();
@@ -314,6 +317,21 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(1));
             };
             assert_eq!(found.result, text(expected));
+        }
+    }
+
+    #[test]
+    fn the_next_snapshot_is_queried_though_its_mount_has_the_same_line() {
+        let mut usage = UsageQuery::with(SlowThread::new("test", |_| Vec::new()));
+        usage.set_names(NAMES);
+        for _ in 0..2 {
+            usage.set_mounts(&line("253:3", "/mnt/a"));
+            usage.poll();
+            assert!(usage.thread.is_busy());
+            usage.set_mounts("");
+            while usage.thread.is_busy() {
+                usage.poll();
+            }
         }
     }
 }

@@ -144,14 +144,13 @@ is_restored() {
         rsync) cp -a /mnt/out/data/. /mnt/restored ;;
         rsnapshot) cp -a /mnt/out/daily.0/data/. /mnt/restored ;;
         restic) restic -q -r /mnt/out/repo restore latest --target /mnt/restored ;;
-        borg) (cd /mnt/restored && borg extract "/mnt/out/repo::$(borg list --short --last 1 /mnt/out/repo)") ;;
-        borgmatic) (cd /mnt/restored && borg extract --strip-components 2 "/mnt/out/repo::$(borg list --short --last 1 /mnt/out/repo)") ;;
+        borg | borgmatic) (cd /mnt/restored && borg extract "/mnt/out/repo::$(borg list --short --last 1 /mnt/out/repo)") ;;
         duplicity) duplicity restore --no-encryption --archive-dir /mnt/tmp/duplicity --force file:///mnt/out/repo /mnt/restored ;;
         *) tar -C /mnt/restored -xzf /mnt/out/data.gz ;;
     esac >>"$OUT/tools.log" 2>&1
     case $tool in dd | partclone.ext4) debugfs -R 'rdump / /mnt/restored' /mnt/restored.img ;; esac >>"$OUT/tools.log" 2>&1
     rm -f /mnt/restored.img
-    (cd "$(source_folder)" && sha256sum file*) | (cd /mnt/restored && sha256sum --status -c)
+    (cd "$(source_folder)" && sha256sum file*) | (cd "$(find /mnt/restored -name file1 -printf %h)" && sha256sum --quiet -c)
 }
 
 newest_job() { curl -fs "$api/jobs" | jq '[.[].id] | max // 0'; }
