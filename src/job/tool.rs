@@ -3,6 +3,7 @@
 
 use super::maker::{MakerState, ReadShare};
 use super::{Job, JobKind};
+use crate::sample::processes::is_wrapper;
 
 const MYLVMBACKUP: &str = "mylvmbackup";
 
@@ -69,6 +70,14 @@ const TOOLS: &str = "mylvmbackup holland borgmatic vzdump wyng mysqldump mariadb
 /// Whether a command of this name is a backup.
 pub fn is_backup_tool(name: &str) -> bool {
     TOOLS.split(' ').any(|tool| tool == name)
+}
+
+/// Whether a command is a backup tool, or runs one by a shell or such a program as `sudo`.
+pub fn runs_backup_tool<'a>(program: &'a str, arguments: impl Iterator<Item = &'a str>) -> bool {
+    let name = |path: &'a str| path.rsplit('/').next().unwrap_or_default();
+    let mut words = arguments.flat_map(str::split_ascii_whitespace);
+    is_backup_tool(name(program))
+        || is_wrapper(name(program)) && words.any(|word| is_backup_tool(name(word)))
 }
 
 /// Programs whose snapshots are kept for other purposes.
@@ -143,6 +152,27 @@ mod tests {
         ] {
             job.program = program.map(String::from);
             assert_eq!(is_for_backup(&job), expected, "{program:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_runs_a_backup_tool_itself_or_by_another_program() {
+        for (command, expected) in [
+            (&["/usr/bin/mysqldump", "shop"][..], true),
+            (
+                &["sudo", "-u", "postgres", "/usr/bin/pg_dump", "shop"],
+                true,
+            ),
+            (
+                &["sh", "-c", "cd /backup && mysqldump shop | gzip >shop"],
+                true,
+            ),
+            (&["timeout", "2h", "nice", "borgmatic"], true),
+            (&["grep", "mysqldump"], false),
+            (&["sh", "/usr/local/bin/nightly"], false),
+        ] {
+            let found = runs_backup_tool(command[0], command[1..].iter().copied());
+            assert_eq!(found, expected, "{command:?}");
         }
     }
 

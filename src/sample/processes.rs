@@ -139,13 +139,51 @@ enum Role {
     Program,
 }
 
+/// Whether a program of this name runs another one.
+pub fn is_wrapper(name: &str) -> bool {
+    matches!(
+        name,
+        "sh" | "bash"
+            | "rbash"
+            | "dash"
+            | "ash"
+            | "ksh"
+            | "ksh93"
+            | "mksh"
+            | "zsh"
+            | "fish"
+            | "csh"
+            | "tcsh"
+            | "busybox"
+            | "sudo"
+            | "doas"
+            | "su"
+            | "runuser"
+            | "env"
+            | "timeout"
+            | "nice"
+            | "ionice"
+            | "chrt"
+            | "taskset"
+            | "flock"
+            | "nohup"
+            | "setsid"
+            | "time"
+            | "stdbuf"
+            | "xargs"
+            | "setpriv"
+            | "chroot"
+            | "nsenter"
+            | "unshare"
+            | "run-parts"
+            | "strace"
+            | "cowbell"
+    )
+}
+
 fn role(process: &Process) -> Role {
     match &*process.name {
-        "sh" | "bash" | "rbash" | "dash" | "ash" | "ksh" | "ksh93" | "mksh" | "zsh" | "fish"
-        | "csh" | "tcsh" | "busybox" | "sudo" | "doas" | "su" | "runuser" | "env" | "timeout"
-        | "nice" | "ionice" | "chrt" | "taskset" | "flock" | "nohup" | "setsid" | "time"
-        | "stdbuf" | "xargs" | "setpriv" | "chroot" | "nsenter" | "unshare" | "run-parts"
-        | "strace" | "cowbell" => Role::Wrapper,
+        name if is_wrapper(name) => Role::Wrapper,
         _ if process.number <= 1 => Role::SessionLeader,
         "systemd" | "(sd-pam)" | "systemd-executo" | "init" | "init.sh" | "linuxrc" | "runit"
         | "runsv" | "s6-supervise" | "openrc-run" | "tini" | "dumb-init" | "containerd-shim"

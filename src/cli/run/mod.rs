@@ -22,7 +22,7 @@ use super::output;
 use super::record::duration;
 use crate::client::Daemon;
 use crate::commands::{LONGEST_NAME, MarkKind};
-use crate::job::tool::is_backup_tool;
+use crate::job::tool::runs_backup_tool;
 use crate::source::clock;
 use crate::source::files::Root;
 use crate::store::in_words;
@@ -253,11 +253,20 @@ impl RunArguments {
         let repeat = (self.repeat > 1).then_some(number);
         PutJob {
             process: Some(std::process::id()),
-            backup: self.backup || is_backup_tool(&self.program()),
+            backup: self.backup || self.is_known_backup(),
             ..self
                 .set
                 .start(name, MarkKind::Command, repeat, clock::now())
         }
+    }
+
+    fn is_known_backup(&self) -> bool {
+        let words: Vec<_> = self
+            .command
+            .iter()
+            .map(|word| word.to_string_lossy())
+            .collect();
+        runs_backup_tool(&words[0], words[1..].iter().map(|word| &**word))
     }
 
     /// The name of the command, with `_` for characters that are not allowed.
