@@ -408,7 +408,7 @@ make_server() {
     fi
     [[ -d /mnt/maria ]] || install_database /mnt/maria
     start_server
-    mariadb --no-defaults -e 'CREATE DATABASE IF NOT EXISTS shop; CREATE OR REPLACE TABLE shop.t AS SELECT seq, md5(seq) AS word FROM seq_1_to_20000'
+    mariadb --no-defaults -e 'CREATE DATABASE IF NOT EXISTS shop; USE shop; CREATE OR REPLACE TABLE t AS SELECT seq, md5(seq) AS word FROM seq_1_to_20000'
 }
 
 # As its manual says, and below `cowbell run`.
