@@ -3,7 +3,7 @@
 #
 #   tests/lab/run tools [all | TOOL [CELL…]]
 #
-# Without arguments: tar with all cells, and three nights and a killed reader of four others. Each cell is one line
+# Without arguments: tar with all cells, three nights and a killed reader of five others, and three nights without backups. Each cell is one line
 # `cell TOOL CELL | outcome | alerts | right`, from which docs/tools.md is made.
 #
 # LAB_DISKS=2
@@ -490,7 +490,7 @@ END
 start_cowbell
 await_ticks 2
 case ${1:-} in
-    '') plan=("tar nights $faults" "dd nights killed_late" "rsync nights killed_late" "restic nights killed_late" "vzdump nights killed_late") ;;
+    '') plan=("tar nights $faults" "dd nights killed_late" "rsync nights killed_late" "restic nights killed_late" "borgmatic nights killed_late" "vzdump nights killed_late" "snapper kept" "merge merged") ;;
     all)
         plan=()
         for tool in $every_tool; do plan+=("$tool nights $faults"); done
