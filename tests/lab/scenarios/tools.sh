@@ -3,8 +3,8 @@
 #
 #   tests/lab/run tools [all | TOOL [CELL…]]
 #
-# Without arguments: tar with all cells, three nights and a killed reader of five others, and three nights without backups. Each cell is one line
-# `cell TOOL CELL | outcome | alerts | right`, from which docs/tools.md is made.
+# Without arguments: tar with all cells, three nights and a killed reader of five others, and three nights without backups.
+# Each cell is one line `cell TOOL CELL | outcome | alerts | right`, from which docs/tools.md is made.
 #
 # LAB_DISKS=2
 # LAB_MEM=1000M
