@@ -511,7 +511,7 @@ fn the_legend_shows_the_last_value_if_known() {
         class: "kf",
         last: last.map(str::to_owned),
     };
-    assert_eq!(super::draw(&chart).legend, [entry(Some("41.2 %"))]);
+    assert_eq!(super::draw(&chart).legend, [entry(Some("41.23 %"))]);
     chart.lines[0].series.points.push(point(2, None));
     assert_eq!(super::draw(&chart).legend, [entry(None)]);
 }
@@ -535,7 +535,7 @@ fn a_chart_carries_its_numbers_in_the_units_of_its_axis() {
         ..chart.lines[0].clone()
     });
     let numbers = numbers(&draw(&chart));
-    assert_eq!(numbers["axes"], json!([{ "unit": "%", "decimals": 1 }]));
+    assert_eq!(numbers["axes"], json!([{ "unit": "%", "decimals": 2 }]));
     assert_eq!(
         numbers["lines"][0],
         json!({ "label": "fill", "class": "kf", "axis": 0 })
@@ -543,7 +543,7 @@ fn a_chart_carries_its_numbers_in_the_units_of_its_axis() {
     assert_eq!(numbers["start"], START * 1000);
     assert_eq!(
         numbers["rows"],
-        json!([1_000, 123, null, 2_000, null, null, 0, 990, 50])
+        json!([1_000, 1_234, null, 2_000, null, null, 0, 9_900, 500])
     );
     assert_eq!(numbers["plot"], json!([52, 22, 386, 122]));
 }
