@@ -35,6 +35,8 @@ pub struct MakerRun {
     failed_bytes: u64,
     /// Whether a program copied only what has changed.
     pub is_incremental: bool,
+    /// When a process that had read or written the data last ended well.
+    pub copied_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,6 +141,9 @@ impl MakerRun {
             || exit.name.starts_with("partclone.");
         self.is_incremental |= is_incremental;
         if exit.status.is_success() {
+            if exit.bytes >= LEAST_BYTES {
+                self.copied_at = Some(exit.at);
+            }
             // A program may ask its repository first, and create one if that fails.
             let is_again = |failed: &mut ProcessFailure| failed.name == exit.name;
             if is_incremental && self.failed_bytes < LEAST_BYTES && exit.bytes >= LEAST_BYTES {

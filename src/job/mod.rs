@@ -470,7 +470,7 @@ impl Job {
         self.read_counter = Some(counter);
     }
 
-    /// A backup that has read a part of its snapshot is stalled when it pauses for much longer than before.
+    /// A backup whose reader has read a part of its snapshot is stalled when it pauses for much longer than before.
     fn count_pause(&mut self, has_read: bool, interval: &Interval) {
         if has_read {
             self.longest_pause_ms = self.longest_pause_ms.max(self.pause_ms);
@@ -481,8 +481,12 @@ impl Job {
         self.pause_ms += interval.elapsed_us / 1000;
         let is_long = self.pause_ms >= LEAST_STALL_MS.max(STALL_FACTOR * self.longest_pause_ms);
         let reads = self.report().is_none() && self.read_share() == ReadShare::Part;
-        if is_long && reads && self.is_backup() && self.stalled_since.is_none() {
-            let since_ms = interval.at.as_millisecond() - self.pause_ms as i64;
+        let elapsed_ms = (interval.elapsed_us / 1000) as i64;
+        let since_ms = interval.at.as_millisecond() - self.pause_ms as i64;
+        // Its reader ended, and the script has something else to do, such as an upload.
+        let copied_at = self.maker.as_ref().and_then(|maker| maker.copied_at);
+        let was_copied = copied_at.is_some_and(|at| at.as_millisecond() + elapsed_ms >= since_ms);
+        if is_long && reads && !was_copied && self.is_backup() && self.stalled_since.is_none() {
             self.stalled_since = Timestamp::from_millisecond(since_ms).ok();
         }
     }

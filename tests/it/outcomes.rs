@@ -863,6 +863,20 @@ fn a_backup_that_pauses_for_long_is_stalled_until_it_reads_again() {
 }
 
 #[test]
+fn a_backup_whose_reader_ended_well_is_not_stalled_while_its_script_does_something_else() {
+    let mut night = Night::new();
+    night.seen(ALIVE, &[], &[(Part::Processes, CRON)]);
+    night.reads(50);
+    let at = night.now().as_millisecond();
+    let exit = format!("8\t{at}\tchild\t0\t9000000\ttar\n");
+    night.seen(ALIVE, &[], &[(Part::Exits, &exit)]);
+    for _ in 0..200 {
+        night.tick(ALIVE, &[]);
+    }
+    assert_eq!(night.jobs(JobKind::Snapshot)[0].stalled_since, None);
+}
+
+#[test]
 fn a_command_that_makes_fewer_snapshots_than_its_last_run_has_failed() {
     let mut night = Night::new();
     for (key, makes, expected) in [

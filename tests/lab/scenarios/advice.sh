@@ -39,9 +39,10 @@ is_alerted() {
     [[ -n $(sentence "$1" "$2") ]]
 }
 
-# An answer for what asks before it changes something.
+# An answer for what asks before it changes something. This kernel has no dm-crypt, so LUKS is one by its UUID alone.
 answered() {
     case $1 in
+    "cryptsetup close "*) echo "dmsetup remove ${1##* }" ;;
     lv* | vg* | pv*) echo "${1/ / -y }" ;;
     *) echo "$1" ;;
     esac
@@ -61,7 +62,7 @@ state() {
         bash -c "$(answered "$command")" >>"$OUT/lvm.log" 2>&1 </dev/null || outcome="refused: $(tail -n 1 "$OUT/lvm.log")"
         check "$what: $command" accepted "$outcome"
         [[ $outcome == accepted ]] || refused=$((refused + 1))
-    done < <(grep -o '`[^`]*`' <<<"$text" | tr -d '`' | grep -E '^(lv|vg|pv|dmsetup|umount)')
+    done < <(grep -o '`[^`]*`' <<<"$text" | tr -d '`' | grep -E '^(lv|vg|pv|dmsetup|umount|cryptsetup)')
     check "$what: commands" "${4:-1}" "$count"
     commands=$((commands + count))
 }
@@ -237,10 +238,7 @@ invalid_snapshots() {
     dmsetup create crypt --uuid "CRYPT-LUKS2-1" --table "0 2048 linear /dev/vg0/luks_s 0"
     fill vg0/luks 20
     ask_lvm_again
-    state "invalid snapshot below LUKS" vg0/luks_s snapshot_invalid 0
-    dmsetup remove crypt
-    ask_lvm_again
-    state "invalid snapshot, LUKS closed" vg0/luks_s snapshot_invalid
+    state "invalid snapshot below LUKS" vg0/luks_s snapshot_invalid 2
 }
 
 outside_lvm() {
