@@ -12,9 +12,10 @@ use crate::sample::processes::{BackupProcess, ExitRelation, ExitStatus, ProcessE
 const LEAST_BYTES: u64 = 1 << 20;
 /// Programs whose status is an answer, or that of another program.
 const ANSWERS: &str = "grep egrep fgrep diff cmp find sh bash dash";
-/// Programs that copy only what has changed, or only the blocks in use, so that nothing says how much they have to read.
+/// Programs that copy only what has changed, only the blocks in use, or what a server reads that runs on the snapshot. So
+/// nothing says how much is to be read.
 const INCREMENTAL: &str = "restic borg kopia rsync rsnap rsnapshot duplicity zbackup rdiff-backup bup e2image ntfsclone \
-                           fsarchiver xfsdump dump";
+                           fsarchiver xfsdump dump pg_dump pg_dumpall mysqldump mariadb-dump mydumper mongodump";
 /// A script that failed and left an unread snapshot is not helped any more after this.
 const GIVE_UP_MS: i64 = 30_000;
 /// `SIGHUP`, `SIGINT` and `SIGTERM`: a script may end what watched its backup.

@@ -338,7 +338,7 @@ impl Job {
     }
 
     /// Whether it is a command that ended with fewer snapshots than its last run.
-    pub(super) fn lacks_snapshot(&self) -> bool {
+    pub fn lacks_snapshot(&self) -> bool {
         !self.is_running() && self.snapshots_made < self.snapshots_expected
     }
 

@@ -89,10 +89,11 @@ impl JobTable {
         let now = present.interval.at;
         let started = format!("Started ({})", zone_name(now));
         let all = &jobs.found;
-        // A command and its snapshot are one run. Those of a set are compared with one another.
+        // A command and its snapshot are one run, unless another snapshot of it is missing. Those of a set are compared with one
+        // another.
         let rows = all.iter().filter(|job| {
             let is_its = |other: &Job| other.command_key.as_ref() == Some(&job.key);
-            job.label.is_some() || !all.iter().any(is_its)
+            job.label.is_some() || job.lacks_snapshot() || !all.iter().any(is_its)
         });
         let table = Table::of(caption, rows)
             .column(Column::name("Job").class("named"), |job| {
