@@ -67,7 +67,7 @@ describe("the crosshair", () => {
     const there = await values(page);
     assert.notDeepEqual(there, atRest);
     assert.match(there[0], /^\d+\.\d+ MiB\/s$/);
-    assert.match(there[1], /^\d+\.\d %$/);
+    assert.match(there[1], /^\d+\.\d\d %$/);
     await page.mouse.move(5, 5);
     assert.deepEqual(await values(page), atRest);
     assert.deepEqual(await times(page), []);
@@ -82,7 +82,7 @@ describe("the crosshair", () => {
     const [of, to] = [`volume:${job.vg}/${job.lv}`, new Date(at + 500).toISOString()];
     const series = await daemon.json(`/api/v1/series?of=${of}&metric=fill_percent&from=${job.started_at}&to=${to}&points=10000`);
     const point = series.reduce((near, point) => (Math.abs(Date.parse(point.t) - at) < Math.abs(Date.parse(near.t) - at) ? point : near));
-    assert.equal((await values(page))[1], `${point.avg.toFixed(1)} %`);
+    assert.equal((await values(page))[1], `${point.avg.toFixed(2)} %`);
     await close(page);
   });
 
