@@ -136,7 +136,7 @@ fn interval() -> Interval {
         devices_listed: true,
         policies: None,
         usages: Arc::default(),
-        maker: None,
+        makers: Vec::new(),
         backups: Arc::default(),
         exits: Vec::new(),
         read_errors: Vec::new(),

@@ -134,7 +134,7 @@ impl Machine {
             devices_listed: true,
             policies: None,
             usages: Arc::default(),
-            maker: None,
+            makers: Vec::new(),
             backups: Arc::default(),
             exits: Vec::new(),
             read_errors: Vec::new(),

@@ -45,7 +45,7 @@ pub struct Interval {
     /// Used space of mounted file systems that may be on a snapshot.
     pub usages: Arc<Vec<Usage>>,
     /// The program that created a snapshot during this tick.
-    pub maker: Option<Maker>,
+    pub makers: Vec<Maker>,
     /// Processes of running backups.
     pub backups: Arc<Vec<BackupProcess>>,
     /// Running backups, and processes below them, that exited since the last tick.
@@ -216,7 +216,7 @@ impl Interval {
             devices_listed: now.sample.devices.is_some(),
             policies: now.sample.slow.policies,
             usages: Arc::clone(&now.sample.slow.usages),
-            maker: now.sample.maker.clone(),
+            makers: now.sample.makers.clone(),
             backups: Arc::clone(&now.sample.slow.backups),
             exits: now.sample.exits.clone(),
             read_errors: now.sample.read_errors.clone(),

@@ -205,7 +205,7 @@ fn present() -> Present {
             devices_listed: true,
             policies: None,
             usages: Arc::default(),
-            maker: None,
+            makers: Vec::new(),
             backups: Arc::default(),
             exits: Vec::new(),
             read_errors: Vec::new(),

@@ -48,7 +48,7 @@ pub struct Sample {
     /// Whether the report is newer than the last device-mapper status, and recent enough to take fills from.
     pub report_has_current_fills: bool,
     /// The program that created a snapshot during this tick.
-    pub maker: Option<Maker>,
+    pub makers: Vec<Maker>,
     /// Processes below running backups that failed since the last tick.
     pub exits: Vec<ProcessExit>,
     /// Devices with a read error in the kernel's log since the last tick.
@@ -207,7 +207,7 @@ impl Sampler {
             }
             Part::Processes => {
                 let (processes, unparsed) = processes::parse(text);
-                sample.maker = processes::maker(&processes);
+                sample.makers = processes::makers(&processes);
                 require_parsed(&unparsed)?;
             }
             Part::Backups => {

@@ -1,7 +1,7 @@
 //! Processes: the program that creates a snapshot, those of running backups, and how those and the ones below them ended.
 //!
-//! - `pid (name) state ppid pgrp`: lvcreate and its ancestors. Names are arbitrary; they are truncated and stripped of control
-//!   characters.
+//! - `pid (name) state ppid pgrp [volume]`: lvcreate, the volume that it makes if it names one, and its ancestors. Names are
+//!   arbitrary; they are truncated and stripped of control characters.
 //! - `PID<TAB>START<TAB>ANCESTORS` or `PID<TAB>ended`: a running backup.
 //! - `RUN<TAB>MILLISECONDS<TAB>self|child|descendant<TAB>STATUS<TAB>BYTES<TAB>NAME`: a backup, or a process below it, exited.
 
@@ -16,16 +16,32 @@ pub struct Process {
     pub parent: u32,
     /// `None` in older recordings.
     pub group: Option<u32>,
+    /// What lvcreate makes, as `vg0/snap`, or `/snap` if its group is not known.
+    pub volume: Option<String>,
 }
 
 /// The program that created a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Maker {
     pub program: String,
-    /// The PIDs of lvcreate and of all processes above it. Of several lvcreate, those above all of them.
+    /// The PIDs of lvcreate and of all processes above it.
     pub processes: Vec<u32>,
     /// Those of a script or program that runs lvcreate, the nearest first; empty if lvcreate was typed.
     pub above: Vec<u32>,
+    /// As [`Process::volume`].
+    pub volume: Option<String>,
+}
+
+impl Maker {
+    /// Whether lvcreate names the volume that it makes, and it is this one.
+    pub fn names(&self, volume: &str) -> bool {
+        self.volume
+            .as_ref()
+            .is_some_and(|made| match made.strip_prefix('/') {
+                Some(lv) => volume.split_once('/').is_some_and(|(_, name)| name == lv),
+                None => made == volume,
+            })
+    }
 }
 
 /// Programs that create snapshots, the more specific one first: `lvm` also runs for reports.
@@ -53,11 +69,12 @@ fn process(line: &str) -> Option<Process> {
         name: name.to_string(),
         parent: columns.next()?.parse().ok()?,
         group: columns.next().and_then(|group| group.parse().ok()),
+        volume: columns.next().map(String::from),
     })
 }
 
-/// The program that creates a snapshot. `None` if there is none, or several that differ.
-pub fn maker(processes: &[Process]) -> Option<Maker> {
+/// The programs that create volumes.
+pub fn makers(processes: &[Process]) -> Vec<Maker> {
     let is_of_cowbell = |process: &Process| {
         processes
             .iter()
@@ -66,34 +83,22 @@ pub fn maker(processes: &[Process]) -> Option<Maker> {
     // Another cowbell runs `lvm` for reports only.
     let makes = |process: &&Process| process.name == "lvcreate" || !is_of_cowbell(process);
     let named = |name: &str| -> Vec<&Process> {
-        processes
-            .iter()
-            .filter(|process| process.name == name)
-            .filter(makes)
-            .collect()
+        let named = processes.iter().filter(|process| process.name == name);
+        named.filter(makes).collect()
     };
-    let makers = CREATORS
-        .into_iter()
-        .map(named)
-        .find(|makers| !makers.is_empty())?;
-    let mut names = makers.iter().map(|maker| program_above(maker, processes));
-    let program = names.next()?;
-    names.all(|name| name == program).then_some(())?;
-    let (first, others) = makers.split_first()?;
-    let above_all = |process: &&Process| {
-        others
-            .iter()
-            .all(|maker| chain(maker, processes).any(|other| other.number == process.number))
-    };
-    let above = scripts(first, processes).filter(above_all);
-    Some(Maker {
-        program,
-        above: above.map(|process| process.number).collect(),
-        processes: chain(first, processes)
-            .filter(above_all)
-            .map(|process| process.number)
-            .collect(),
-    })
+    let makers = CREATORS.into_iter().map(named);
+    let makers = makers.into_iter().find(|makers| !makers.is_empty());
+    let makers = makers.into_iter().flatten().map(|process| Maker {
+        program: program_above(process, processes),
+        processes: numbers(chain(process, processes)),
+        above: numbers(scripts(process, processes)),
+        volume: process.volume.clone(),
+    });
+    makers.collect()
+}
+
+fn numbers<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<u32> {
+    processes.map(|process| process.number).collect()
 }
 
 /// The processes of the script that runs this `lvcreate`, the nearest first. An interactive shell gives each command a
@@ -324,91 +329,89 @@ mod tests {
 
     use super::*;
 
-    fn check(text: &str, expected: Option<&str>) {
+    fn check(text: &str, expected: &[&str]) {
         let (processes, unparsed) = parse(text);
         assert_eq!(unparsed, [""; 0], "{text:?}");
-        assert_eq!(
-            maker(&processes).map(|maker| maker.program).as_deref(),
-            expected,
-            "{text:?}"
-        );
+        let makers = makers(&processes);
+        let programs: Vec<&str> = makers.iter().map(|maker| &*maker.program).collect();
+        assert_eq!(programs, expected, "{text:?}");
     }
 
     #[test]
     fn the_program_is_the_nearest_ancestor_that_is_no_wrapper() {
         check(
             "1 (systemd) S 0 9\n4 (cron) S 1 9\n5 (mylvmbackup) S 4 9\n6 (sh) S 5 9\n7 (lvcreate) D 6 9\n",
-            Some("mylvmbackup"),
+            &["mylvmbackup"],
         );
         check(
             "1 (init) S 0 9\n5 (holland) S 1 9\n6 (timeout) S 5 9\n7 (nice) S 6 9\n8 (lvcreate) R 7 9\n",
-            Some("holland"),
+            &["holland"],
         );
-        check("5 (vzdump) S 1 9\n7 (lvm) S 5 9\n", Some("vzdump"));
+        check("5 (vzdump) S 1 9\n7 (lvm) S 5 9\n", &["vzdump"]);
     }
 
     #[test]
     fn a_typed_command_is_lvcreate_itself() {
         check(
             "1 (systemd) S 0 9\n4 (sshd) S 1 9\n5 (bash) S 4 9\n6 (sudo) S 5 9\n7 (lvcreate) D 6 9\n",
-            Some("lvcreate"),
+            &["lvcreate"],
         );
         check(
             "4 (tmux: server) S 1 9\n5 (bash) S 4 9\n7 (lvcreate) D 5 9\n",
-            Some("lvcreate"),
+            &["lvcreate"],
         );
         check(
             "4 (cron) S 1 9\n5 (sh) S 4 9\n7 (lvcreate) D 5 9\n",
-            Some("lvcreate"),
+            &["lvcreate"],
         );
-        check("7 (lvcreate) D 5 9\n", Some("lvcreate"));
+        check("7 (lvcreate) D 5 9\n", &["lvcreate"]);
     }
 
     #[test]
-    fn concurrent_programs_are_ambiguous() {
+    fn each_concurrent_program_is_found() {
         check(
             "5 (one) S 1 9\n6 (lvcreate) S 5 9\n7 (two) S 1 9\n8 (lvcreate) S 7 9\n",
-            None,
+            &["one", "two"],
         );
         check(
             "5 (one) S 1 9\n6 (lvcreate) S 5 9\n8 (lvcreate) S 5 9\n",
-            Some("one"),
+            &["one", "one"],
         );
         check(
             "5 (one) S 1 9\n6 (lvcreate) S 5 9\n7 (monitor) S 1 9\n8 (lvm) S 7 9\n",
-            Some("one"),
+            &["one"],
         );
-        check("5 (one) S 1 9\n", None);
-        check("5 (cowbell) S 1 9\n6 (lvm) S 5 9\n", None);
+        check("5 (one) S 1 9\n", &[]);
+        check("5 (cowbell) S 1 9\n6 (lvm) S 5 9\n", &[]);
         check(
             "5 (one) S 1 9\n6 (cowbell) S 5 9\n7 (lvcreate) S 6 9\n",
-            Some("one"),
+            &["one"],
         );
-        check("", None);
+        check("", &[]);
     }
 
     #[test]
     fn hostile_names_are_literal() {
         check(
             "5 (a) R 1?7 (evil) S 1 9\n6 (lvcreate) S 5 9\n",
-            Some("a) R 1?7 (evil"),
+            &["a) R 1?7 (evil"],
         );
-        check("5 (<b>&amp;) S 1 9\n6 (lvcreate) S 5 9\n", Some("<b>&amp;"));
+        check("5 (<b>&amp;) S 1 9\n6 (lvcreate) S 5 9\n", &["<b>&amp;"]);
         check(
             "5 (my backup ((1)) S 1 9\n6 (lvcreate) S 5 9\n",
-            Some("my backup ((1)"),
+            &["my backup ((1)"],
         );
-        check("5 () S 1 9\n6 (lvcreate) S 5 9\n", Some(""));
+        check("5 () S 1 9\n6 (lvcreate) S 5 9\n", &[""]);
         check(
             "5 (sh) S 6 9\n6 (bash) S 5 9\n7 (lvcreate) S 5 9\n",
-            Some("lvcreate"),
+            &["lvcreate"],
         );
         let long = "x".repeat(5_000);
         check(
             &format!("5 ({long}\u{1b}) S 1 9\n6 (lvcreate) S 5 9\n"),
-            Some(&long[..LONGEST_NAME]),
+            &[&long[..LONGEST_NAME]],
         );
-        check("5 (a\u{1b}[2J) S 1 9\n6 (lvcreate) S 5 9\n", Some("a?[2J"));
+        check("5 (a\u{1b}[2J) S 1 9\n6 (lvcreate) S 5 9\n", &["a?[2J"]);
     }
 
     #[test]
@@ -419,7 +422,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_parses_without_panic(text in "(\\PC|\n|[0-9]{1,12} \\((sh|lvcreate)\\) S [0-9]{1,3}\n)*") {
-            maker(&parse(&text).0);
+            makers(&parse(&text).0);
         }
     }
 
@@ -471,8 +474,24 @@ mod tests {
     /// `pid (name) state ppid pgrp`
     #[track_caller]
     fn check_above(text: &str, expected: &[u32]) {
-        let found = maker(&parse(text).0).unwrap();
-        assert_eq!(found.above, expected, "{text}");
+        let found = makers(&parse(text).0);
+        assert_eq!(found[0].above, expected, "{text}");
+    }
+
+    #[test]
+    fn a_volume_has_the_name_that_its_lvcreate_was_given() {
+        let found = makers(
+            &parse("7 (lvcreate) D 5 9 vg0/snap\n8 (lvcreate) D 5 9 /log\n9 (lvcreate) D 5 9\n").0,
+        );
+        let names = |volume| {
+            found
+                .iter()
+                .map(|maker| maker.names(volume))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names("vg0/snap"), [true, false, false]);
+        assert_eq!(names("vg1/snap"), [false, false, false]);
+        assert_eq!(names("vg1/log"), [false, true, false]);
     }
 
     #[test]

@@ -175,6 +175,12 @@ impl Root {
         self.process(pid)?.stat().ok()
     }
 
+    /// `/proc/PID/cmdline`; empty if the process has ended, or is another user's.
+    pub fn arguments(&self, pid: u32) -> Vec<String> {
+        let process = self.process(pid);
+        process.and_then(|it| it.cmdline().ok()).unwrap_or_default()
+    }
+
     /// A process and its ancestors, from the nearest on.
     pub fn with_ancestors(&self, process: Stat) -> impl Iterator<Item = Stat> {
         let above = |below: &Stat| self.process_stat(below.ppid.try_into().ok()?);

@@ -87,6 +87,18 @@ fn a_snapshot_has_the_program_that_was_seen_when_it_appeared_or_just_before_or_a
 }
 
 #[test]
+fn two_programs_that_make_snapshots_at_once_have_each_their_own() {
+    let (mut watched, mut host, real) = watched();
+    let both = "1 (systemd) S 0 1\n50 (data.sh) S 1 50\n60 (logs.sh) S 1 60\n70 (lvcreate) D 50 50 vg0/snap\n\
+                71 (lvcreate) D 60 60 vg0/other\n";
+    host.add_snapshot("snap", &real, &["sda"], 8192, "snapshot 16/8192 16");
+    watched.take(1.0, &host, vec![(Part::Processes, both)]);
+    host.add_snapshot("other", &real, &["sda"], 8192, "snapshot 16/8192 16");
+    watched.take(2.0, &host, vec![(Part::Processes, both)]);
+    assert_eq!(watched.programs(), [Some("data.sh"), Some("logs.sh")]);
+}
+
+#[test]
 fn a_program_that_was_seen_long_before_made_another_snapshot() {
     let (mut watched, mut host, real) = watched();
     watched.take(1.0, &host, vec![(Part::Processes, &chain("early.sh"))]);

@@ -55,7 +55,7 @@ impl Tick {
             devices_listed: true,
             policies: None,
             usages: Arc::default(),
-            maker: None,
+            makers: Vec::new(),
             backups: Arc::default(),
             exits: Vec::new(),
             read_errors: Vec::new(),

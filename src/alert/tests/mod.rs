@@ -106,7 +106,7 @@ impl Machine {
             devices_listed: true,
             policies: self.policies,
             usages: Arc::default(),
-            maker: None,
+            makers: Vec::new(),
             backups: Arc::default(),
             exits: Vec::new(),
             read_errors: Vec::new(),

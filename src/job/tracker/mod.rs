@@ -257,7 +257,12 @@ impl JobTracker {
             if job.kind != JobKind::Snapshot || job.program.is_some() {
                 continue;
             }
-            let Some(maker) = maker_of(&self.makers, &job.key, job.started_at) else {
+            let Some(maker) = maker_of(
+                &self.makers,
+                &job.key,
+                &job.volume_name().unwrap_or_default(),
+                job.started_at,
+            ) else {
                 continue;
             };
             job.program = Some(maker.program.clone());
@@ -280,20 +285,32 @@ impl JobTracker {
     fn note_makers(&mut self, interval: &Interval) {
         self.makers
             .retain(|seen| apart_ms(seen.at, interval.at) <= MAKER_AGE_MS);
-        if let Some(maker) = &interval.maker {
-            self.makers.push(SeenMaker {
-                at: interval.at,
-                maker: maker.clone(),
-                created: Vec::new(),
-            });
+        for maker in &interval.makers {
+            // While it waits for LVM's lock, it is seen with the volumes of others.
+            match self.makers.iter_mut().find(|seen| seen.maker == *maker) {
+                Some(seen) => seen.at = interval.at,
+                None => self.makers.push(SeenMaker {
+                    at: interval.at,
+                    maker: maker.clone(),
+                    created: Vec::new(),
+                }),
+            }
         }
-        let volumes = interval.volumes().map(|(volume, _)| &volume.uuid);
-        let now: HashSet<Arc<str>> = volumes.cloned().collect();
-        if self.began_at.is_some()
-            && let Some(last) = self.makers.last_mut()
-            && apart_ms(last.at, interval.at) <= MAKER_DISTANCE_MS
-        {
-            last.created.extend(now.difference(&self.volumes).cloned());
+        let mut now = HashSet::new();
+        for (volume, _) in interval.volumes() {
+            now.insert(Arc::clone(&volume.uuid));
+            if self.began_at.is_none() || self.volumes.contains(&volume.uuid) {
+                continue;
+            }
+            let name = volume.full_name();
+            let mut recent = self.makers.iter_mut().rev();
+            let maker = match recent.find(|seen| seen.maker.names(&name)) {
+                Some(seen) => Some(seen),
+                None => the_unnamed(&mut self.makers, interval.at),
+            };
+            if let Some(seen) = maker {
+                seen.created.push(Arc::clone(&volume.uuid));
+            }
         }
         self.volumes = now;
     }
@@ -510,7 +527,7 @@ impl JobTracker {
             ..Job::default()
         };
         let created_at = volume.created_at.unwrap_or(Timestamp::UNIX_EPOCH);
-        let maker = maker_of(&self.makers, &volume.uuid, created_at);
+        let maker = maker_of(&self.makers, &volume.uuid, &volume.full_name(), created_at);
         job.program = maker.map(|maker| maker.program.clone());
         let command = maker.and_then(|maker| self.command_above(&maker.processes));
         command.is_some() || tool::is_for_backup(&job)
@@ -564,22 +581,42 @@ fn apart_ms(one: Timestamp, other: Timestamp) -> i64 {
 }
 
 /// The program that created a volume: the volume appeared with it, or else it was seen near its creation.
-fn maker_of<'a>(makers: &'a [SeenMaker], uuid: &str, created_at: Timestamp) -> Option<&'a Maker> {
+fn maker_of<'a>(
+    makers: &'a [SeenMaker],
+    uuid: &str,
+    name: &str,
+    created_at: Timestamp,
+) -> Option<&'a Maker> {
     let appeared = |seen: &&SeenMaker| seen.created.iter().any(|created| **created == *uuid);
     if let Some(seen) = makers.iter().find(appeared) {
         return Some(&seen.maker);
     }
+    let others = makers.iter().filter(|seen| {
+        seen.created.is_empty() && (seen.maker.volume.is_none() || seen.maker.names(name))
+    });
     let distance = |seen: &&SeenMaker| {
-        apart_ms(seen.at, created_at)
-            + if seen.at < created_at {
-                LVM_SECOND_MS
-            } else {
-                0
-            }
+        let mut distance_ms = apart_ms(seen.at, created_at);
+        if seen.at < created_at {
+            distance_ms += LVM_SECOND_MS;
+        }
+        (seen.maker.volume.is_none(), distance_ms)
     };
-    let others = makers.iter().filter(|seen| seen.created.is_empty());
     let near = others.min_by_key(distance)?;
-    (distance(&near) <= MAKER_DISTANCE_MS).then_some(&near.maker)
+    (distance(&near).1 <= MAKER_DISTANCE_MS).then_some(&near.maker)
+}
+
+/// The one of this moment whose volume gets its name from LVM: the only one, or the only one that has made nothing yet.
+fn the_unnamed(makers: &mut [SeenMaker], now: Timestamp) -> Option<&mut SeenMaker> {
+    let is_it = |seen: &SeenMaker| {
+        seen.maker.volume.is_none() && apart_ms(seen.at, now) <= MAKER_DISTANCE_MS
+    };
+    let unnamed = makers.iter_mut().filter(|seen| is_it(seen));
+    let (mut idle, mut busy): (Vec<_>, Vec<_>) = unnamed.partition(|seen| seen.created.is_empty());
+    if idle.is_empty() {
+        idle.append(&mut busy);
+    }
+    let only = idle.pop();
+    only.filter(|_| idle.is_empty())
 }
 
 #[cfg(test)]
@@ -650,16 +687,13 @@ mod tests {
                 program: program.into(),
                 processes: Vec::new(),
                 above: Vec::new(),
+                volume: None,
             },
             created: Vec::new(),
         };
+        let at = Timestamp::from_millisecond(1_000_000).unwrap();
         let program = |makers: &[SeenMaker]| {
-            maker_of(
-                makers,
-                "u1",
-                Timestamp::from_millisecond(1_000_000).unwrap(),
-            )
-            .map(|maker| maker.program.clone())
+            maker_of(makers, "u1", "vg0/snap", at).map(|maker| maker.program.clone())
         };
         assert_eq!(
             program(&[maker(-500, "lvm"), maker(800, "thin.sh")]).as_deref(),

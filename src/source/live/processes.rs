@@ -1,5 +1,6 @@
 //! Processes that matter to a backup: those that create a snapshot right now, and those of running backups. Only PID, name and
-//! parent are read: command lines may contain passwords. The kernel truncates names to 15 bytes.
+//! parent are read: command lines may contain passwords. Of `lvcreate`, the name of the new volume is read as well. The kernel
+//! truncates names to 15 bytes.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;
@@ -20,15 +21,14 @@ const MAX_AGE: Duration = Duration::from_secs(20);
 /// Maximum number of processes. Several backups rarely run at once.
 const MAX_WATCHED: usize = 64;
 
-/// `lvcreate` and its ancestors, read at device-mapper events, for the next new device.
-///
-/// If two of them run at once below different programs, they cannot be told apart, and no program is reported.
+/// Each `lvcreate` and its ancestors, read at device-mapper events, for the next new device.
 pub struct Makers {
     root: Root,
     /// `None` before the first list.
     known: Option<HashSet<String>>,
-    /// The processes at the last event that had any.
-    processes: Option<(Instant, String)>,
+    /// Lines of processes by PID, and when each was last read. Several backups may begin at once, and each `lvcreate` waits
+    /// for the one before.
+    lines: BTreeMap<i32, (Instant, String)>,
 }
 
 impl Makers {
@@ -36,16 +36,15 @@ impl Makers {
         Self {
             root: root.clone(),
             known: None,
-            processes: None,
+            lines: BTreeMap::new(),
         }
     }
 
     /// Reads the processes for the next tick.
     pub fn look(&mut self) {
+        self.lines.retain(|_, (at, _)| at.elapsed() < MAX_AGE);
         let found = self.chains();
-        if !found.is_empty() {
-            self.processes = Some((Instant::now(), found));
-        }
+        self.lines.extend(found);
     }
 
     /// The processes, if the device-mapper's answer has a new device. Those from an event are kept for a late answer.
@@ -57,50 +56,80 @@ impl Makers {
         if known.is_none_or(|known| devices.iter().all(|device| known.contains(*device))) {
             return None;
         }
-        let processes = self
-            .processes
-            .take()
-            .filter(|(at, _)| at.elapsed() < MAX_AGE)
-            .map(|(_, processes)| processes);
         let text = PartReading::timed(Part::Processes, || {
-            let now = self.chains();
-            Ok(if now.is_empty() {
-                processes.unwrap_or_default()
-            } else {
-                now
-            })
+            self.look();
+            let lines = self.lines.values().map(|(_, line)| line.as_str());
+            Ok(lines.collect())
         });
         (text.result != ReadResult::Text(String::new())).then_some(text)
     }
 
-    /// A line `pid (name) state ppid pgrp` for each process that creates volumes, and for its ancestors.
-    fn chains(&self) -> String {
+    /// A line `pid (name) state ppid pgrp [volume]` for each process that creates volumes, and for its ancestors.
+    fn chains(&self) -> BTreeMap<i32, (Instant, String)> {
         let own = i32::try_from(std::process::id());
         let mut pids = self.root.pids();
         pids.sort_unstable_by(|a, b| b.cmp(a));
         pids.truncate(MAX_LISTED);
-        let mut lines = BTreeSet::new();
+        let mut lines = BTreeMap::new();
         for pid in pids {
             let Some(process) = self.root.process_stat(pid) else {
                 continue;
             };
             // cowbell's own LVM queries create nothing.
             if MAKERS.contains(&process.comm.as_str()) && Ok(process.ppid) != own {
+                let volume = new_volume(&self.root.arguments(pid));
                 for process in self.root.with_ancestors(process) {
-                    lines.insert((process.pid, line(&process)));
+                    let made = volume
+                        .as_ref()
+                        .filter(|_| Ok(process.pid) == pid.try_into());
+                    let line = line(&process, made.map_or("", String::as_str));
+                    lines.insert(process.pid, (Instant::now(), line));
                 }
             }
         }
-        lines.into_iter().map(|(_, line)| line).collect()
+        lines
     }
 }
 
-fn line(process: &Stat) -> String {
+fn line(process: &Stat, volume: &str) -> String {
     let name = process.comm.replace(char::is_control, "?");
-    format!(
-        "{} ({name}) {} {} {}\n",
+    let line = format!(
+        "{} ({name}) {} {} {} {volume}",
         process.pid, process.state, process.ppid, process.pgrp
-    )
+    );
+    line.trim_end().to_string() + "\n"
+}
+
+/// The volume that `lvcreate` is told to make, as `vg0/snap`, or `/snap` if its group is not seen. `None` if LVM chooses its name.
+fn new_volume(arguments: &[String]) -> Option<String> {
+    let mut name = None;
+    let mut words = arguments.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        if matches!(word, "-n" | "--name") {
+            name = words.next();
+        } else if let Some(value) = word.strip_prefix("--name=").or(word.strip_prefix("-n")) {
+            name = Some(value);
+        }
+    }
+    let name = name?.trim_start_matches("/dev/");
+    let paths = arguments
+        .iter()
+        .map(|word| word.trim_start_matches("/dev/"));
+    let mut groups = paths.filter_map(|path| path.split_once('/'));
+    let (group, lv) = match name.split_once('/') {
+        Some(whole) => whole,
+        None => {
+            let is_group = |(group, _): &(&str, &str)| is_lvm_name(group) && *group != "mapper";
+            (groups.find(is_group).map_or("", |(group, _)| group), name)
+        }
+    };
+    let is_valid = is_lvm_name(lv) && (group.is_empty() || is_lvm_name(group));
+    is_valid.then(|| format!("{group}/{lv}"))
+}
+
+fn is_lvm_name(name: &str) -> bool {
+    let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "+_.-".contains(letter);
+    !name.is_empty() && name.chars().all(is_allowed) && !name.starts_with('-')
 }
 
 /// The device lines of a full answer, without the suspension state; `None` for a partial answer.
@@ -296,6 +325,33 @@ mod tests {
                 None
             ]
         );
+    }
+
+    #[test]
+    fn the_name_of_the_new_volume_is_read_and_nothing_else_of_a_command_line() {
+        for (command, expected) in [
+            ("lvcreate -qq -y -s -L 40M -n bk vg0/data", Some("vg0/bk")),
+            (
+                "lvcreate --snapshot --name=bk --size 1G /dev/vg0/data",
+                Some("vg0/bk"),
+            ),
+            ("lvcreate -s -L1G -nbk /dev/mapper/vg0-data", Some("/bk")),
+            (
+                "/sbin/lvcreate -s -n /dev/vg0/bk -l 10%ORIGIN data",
+                Some("vg0/bk"),
+            ),
+            (
+                "lvm lvcreate -V 1G --thinpool pool -n thin vg0",
+                Some("/thin"),
+            ),
+            ("lvcreate -s -L 1G vg0/data", None),
+            ("lvcreate -s -n", None),
+            ("lvcreate -n a;b vg0/data", None),
+            ("lvcreate --password=geheim", None),
+        ] {
+            let arguments: Vec<String> = command.split(' ').map(String::from).collect();
+            assert_eq!(new_volume(&arguments).as_deref(), expected, "{command}");
+        }
     }
 
     #[test]

@@ -285,16 +285,36 @@ cpu_per_tick() {
     echo "$((($(awk '{ print $14 + $15 }' "/proc/$cowbell/stat") - cpu) * 1000 / ($(ticks_taken) - ticks)))"
 }
 
-hung() {
+# Ticks are short, since the guest counts time in units of 10 ms.
+cost() {
     local idle busy
     fresh
-    idle=$(cpu_per_tick sleep 45)
+    stop_cowbell
+    sed -i '1i interval = "200ms"' /mnt/cowbell.toml
+    start_cowbell
+    await_ticks 50
+    idle=$(cpu_per_tick sleep 100)
     run
     when_read 25
     pkill -STOP -x "$(reader)" || fail "$tool: its reader had ended before it could be stopped"
-    busy=$(cpu_per_tick sleep 45)
-    in_time 60 rings backup_slow
+    busy=$(cpu_per_tick sleep 100)
+    pkill -CONT -x "$(reader)"
+    wait "$runs"
+    await_ticks 50
+    idle=$(((idle + $(cpu_per_tick sleep 100)) / 2))
     echo "figure CPU per tick: $idle idle, $busy with a running backup, in 0.01 ms"
+    stop_cowbell
+    sed -i 1d /mnt/cowbell.toml
+    start_cowbell
+    await_ticks 2
+}
+
+hung() {
+    fresh
+    run
+    when_read 25
+    pkill -STOP -x "$(reader)" || fail "$tool: its reader had ended before it could be stopped"
+    in_time 100 rings backup_slow
     local rang=no
     if rings backup_slow; then rang=yes; else silent=$((silent + 1)); fi
     cell hung "$(job '.[0].outcome')" "$rang"
@@ -317,6 +337,30 @@ cowbell_killed() {
     outcome=$(job '.[-1].outcome')
     [[ $outcome == succeeded ]] || false_alerts=$((false_alerts + 1))
     cell cowbell_killed "$outcome" "$([[ $outcome == succeeded || $outcome == unknown ]] && is_quiet && echo yes)"
+}
+# Another script begins at the same moment, and fails.
+at_once() {
+    local other outcomes status
+    mkdir -p /mnt/s2
+    for status in 3 0; do
+        fresh
+        printf '%s\n' '#!/bin/bash' 'lvcreate -qq -y -s -kn -n vm_bk vg0/vm-101-disk-0; mount -o ro /dev/vg0/vm_bk /mnt/s2' \
+            'tar -C /mnt/s2 -cf - . | gzip -1 >/mnt/out/vm.gz; umount /mnt/s2; lvremove -qq -fy vg0/vm_bk' "exit $status" >/mnt/other.sh
+        chmod +x /mnt/other.sh
+        run
+        /mnt/other.sh >>"$OUT/tools.log" 2>&1 &
+        other=$!
+        wait "$runs"
+        wait "$other" || true
+        in_time 20 has_ended
+        outcomes=$(job 'map(select(.is_backup)) | sort_by(.lv) | map(.outcome) | join(" ")')
+        if ((status == 3)); then
+            in_time 10 rings backup_failed
+            cell at_once "$outcomes" "$([[ $outcomes == "succeeded failed" ]] && rings backup_failed && echo yes)"
+        fi
+    done
+    in_time 10 is_quiet
+    is_quiet || cell "at_once, the good night after" "$outcomes" no
 }
 # What makes no snapshot is known by the earlier runs of the same command.
 no_snapshot() {
@@ -490,12 +534,12 @@ END
 start_cowbell
 await_ticks 2
 case ${1:-} in
-    '') plan=("tar nights $faults" "dd nights killed_late" "rsync nights killed_late" "restic nights killed_late" "borgmatic nights killed_late" "vzdump nights killed_late" "snapper kept" "merge merged") ;;
+    '') plan=("tar nights $faults at_once" "dd nights killed_late" "rsync nights killed_late" "restic nights killed_late" "borgmatic nights killed_late" "vzdump nights killed_late" "snapper kept" "merge merged") ;;
     all)
         plan=()
         for tool in $every_tool; do plan+=("$tool nights $faults"); done
         for tool in $dumps; do plan+=("$tool dumps"); done
-        plan+=("snapper kept" "merge merged")
+        plan+=("snapper kept" "merge merged" "tar at_once cost")
         ;;
     *) plan=("$1 ${*:2}"); (($# > 1)) || plan=("$1 nights $faults") ;;
 esac
