@@ -86,9 +86,11 @@ pub fn makers(processes: &[Process]) -> Vec<Maker> {
         let named = processes.iter().filter(|process| process.name == name);
         named.filter(makes).collect()
     };
-    let makers = CREATORS.into_iter().map(named);
-    let makers = makers.into_iter().find(|makers| !makers.is_empty());
-    let makers = makers.into_iter().flatten().map(|process| Maker {
+    let [mut makers, others] = CREATORS.map(named);
+    // `lvm` may only report.
+    let is_alone = makers.is_empty();
+    makers.extend(others.iter().filter(|lvm| is_alone || lvm.volume.is_some()));
+    let makers = makers.into_iter().map(|process| Maker {
         program: program_above(process, processes),
         processes: numbers(chain(process, processes)),
         above: numbers(scripts(process, processes)),
@@ -380,6 +382,10 @@ mod tests {
         check(
             "5 (one) S 1 9\n6 (lvcreate) S 5 9\n7 (monitor) S 1 9\n8 (lvm) S 7 9\n",
             &["one"],
+        );
+        check(
+            "5 (one) S 1 9\n6 (lvcreate) S 5 9\n7 (two) S 1 9\n8 (lvm) S 7 9 vg0/snap\n",
+            &["one", "two"],
         );
         check("5 (one) S 1 9\n", &[]);
         check("5 (cowbell) S 1 9\n6 (lvm) S 5 9\n", &[]);

@@ -287,8 +287,14 @@ impl JobTracker {
             .retain(|seen| apart_ms(seen.at, interval.at) <= MAKER_AGE_MS);
         for maker in &interval.makers {
             // While it waits for LVM's lock, it is seen with the volumes of others.
-            match self.makers.iter_mut().find(|seen| seen.maker == *maker) {
-                Some(seen) => seen.at = interval.at,
+            let is_it = |seen: &&mut SeenMaker| {
+                (&seen.maker.processes, &seen.maker.program) == (&maker.processes, &maker.program)
+            };
+            match self.makers.iter_mut().find(is_it) {
+                Some(seen) => {
+                    seen.at = interval.at;
+                    seen.maker.volume = maker.volume.clone().or(seen.maker.volume.take());
+                }
                 None => self.makers.push(SeenMaker {
                     at: interval.at,
                     maker: maker.clone(),
@@ -304,7 +310,11 @@ impl JobTracker {
             }
             let name = volume.full_name();
             let mut recent = self.makers.iter_mut().rev();
-            let maker = match recent.find(|seen| seen.maker.names(&name)) {
+            let is_its = |seen: &&mut SeenMaker| {
+                let is_recent = apart_ms(seen.at, interval.at) <= MAKER_DISTANCE_MS;
+                is_recent && seen.created.is_empty() && seen.maker.names(&name)
+            };
+            let maker = match recent.find(is_its) {
                 Some(seen) => Some(seen),
                 None => the_unnamed(&mut self.makers, interval.at),
             };

@@ -43,8 +43,14 @@ impl Makers {
     /// Reads the processes for the next tick.
     pub fn look(&mut self) {
         self.lines.retain(|_, (at, _)| at.elapsed() < MAX_AGE);
-        let found = self.chains();
-        self.lines.extend(found);
+        for (pid, (at, line)) in self.chains() {
+            let known = self.lines.entry(pid).or_insert_with(|| (at, String::new()));
+            known.0 = at;
+            // The command line is gone once the process has ended.
+            if names_volume(&line) || !names_volume(&known.1) {
+                known.1 = line;
+            }
+        }
     }
 
     /// The processes, if the device-mapper's answer has a new device. Those from an event are kept for a late answer.
@@ -56,11 +62,14 @@ impl Makers {
         if known.is_none_or(|known| devices.iter().all(|device| known.contains(*device))) {
             return None;
         }
+        let begun = Instant::now();
         let text = PartReading::timed(Part::Processes, || {
             self.look();
             let lines = self.lines.values().map(|(_, line)| line.as_str());
             Ok(lines.collect())
         });
+        // What has ended was reported now.
+        self.lines.retain(|_, (at, _)| *at >= begun);
         (text.result != ReadResult::Text(String::new())).then_some(text)
     }
 
@@ -98,6 +107,12 @@ fn line(process: &Stat, volume: &str) -> String {
         process.pid, process.state, process.ppid, process.pgrp
     );
     line.trim_end().to_string() + "\n"
+}
+
+fn names_volume(line: &str) -> bool {
+    line.rsplit(' ')
+        .next()
+        .is_some_and(|last| last.contains('/'))
 }
 
 /// The volume that `lvcreate` is told to make, as `vg0/snap`, or `/snap` if its group is not seen. `None` if LVM chooses its name.
