@@ -138,10 +138,9 @@ impl MakerRun {
             known.end(exit.at, Some(exit.status));
             return;
         }
-        let is_incremental = INCREMENTAL.split(' ').any(|name| name == exit.name)
-            || exit.name.starts_with("partclone.");
-        self.is_incremental |= is_incremental;
+        let is_incremental = is_incremental(&exit.name);
         if exit.status.is_success() {
+            self.is_incremental |= is_incremental;
             if exit.bytes >= LEAST_BYTES {
                 self.copied_at = Some(exit.at);
             }
@@ -236,16 +235,21 @@ impl MakerProcess {
     }
 }
 
+fn is_incremental(name: &str) -> bool {
+    INCREMENTAL.split(' ').any(|other| other == name) || name.starts_with("partclone.")
+}
+
 /// Whether a process that ended so may have spoilt the backup.
 fn is_harmful(exit: &ProcessExit) -> bool {
     let is_much = exit.bytes >= LEAST_BYTES;
+    let is_reader = is_reader(&exit.name) || is_incremental(&exit.name);
     match exit.status {
         BROKEN_PIPE => false,
         status if ASKED_TO_END.contains(&status) => is_much,
-        ExitStatus::Signal(_) => is_much || is_reader(&exit.name),
+        ExitStatus::Signal(_) => is_much || is_reader,
         ExitStatus::Status(_) => {
             let answers = ANSWERS.split(' ').any(|name| name == exit.name);
-            !answers && (is_much || is_reader(&exit.name))
+            !answers && (is_much || is_reader)
         }
     }
 }
@@ -341,6 +345,9 @@ mod tests {
         check_failed(&[("slowcat", 5 * MIB, KILLED)], Some("slowcat"));
         check_failed(&[("tar", 0, status(2))], Some("tar"));
         check_failed(&[("partclone.ext4", 0, status(1))], Some("partclone.ext4"));
+        for dump in ["xfsdump", "mysqldump", "pg_dump"] {
+            check_failed(&[(dump, 9_000, status(1)), ("gzip", 9_000, OK)], Some(dump));
+        }
         check_failed(
             &[
                 ("tar", 5 * MIB, ExitStatus::Signal(13)),
