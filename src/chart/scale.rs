@@ -23,6 +23,7 @@ pub struct Scale {
     /// Labels show a value divided by this, in the unit of this name.
     divisor: f64,
     name: &'static str,
+    unit: Unit,
 }
 
 impl Scale {
@@ -49,6 +50,7 @@ impl Scale {
             step,
             divisor,
             name,
+            unit,
         }
     }
 
@@ -67,8 +69,10 @@ impl Scale {
 
     /// Decimals of a value beside the axis: three figures at its upper end, but a percentage as tables have it.
     pub fn decimals(&self) -> usize {
+        if matches!(self.unit, Unit::Percent | Unit::Share) {
+            return 2;
+        }
         match self.max / self.divisor {
-            _ if self.name == "%" => 2,
             ..10.0 => 2,
             ..=100.0 => 1,
             _ => 0,

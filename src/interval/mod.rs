@@ -44,7 +44,7 @@ pub struct Interval {
     pub policies: Option<Policies>,
     /// Used space of mounted file systems that may be on a snapshot.
     pub usages: Arc<Vec<Usage>>,
-    /// The program that created a snapshot during this tick.
+    /// The programs that were creating volumes during this tick.
     pub makers: Vec<Maker>,
     /// Processes of running backups.
     pub backups: Arc<Vec<BackupProcess>>,

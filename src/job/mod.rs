@@ -327,7 +327,7 @@ impl Job {
     }
 
     /// Whether a script made its snapshot and left it to other processes, which do not report how the backup went.
-    fn was_handed_over(&self) -> bool {
+    fn was_left_to_others(&self) -> bool {
         let made = self.maker.as_ref().is_some_and(MakerRun::is_script);
         made && self.command_report.is_none() && self.maker_state() == MakerState::Gone
     }

@@ -56,9 +56,9 @@ impl Job {
 
     /// Ends a snapshot's job with the reported outcome, after comparing the bytes read with those of earlier good runs.
     pub(super) fn end_judged(&mut self, at: Timestamp, before: &[Arc<Job>]) {
-        self.compare(before);
         // Which process decides depends on the end.
         self.ended_at = Some(at.max(self.started_at));
+        self.compare(before);
         self.end(at, self.reported());
     }
 
@@ -82,22 +82,20 @@ impl Job {
         if self.is_incremental() {
             return;
         }
-        let is_handed_over = self.was_handed_over();
-        let was_read = |job: &Self| job.was_handed_over() && job.read_share() == ReadShare::All;
+        let was_left = self.was_left_to_others();
+        let was_read = |job: &Self| job.was_left_to_others() && job.read_share() == ReadShare::All;
         let is_good = |job: &&Self| {
             let is_good = job.outcome == Some(Outcome::Succeeded);
-            (is_good || is_handed_over && was_read(job))
-                && job.is_alike(self)
-                && !job.is_incremental()
+            (is_good || was_left && was_read(job)) && job.is_alike(self) && !job.is_incremental()
         };
         let latest_first = before.iter().rev().map(Arc::as_ref);
         let same = latest_first
             .clone()
-            .filter(|job| job.lv == self.lv && job.is_alike(self) && job.was_handed_over());
+            .filter(|job| job.lv == self.lv && job.is_alike(self) && job.was_left_to_others());
         // One may have been the first of a tool that then copies only what has changed.
         let read_through = same.take(3).filter(|job| was_read(job)).count();
         self.completeness = Completeness::of(self, latest_first.filter(is_good));
-        self.is_routine = is_handed_over && read_through >= 2;
+        self.is_routine = was_left && read_through >= 2;
     }
 
     /// Takes over the result of the command that created the snapshot, once the command has ended.

@@ -201,7 +201,7 @@ fn only_good_runs_of_the_same_origin_are_compared_with() {
 }
 
 /// A script made the snapshot and ended; other processes read so many MiB of 100.
-fn handed_over(id: i64, mib: u64, before: &[std::sync::Arc<Job>]) -> Job {
+fn left_to_others(id: i64, mib: u64, before: &[std::sync::Arc<Job>]) -> Job {
     let mut maker = MakerRun::new(&[7]);
     maker.processes[0].end = Some(ProcessEnd {
         at: at(2),
@@ -232,7 +232,7 @@ fn a_backup_by_others_than_its_maker_is_known_by_earlier_nights() {
         (100, Outcome::Unknown, true),
         (9, Outcome::Incomplete, true),
     ]) {
-        let job = handed_over(id, mib, &before);
+        let job = left_to_others(id, mib, &before);
         assert_eq!(
             (job.outcome, job.is_backup()),
             (Some(outcome), is_backup),

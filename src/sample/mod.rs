@@ -47,7 +47,7 @@ pub struct Sample {
     pub dm: Option<Vec<DmDevice>>,
     /// Whether the report is newer than the last device-mapper status, and recent enough to take fills from.
     pub report_has_current_fills: bool,
-    /// The program that created a snapshot during this tick.
+    /// The programs that were creating volumes during this tick.
     pub makers: Vec<Maker>,
     /// Processes below running backups that failed since the last tick.
     pub exits: Vec<ProcessExit>,

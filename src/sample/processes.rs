@@ -20,7 +20,7 @@ pub struct Process {
     pub volume: Option<String>,
 }
 
-/// The program that created a snapshot.
+/// A program that creates a volume by lvcreate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Maker {
     pub program: String,

@@ -424,10 +424,9 @@ impl JobTracker {
         let runs = of_jobs.chain(self.pending_runs.runs());
         let runs = runs.filter(|run| run.process_ended_at.is_none());
         let mut pids: Vec<u32> = runs.map(|run| run.run).collect();
-        let ended = self.ended.iter().rev().take(MOST_FOLLOWED);
-        let ended = ended.map(|job| &**job);
+        let ended = self.ended.iter().rev().map(|job| &**job);
         let open = ended.filter(|job| job.script_has_ended() == Some(false));
-        for job in self.running.iter().chain(open) {
+        for job in self.running.iter().chain(open.take(MOST_FOLLOWED)) {
             pids.extend(job.maker.iter().flat_map(MakerRun::running));
         }
         // It may be known only later that what they created is a snapshot.
@@ -646,6 +645,21 @@ mod tests {
         tracker.file_ended();
         let ids: Vec<i64> = tracker.ended().iter().map(|job| job.id).collect();
         assert_eq!(ids, std::iter::once(1).chain(102..=300).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_script_of_an_ended_backup_is_followed_however_many_other_jobs_end_after_it() {
+        let mut backup = Job::new(1, JobKind::Snapshot, "u", "snap", Timestamp::UNIX_EPOCH);
+        backup.maker = Some(MakerRun::new(&[7]));
+        backup.end(Timestamp::UNIX_EPOCH, crate::job::Outcome::Unknown);
+        let mut jobs = vec![backup];
+        for id in 2..30 {
+            let key = id.to_string();
+            let mut job = Job::new(id, JobKind::Command, &key, "copy", Timestamp::UNIX_EPOCH);
+            job.end(Timestamp::UNIX_EPOCH, crate::job::Outcome::Succeeded);
+            jobs.push(job);
+        }
+        assert_eq!(JobTracker::resume(jobs, 30, None).backup_processes(), [7]);
     }
 
     fn volume(uuid: &str, name: &str) -> Volume {

@@ -1,5 +1,6 @@
-# How a backup went, by the tool that took it, without hooks and without `cowbell run`: seven good nights, and each fault.
-# Each script ends with status 0, whatever its tool did. What a good night wrote is restored and compared with the source.
+# How a backup went, by the tool that took it: seven good nights, and each fault. Only dumps, and runs without a snapshot, are
+# below `cowbell run`; there are no hooks. Each script ends with status 0, whatever its tool did. What a good night wrote is
+# restored and compared with the source.
 #
 #   tests/lab/run tools [all | TOOL [CELL…]]
 #
