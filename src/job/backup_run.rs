@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::judgement::Outcome;
+use super::tool::is_reader;
 use crate::sample::hooks::Step;
 use crate::sample::processes::{BackupProcess, ExitRelation, ExitStatus, ProcessExit};
 use crate::series::Range;
@@ -15,12 +16,6 @@ const SUCCESS_TO_CLEANUP_MS: i64 = 5_000;
 
 /// `SIGPIPE`: the process behind it ended first, and its own status says whether that is a failure.
 pub(super) const BROKEN_PIPE: ExitStatus = ExitStatus::Signal(13);
-/// Programs that read or pack the data. Others below a backup, such as those of a person's hook scripts, may fail without
-/// harm. `tar` ends with 1 if a file shrank or changed, which a snapshot's do only if it cannot be read.
-const READERS: &str = "tar gtar bsdtar star cpio rsync rsnap rsnapshot cp dd gzip pigz zstd pzstd xz pixz bzip2 pbzip2 \
-                       lbzip2 lzop lz4 lzma 7z 7za 7zr restic borg kopia duplicity zbackup e2image fsarchiver ntfsclone \
-                       openssl gpg";
-
 /// The phases of a backup, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -117,11 +112,6 @@ impl ProcessFailure {
     }
 }
 
-/// Whether a program reads or packs the data of a backup.
-pub(super) fn is_reader(name: &str) -> bool {
-    READERS.split(' ').any(|reader| reader == name) || name.starts_with("partclone.")
-}
-
 /// One run, from the messages that arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -202,13 +192,18 @@ impl BackupRun {
     }
 
     /// Learns how a process below its own exited. mylvmbackup knows the status of its children and of the last process
-    /// of a pipe; those before it matter while it backs up.
+    /// of a pipe; those before it matter while it backs up. Programs that do not read the data, such as those of a person's
+    /// hook scripts, may fail without harm. `tar` ends with 1 if a file shrank or changed, which a snapshot's do only if it
+    /// cannot be read.
     pub fn learn_exit(&mut self, process: &ProcessExit) {
         let began = self.began(Phase::Backup);
         let backs_up = began.is_some_and(|began| began < process.at)
             && self.report.is_none_or(|report| process.at <= report.at);
         let is_failure = !process.status.is_success() && process.status != BROKEN_PIPE;
-        let is_hidden = process.relation == ExitRelation::Descendant && is_reader(&process.name);
+        let is_hidden = matches!(
+            process.relation,
+            ExitRelation::Descendant | ExitRelation::Nested
+        ) && is_reader(&process.name);
         if backs_up && is_hidden && is_failure && self.failed_process.is_none() {
             self.failed_process = Some(ProcessFailure::of(process));
         }

@@ -124,7 +124,7 @@ impl Harm {
             Self::Death => "became invalid",
             Self::IoError => "returned I/O errors",
             Self::Removal => "was removed by another process",
-            Self::Reader => "was not read to its end",
+            Self::Reader => "may not have been read to its end",
         }
     }
 }
@@ -136,6 +136,13 @@ pub fn why_invalid(cause: Option<Invalidation>) -> &'static str {
         Some(Invalidation::IoError) => "its COW area had an I/O error",
         Some(Invalidation::Cut) => "its COW area was made smaller than what it held",
         None => "it overflowed, or its COW area had an I/O error",
+    }
+}
+
+fn snapshots_text(count: u32) -> String {
+    match count {
+        1 => "1 snapshot".into(),
+        count => format!("{count} snapshots"),
     }
 }
 
@@ -296,12 +303,12 @@ impl Job {
                 ": no snapshot was made. Often the volume group has no free space, or a snapshot of that name exists",
             );
         } else if self.lacks_snapshot() {
-            let (made, before) = (self.snapshots_made, self.snapshots_expected);
-            why.push(match made {
-                0 => ": it made no snapshot, and its last run did".into(),
-                _ => format!(": it made {made} snapshots, and its last run {before}"),
-            });
-            why.push(". If it no longer has to, run it under another --name");
+            let made = match self.snapshots_made {
+                0 => "no snapshot".into(),
+                made => snapshots_text(made),
+            };
+            let usual = snapshots_text(self.snapshots_expected);
+            why.push(format!(": it made {made}, and usually makes {usual}"));
         } else if self.removed_at.is_some() {
             why.push(": another process removed its snapshot");
         } else if let Some(at) = self.died_at {
@@ -313,7 +320,8 @@ impl Job {
             self.when_it_ended(),
             why,
             ". See its log, and repeat it.",
-            self.left_over()
+            self.left_over(),
+            self.way_to_accept()
         ];
         Reasons::new(Grade::Critical, basis, Some(warning))
     }
@@ -520,7 +528,7 @@ impl Job {
     pub fn in_use(&self) -> Option<Sentence> {
         let folder = self.in_use_on.as_ref().filter(|_| !self.is_backup())?;
         Some(sentence![
-            "It is mounted on {folder} and written to: it is in use, and no backup reads it."
+            "It is mounted on {folder} and written to: it is in use, and is no backup."
         ])
     }
 
@@ -542,6 +550,7 @@ impl Job {
     /// How a person confirms it.
     fn way_to_accept(&self) -> Option<Sentence> {
         let when = match self.reported_disk_error() {
+            _ if self.kind == JobKind::Command => "it no longer has to make them all",
             Some(_) => "its archive is sound",
             None => "it leaves files out on purpose",
         };

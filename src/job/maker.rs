@@ -4,18 +4,13 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::backup_run::{BROKEN_PIPE, ProcessFailure, ReportedResult, is_reader};
+use super::backup_run::{BROKEN_PIPE, ProcessFailure, ReportedResult};
+use super::tool::{self, Work, is_reader};
 use crate::interval::Interval;
 use crate::sample::processes::{BackupProcess, ExitRelation, ExitStatus, ProcessExit};
 
 /// A process that read and wrote this much took part in the backup, whatever its name.
 const LEAST_BYTES: u64 = 1 << 20;
-/// Programs whose status is an answer, or that of another program.
-const ANSWERS: &str = "grep egrep fgrep diff cmp find sh bash dash";
-/// Programs that copy only what has changed, only the blocks in use, or what a server reads that runs on the snapshot. So
-/// nothing says how much is to be read.
-const INCREMENTAL: &str = "restic borg kopia rsync rsnap rsnapshot duplicity zbackup rdiff-backup bup e2image ntfsclone \
-                           fsarchiver xfsdump dump pg_dump pg_dumpall mysqldump mariadb-dump mydumper mongodump";
 /// A script that failed and left an unread snapshot is not helped any more after this.
 const GIVE_UP_MS: i64 = 30_000;
 /// `SIGHUP`, `SIGINT` and `SIGTERM`: a script may end what watched its backup.
@@ -35,7 +30,9 @@ pub struct MakerRun {
     /// What that process had read and written.
     failed_bytes: u64,
     /// Whether a program copied only what has changed.
-    pub is_incremental: bool,
+    copied_changes: bool,
+    /// What programs read and wrote that copy all files or blocks.
+    whole_bytes: u64,
     /// When a process that had read or written the data last ended well.
     pub copied_at: Option<Timestamp>,
 }
@@ -129,24 +126,40 @@ impl MakerRun {
         }
     }
 
+    /// Whether a program copied only what has changed, and none copied what was read of the snapshot: rsync may only upload
+    /// an archive.
+    pub fn is_incremental(&self, bytes_read: u64) -> bool {
+        self.copied_changes && self.whole_bytes < bytes_read.max(LEAST_BYTES)
+    }
+
     /// Learns how one of its processes, or one below them, exited.
     fn learn_exit(&mut self, exit: &ProcessExit) {
-        let Some(known) = self.processes.iter_mut().find(|one| one.pid == exit.run) else {
+        let is_above = |one: &MakerProcess| one.pid == exit.run;
+        let Some(index) = self.processes.iter().position(is_above) else {
             return;
         };
-        if exit.relation == ExitRelation::Itself {
-            known.end(exit.at, Some(exit.status));
-            return;
+        match exit.relation {
+            ExitRelation::Itself => {
+                self.processes[index].end(exit.at, Some(exit.status));
+                return;
+            }
+            // It is below another backup, if not below the nearest process of this one.
+            ExitRelation::Nested if index > 0 => return,
+            _ => {}
         }
-        let is_incremental = is_incremental(&exit.name);
+        let work = tool::work(&exit.name);
+        let is_much = exit.bytes >= LEAST_BYTES;
         if exit.status.is_success() {
-            self.is_incremental |= is_incremental;
-            if exit.bytes >= LEAST_BYTES {
+            self.copied_changes |= work == Some(Work::Changes);
+            if work == Some(Work::Whole) {
+                self.whole_bytes = self.whole_bytes.saturating_add(exit.bytes);
+            }
+            if is_much {
                 self.copied_at = Some(exit.at);
             }
             // A program may ask its repository first, and create one if that fails.
             let is_again = |failed: &mut ProcessFailure| failed.name == exit.name;
-            if is_incremental && self.failed_bytes < LEAST_BYTES && exit.bytes >= LEAST_BYTES {
+            if work == Some(Work::Changes) && self.failed_bytes < LEAST_BYTES && is_much {
                 self.failed_process.take_if(is_again);
             }
         } else if self.failed_process.is_none() && is_harmful(exit) {
@@ -235,20 +248,16 @@ impl MakerProcess {
     }
 }
 
-fn is_incremental(name: &str) -> bool {
-    INCREMENTAL.split(' ').any(|other| other == name) || name.starts_with("partclone.")
-}
-
 /// Whether a process that ended so may have spoilt the backup.
 fn is_harmful(exit: &ProcessExit) -> bool {
     let is_much = exit.bytes >= LEAST_BYTES;
-    let is_reader = is_reader(&exit.name) || is_incremental(&exit.name);
+    let is_reader = is_reader(&exit.name);
     match exit.status {
         BROKEN_PIPE => false,
         status if ASKED_TO_END.contains(&status) => is_much,
         ExitStatus::Signal(_) => is_much || is_reader,
         ExitStatus::Status(_) => {
-            let answers = ANSWERS.split(' ').any(|name| name == exit.name);
+            let answers = tool::work(&exit.name) == Some(Work::Answers);
             !answers && (is_much || is_reader)
         }
     }
@@ -365,6 +374,39 @@ mod tests {
             ("tar", 5 * MIB, OK),
         ] {
             check_failed(&[harmless], None);
+        }
+    }
+
+    #[test]
+    fn a_tool_that_uploads_a_copy_of_all_makes_no_incremental_backup() {
+        for (exits, expected) in [
+            (&[("rsync", 9_000)][..], true),
+            (&[("tar", 600 * MIB), ("rsync", 300 * MIB)], false),
+            (&[("rsync", 300 * MIB), ("tar", 3 * MIB)], true),
+            (&[("tar", 600 * MIB)], false),
+        ] {
+            let mut maker = MakerRun::new(&[7]);
+            for (name, bytes) in exits {
+                maker.learn_exit(&exit(7, ExitRelation::Child, name, *bytes, OK));
+            }
+            assert_eq!(maker.is_incremental(300 * MIB), expected, "{exits:?}");
+        }
+    }
+
+    /// Process 7 below 6 made one snapshot, and 6 itself another one.
+    #[test]
+    fn what_runs_below_another_backup_counts_for_the_process_that_made_the_snapshot() {
+        for (above, run, relation, expected) in [
+            (&[7, 6][..], 7, ExitRelation::Child, true),
+            (&[7, 6], 6, ExitRelation::Child, true),
+            (&[7, 6], 6, ExitRelation::Nested, false),
+            (&[6], 6, ExitRelation::Nested, true),
+            (&[6], 7, ExitRelation::Child, false),
+        ] {
+            let mut maker = MakerRun::new(above);
+            maker.learn_exit(&exit(run, relation, "tar", MIB, KILLED));
+            let found = maker.failed_process.is_some();
+            assert_eq!(found, expected, "{above:?} {run} {relation:?}");
         }
     }
 

@@ -52,6 +52,8 @@ pub const MOST_EARLIER_RUNS: usize = 14;
 const LATE_LOG_MS: i64 = 5_000;
 /// A backup that reads nothing for this long, and for so many times its longest pause before, is stalled.
 const LEAST_STALL_MS: u64 = 60_000;
+/// The same once it has read nearly all, when its tool may prune its repository.
+const LEAST_LAST_STALL_MS: u64 = 1_800_000;
 const STALL_FACTOR: u64 = 2;
 /// Maximum number of notes of a job.
 pub const MOST_NOTES: usize = 200;
@@ -114,7 +116,7 @@ pub struct Job {
     pub backup_of: Option<String>,
     /// For a command, whether its user or its program says that it is a backup.
     pub is_declared_backup: bool,
-    /// For a command, the number of snapshots that it created, and that of its last run.
+    /// For a command, the number of snapshots that it created, and that of most earlier runs.
     pub snapshots_made: u32,
     pub snapshots_expected: u32,
     /// Whether most earlier snapshots of this name were read through, by other processes than those that made them.
@@ -337,7 +339,7 @@ impl Job {
         self.setup.made_no_snapshot()
     }
 
-    /// Whether it is a command that ended with fewer snapshots than its last run.
+    /// Whether it is a command that ended with fewer snapshots than usual.
     pub fn lacks_snapshot(&self) -> bool {
         !self.is_running() && self.snapshots_made < self.snapshots_expected
     }
@@ -470,7 +472,7 @@ impl Job {
         self.read_counter = Some(counter);
     }
 
-    /// A backup whose reader has read a part of its snapshot is stalled when it pauses for much longer than before.
+    /// A backup whose reader has begun is stalled when it pauses for much longer than before.
     fn count_pause(&mut self, has_read: bool, interval: &Interval) {
         if has_read {
             self.longest_pause_ms = self.longest_pause_ms.max(self.pause_ms);
@@ -479,8 +481,13 @@ impl Job {
             return;
         }
         self.pause_ms += interval.elapsed_us / 1000;
-        let is_long = self.pause_ms >= LEAST_STALL_MS.max(STALL_FACTOR * self.longest_pause_ms);
-        let reads = self.report().is_none() && self.read_share() == ReadShare::Part;
+        let least_ms = match self.read_share() {
+            ReadShare::Nothing => u64::MAX,
+            ReadShare::Part => LEAST_STALL_MS,
+            ReadShare::All => LEAST_LAST_STALL_MS,
+        };
+        let is_long = self.pause_ms >= least_ms.max(STALL_FACTOR * self.longest_pause_ms);
+        let reads = self.report().is_none();
         let elapsed_ms = (interval.elapsed_us / 1000) as i64;
         let since_ms = interval.at.as_millisecond() - self.pause_ms as i64;
         // Its reader ended, and the script has something else to do, such as an upload.

@@ -106,7 +106,8 @@ impl Job {
         if self.command_report.is_some() || outcome == Outcome::Abandoned {
             return;
         }
-        let succeeded = outcome != Outcome::Failed;
+        // A command that lacks another snapshot has failed, and this one may be good.
+        let succeeded = outcome != Outcome::Failed || command.exit_status == Some(0);
         self.command_report = command.ended_at.map(|at| ReportedResult { at, succeeded });
         if let Some(at) = self.ended_at {
             self.end_judged(at, before);
@@ -115,8 +116,11 @@ impl Job {
 
     /// Takes over, from a snapshot that this command created, its origin, and whether it was lost or its backup is bad.
     pub(super) fn learn_loss(&mut self, snapshot: &Self) {
-        self.backup_of = snapshot.origin_name().or(self.backup_of.take());
-        self.origin_uuid = snapshot.origin_uuid.clone().or(self.origin_uuid.take());
+        // The first one of this run names it.
+        if self.origin_uuid.is_none() || self.backup_of == snapshot.origin_name() {
+            self.backup_of = snapshot.origin_name();
+            self.origin_uuid = snapshot.origin_uuid.clone().or(self.origin_uuid.take());
+        }
         if snapshot.outcome == Some(Outcome::Unknown) && self.outcome == Some(Outcome::Succeeded) {
             self.outcome = snapshot.outcome;
         }
@@ -157,7 +161,12 @@ impl Job {
     pub fn is_incremental(&self) -> bool {
         match (&self.backup_run, &self.maker) {
             (Some(run), _) => run.is_incremental,
-            (None, maker) => maker.as_ref().is_some_and(|maker| maker.is_incremental),
+            (None, maker) => {
+                let read = self.bytes_read.unwrap_or_default();
+                maker
+                    .as_ref()
+                    .is_some_and(|maker| maker.is_incremental(read))
+            }
         }
     }
 
@@ -193,8 +202,10 @@ impl Job {
             return Outcome::Failed;
         }
         match self.maker_state() {
-            // It would have removed it.
-            MakerState::Ended(_) if self.left_snapshot => Outcome::Abandoned,
+            // It would have removed it, unless it keeps what it has read.
+            MakerState::Ended(end) if self.left_snapshot && end.read != Some(ReadShare::All) => {
+                Outcome::Abandoned
+            }
             MakerState::Gone if self.is_routine && self.has_read_too_little() => {
                 Outcome::Incomplete
             }
@@ -212,8 +223,12 @@ impl Job {
         can_be || self.accepted_at.is_some()
     }
 
-    /// Whether it reported success, but was not confirmed as complete.
+    /// Whether it reported success, but was not confirmed as complete, or is a command that lacks a snapshot.
     pub fn can_be_accepted(&self) -> bool {
+        if self.kind == JobKind::Command {
+            let has_failed = self.outcome == Some(Outcome::Failed);
+            return has_failed && self.exit_status == Some(0) && self.lacks_snapshot();
+        }
         let is_open = matches!(self.outcome, Some(Outcome::Unknown | Outcome::Incomplete));
         let has_succeeded = self.report().is_some_and(|report| report.succeeded);
         is_open && self.kind == JobKind::Snapshot && has_succeeded && !self.is_untrustworthy()

@@ -428,11 +428,15 @@ impl StoreReader {
 pub async fn start_state(
     connection: &mut SqliteConnection,
 ) -> anyhow::Result<(StartState, Vec<String>)> {
-    let jobs =
-        sqlx::query("SELECT * FROM job_record ORDER BY ended_ms IS NULL DESC, id DESC LIMIT ?")
-            .bind(JOBS_TO_RESUME)
-            .fetch_all(&mut *connection)
-            .await?;
+    // The last ones of each volume or command tell what is usual.
+    let jobs = sqlx::query(
+        "SELECT * FROM job_record ORDER BY ended_ms IS NULL DESC, row_number() OVER (
+             PARTITION BY coalesce(origin, iif(json_valid(body), coalesce(body ->> 'backup_of', body ->> 'name'), NULL))
+             ORDER BY id DESC), id DESC LIMIT ?",
+    )
+    .bind(JOBS_TO_RESUME)
+    .fetch_all(&mut *connection)
+    .await?;
     let alerts = sqlx::query("SELECT * FROM alert_record WHERE cleared_ms IS NULL ORDER BY id")
         .fetch_all(&mut *connection)
         .await?;

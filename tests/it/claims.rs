@@ -84,7 +84,7 @@ fn grade_of_page(daemon: &Daemon, path: &str) -> String {
 fn a_snapshot_in_use_is_no_backup_and_has_no_forecast_of_one() {
     let tape = tape(&filling(121, 0.5), 4_000);
     let daemon = playing(&tape);
-    let used = "It is mounted on /mnt/data and written to: it is in use, and no backup reads it.";
+    let used = "It is mounted on /mnt/data and written to: it is in use, and is no backup.";
     for (place, text) in all_places(&daemon) {
         for claim in ["backup needs", "Done in", "done first", "is a race"] {
             assert!(!text.contains(claim), "{claim:?} in {place}: {text}");

@@ -877,6 +877,57 @@ fn a_backup_whose_reader_ended_well_is_not_stalled_while_its_script_does_somethi
 }
 
 #[test]
+fn a_command_that_no_longer_makes_snapshots_is_accepted_once() {
+    let mut night = Night::new();
+    for (key, makes, expected) in [
+        ("one", true, Outcome::Succeeded),
+        ("two", false, Outcome::Failed),
+        ("three", false, Outcome::Succeeded),
+    ] {
+        night.began_at = night.now();
+        night.command(key, Some(4), None);
+        if makes {
+            night.seen(ALIVE, &[], &[(Part::Processes, CRON)]);
+            night.reads(96);
+            let line = format!(
+                "8\t{}\tself\t0\t0\tnightly.sh\n",
+                night.now().as_millisecond()
+            );
+            night.seen(NONE, &[], &[(Part::Exits, &line)]);
+        }
+        night.command(key, Some(4), Some(true));
+        night.tick(NONE, &[]);
+        let last = night.jobs(JobKind::Command).last().copied().cloned();
+        let last = last.unwrap();
+        assert_eq!(last.outcome, Some(expected), "{key}");
+        if last.can_be_accepted() {
+            let accept = format!("accept it once with `cowbell job accept {}`", last.id);
+            assert!(night.sentence().contains(&accept), "{}", night.sentence());
+            let change = night.jobs.accept(&last.key, None, night.now()).unwrap();
+            assert_eq!(change.job.outcome, Some(Outcome::Succeeded));
+        }
+    }
+}
+
+#[test]
+fn a_script_that_goes_on_when_the_machine_goes_down_did_not_finish() {
+    let mut night = Night::new();
+    night.seen(ALIVE, &[], &[(Part::Processes, CRON)]);
+    night.reads(96);
+    night.tick(NONE, &[]);
+    assert_eq!(
+        night.jobs(JobKind::Snapshot)[0].outcome,
+        Some(Outcome::Unknown)
+    );
+    night.restarts();
+    let changed = night
+        .jobs
+        .booted(night.now() + jiff::SignedDuration::from_secs(60));
+    assert_eq!(changed.len(), 1);
+    assert_eq!(changed[0].outcome, Some(Outcome::Abandoned));
+}
+
+#[test]
 fn a_command_that_makes_fewer_snapshots_than_its_last_run_has_failed() {
     let mut night = Night::new();
     for (key, makes, expected) in [
@@ -904,7 +955,7 @@ fn a_command_that_makes_fewer_snapshots_than_its_last_run_has_failed() {
     assert!(
         night
             .sentence()
-            .contains("it made no snapshot, and its last run did"),
+            .contains("it made no snapshot, and usually makes 1 snapshot"),
         "{}",
         night.sentence()
     );

@@ -11,6 +11,9 @@ use crate::commands::{ArchiveSummary, Mark, MarkEnd, MarkKind, Note, PhaseMark};
 use crate::job::follow::CommandSilence;
 use crate::job::{Job, JobKind, MOST_NOTES, Outcome, outcome_word, user};
 
+/// The last runs of a command that tell how many snapshots it makes: a week of nights.
+const RUNS_THAT_TELL: usize = 7;
+
 /// The job after a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobChange {
@@ -195,7 +198,8 @@ impl JobTracker {
         if !job.accept(at) {
             let (id, outcome) = (job.id, outcome_word(job.outcome));
             return Err(CommandError::Refused(format!(
-                "job {id} is {outcome}: only a backup that reported success, and ended as unknown or incomplete, can be accepted"
+                "job {id} is {outcome}: only a backup that reported success can be accepted, if it ended as unknown or \
+                 incomplete, or lacks a snapshot"
             )));
         }
         Ok(JobChange::of(job))
@@ -241,7 +245,7 @@ impl JobTracker {
         job.process = mark.process;
         if mark.kind == MarkKind::Command {
             job.is_declared_backup = mark.is_backup;
-            job.take_from_last_run(&self.ended);
+            job.take_from_last_runs(&self.ended);
         }
         job
     }
@@ -273,20 +277,27 @@ impl JobTracker {
 }
 
 impl Job {
-    /// A command is expected to back up what the last one of its name and user did, from as many snapshots.
-    fn take_from_last_run(&mut self, ended: &[Arc<Self>]) {
+    /// A command is expected to back up what the last one of its name and user did, from as many snapshots as at least half
+    /// of the last runs made. A run that lacked one says nothing, unless a person accepted that: then it says all.
+    fn take_from_last_runs(&mut self, ended: &[Arc<Self>]) {
         let is_it = |job: &&Arc<Self>| {
             job.kind == JobKind::Command
                 && job.name == self.name
                 && user(&job.key) == user(&self.key)
         };
-        if let Some(last) = ended.iter().rev().find(is_it) {
-            self.backup_of.clone_from(&last.backup_of);
-            self.snapshots_expected = match last.snapshots_made {
-                0 => last.snapshots_expected.min(1),
-                made => made,
-            };
+        let mut made = Vec::new();
+        for job in ended.iter().rev().filter(is_it) {
+            self.backup_of = self.backup_of.take().or_else(|| job.backup_of.clone());
+            if job.lacks_snapshot() && job.accepted_at.is_none() {
+                continue;
+            }
+            made.push(job.snapshots_made);
+            if job.accepted_at.is_some() || made.len() == RUNS_THAT_TELL {
+                break;
+            }
         }
+        made.sort_unstable();
+        self.snapshots_expected = made.get(made.len() / 2).copied().unwrap_or_default();
     }
 }
 

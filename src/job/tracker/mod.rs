@@ -29,7 +29,7 @@ const MAKER_DISTANCE_MS: i64 = 3_000;
 const MAKER_AGE_MS: i64 = 60_000;
 /// LVM knows the second in which a volume was created, so its creator is observed up to this much later, hardly earlier.
 const LVM_SECOND_MS: i64 = 1_000;
-/// Ended jobs in memory, so that a volume that reappears continues its job.
+/// Ended jobs in memory: a volume that reappears continues its job, and the last ones of each volume tell what is usual.
 const MOST_ENDED: usize = 200;
 /// Ended jobs whose scripts are followed, which may still fail.
 const MOST_FOLLOWED: usize = 10;
@@ -242,6 +242,19 @@ impl JobTracker {
             }
         }
         self.file_ended();
+        // A script that goes on after it has removed its snapshot did not finish.
+        for ended in &mut self.ended {
+            if ended.script_has_ended() == Some(false) {
+                let job = Arc::make_mut(ended);
+                job.maker
+                    .iter_mut()
+                    .for_each(|maker| maker.end_all(seen_at));
+                if job.outcome == Some(Outcome::Unknown) {
+                    job.outcome = Some(Outcome::Abandoned);
+                }
+                changed.push(job.clone());
+            }
+        }
         changed
     }
 
@@ -578,10 +591,24 @@ impl JobTracker {
         self.silences
             .retain(|key, _| self.running.iter().any(|job| job.key == *key));
         while self.ended.len() > MOST_ENDED {
-            // An ordinary user displaces no jobs of others.
-            let of_user = self.ended.iter().position(|job| user(&job.key).is_some());
-            self.ended.remove(of_user.unwrap_or(0));
+            let index = self.dispensable();
+            self.ended.remove(index);
         }
+    }
+
+    /// The oldest job of the volume or command that has most. An ordinary user displaces no jobs of others.
+    fn dispensable(&self) -> usize {
+        let mut users = self.ended.iter();
+        if let Some(of_user) = users.position(|job| user(&job.key).is_some()) {
+            return of_user;
+        }
+        let mut counts = HashMap::new();
+        for job in &self.ended {
+            *counts.entry(job.backed_up()).or_insert(0) += 1;
+        }
+        let most = counts.values().max();
+        let has_most = |job: &Arc<Job>| counts.get(&job.backed_up()) == most;
+        self.ended.iter().position(has_most).unwrap_or(0)
     }
 }
 
@@ -700,6 +727,59 @@ mod tests {
             });
             assert_eq!(names.as_deref(), expected);
         }
+    }
+
+    /// A command that made so many snapshots, was expected to make so many, and may have been accepted.
+    fn run_of(id: i64, made: u32, expected: u32, is_accepted: bool) -> Job {
+        let key = id.to_string();
+        let mut job = Job::new(id, JobKind::Command, &key, "nightly", Timestamp::UNIX_EPOCH);
+        (job.snapshots_made, job.snapshots_expected) = (made, expected);
+        job.end(Timestamp::UNIX_EPOCH, crate::job::Outcome::Succeeded);
+        job.accepted_at = is_accepted.then_some(Timestamp::UNIX_EPOCH);
+        job
+    }
+
+    #[test]
+    fn a_command_is_to_make_as_many_snapshots_as_half_of_its_complete_runs() {
+        for (runs, expected) in [
+            (&[][..], 0),
+            (&[(2, 0, false)], 2),
+            // It lacked one, and does not get used to that.
+            (&[(2, 0, false), (1, 2, false), (1, 2, false)], 2),
+            (&[(2, 0, false), (1, 2, true)], 1),
+            // One more on Sunday.
+            (&[(1, 0, false), (1, 1, false), (2, 1, false)], 1),
+        ] {
+            let jobs = (1..).zip(runs);
+            let jobs = jobs.map(|(id, (made, expected, is_accepted))| {
+                run_of(id, *made, *expected, *is_accepted)
+            });
+            let mut tracker = JobTracker::resume(jobs.collect(), 9, None);
+            let mark = crate::commands::Mark {
+                key: "tonight".into(),
+                kind: crate::commands::MarkKind::Command,
+                name: "nightly".into(),
+                label: None,
+                started_at: Timestamp::UNIX_EPOCH,
+                end: None,
+                process: None,
+                is_backup: false,
+            };
+            let change = tracker.mark(&mark, None, Timestamp::UNIX_EPOCH).unwrap();
+            assert_eq!(change.job.snapshots_expected, expected, "{runs:?}");
+        }
+    }
+
+    #[test]
+    fn frequent_jobs_displace_no_rare_ones_from_memory() {
+        let mut jobs = vec![run_of(1, 1, 1, false)];
+        jobs[0].name = "weekly".into();
+        jobs.extend((2..=250).map(|id| run_of(id, 1, 1, false)));
+        let mut tracker = JobTracker::resume(jobs, 250, None);
+        tracker.file_ended();
+        assert_eq!(tracker.ended.len(), MOST_ENDED);
+        let ids = [tracker.ended[0].id, tracker.ended[1].id];
+        assert_eq!(ids, [1, 52]);
     }
 
     /// The second of the creation is that of an earlier program too.

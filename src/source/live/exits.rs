@@ -17,10 +17,8 @@ use crate::source::files::{MAX_ANCESTORS, Root};
 const BUFFER_BYTES: libc::c_int = 4 << 20;
 /// Parents of processes that have exited, which `/proc` no longer shows.
 const MAX_PARENTS: usize = 8_192;
-/// A process below a backup that exited without an error is reported if it read and wrote this much.
-const LEAST_BYTES: u64 = 1 << 20;
-/// Maximum number of exits between two ticks.
-const MAX_LINES: usize = 1_000;
+/// Maximum number of lines between two ticks, more than the kernel's buffer holds.
+const MAX_LINES: usize = 16_384;
 
 const HEADERS: usize = 20;
 const CONTROL_FAMILY: u16 = 0x10;
@@ -41,8 +39,29 @@ pub struct ProcessExits {
     /// From systemd, for a service without a network; `None` to open one.
     inherited: Option<OwnedFd>,
     parents: HashMap<u32, u32>,
-    /// Those to report.
-    exits: Vec<(u32, &'static str, i64, Exit)>,
+    lines: Vec<Line>,
+    /// The place of each line.
+    places: HashMap<LineKey, usize>,
+}
+
+/// What is reported of processes with the same key.
+struct Line {
+    key: LineKey,
+    at_ms: i64,
+    bytes: u64,
+}
+
+/// The threads of a process exit one by one, with the same name and status; and of programs that a script runs again and
+/// again, only what all together copied counts.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct LineKey {
+    /// The watched process.
+    run: u32,
+    relation: &'static str,
+    status: u32,
+    name: String,
+    /// `None` after a success.
+    parent: Option<u32>,
 }
 
 /// A process that has exited.
@@ -67,7 +86,8 @@ impl ProcessExits {
             socket: None,
             inherited: None,
             parents: HashMap::new(),
-            exits: Vec::new(),
+            lines: Vec::new(),
+            places: HashMap::new(),
         }
     }
 
@@ -103,67 +123,68 @@ impl ProcessExits {
         self.parents
             .extend(exits.iter().map(|exit| (exit.pid, exit.parent)));
         for exit in exits {
-            let (run, relation) = if runs.contains(&exit.pid) {
-                (exit.pid, "self")
-            } else if let Some(run) = self.run_above(exit.parent, runs) {
-                (
-                    run,
-                    if run == exit.parent {
-                        "child"
-                    } else {
-                        "descendant"
-                    },
-                )
-            } else {
-                continue;
-            };
             // The second may be the one before. The end of a backup is not before what it did last.
-            let slack_ms = if relation == "self" { 1_999 } else { 999 };
-            let at_ms = at.as_millisecond().min(exit.second * 1000 + slack_ms);
-            self.report(run, relation, at_ms, exit);
+            let at_ms = |slack_ms: i64| at.as_millisecond().min(exit.second * 1000 + slack_ms);
+            let is_itself = runs.contains(&exit.pid);
+            if is_itself {
+                self.report(exit.pid, "self", at_ms(1_999), &exit);
+            }
+            for (index, run) in self.runs_above(exit.parent, runs).into_iter().enumerate() {
+                let relation = match index {
+                    _ if is_itself => "nested",
+                    0 if run == exit.parent => "child",
+                    0 => "descendant",
+                    _ => "nested",
+                };
+                self.report(run, relation, at_ms(999), &exit);
+            }
         }
     }
 
-    /// The threads of a process exit one by one, with the same name and status.
-    fn report(&mut self, run: u32, relation: &'static str, at_ms: i64, exit: Exit) {
-        let is_same = |other: &&mut (u32, &'static str, i64, Exit)| {
-            (other.0, other.1) == (run, relation)
-                && (other.3.parent, other.3.status, &other.3.name)
-                    == (exit.parent, exit.status, &exit.name)
+    fn report(&mut self, run: u32, relation: &'static str, at_ms: i64, exit: &Exit) {
+        let key = LineKey {
+            run,
+            relation,
+            status: exit.status,
+            name: exit.name.replace(char::is_control, "?"),
+            parent: (exit.status != 0).then_some(exit.parent),
         };
-        if let Some((.., other)) = self.exits.iter_mut().find(is_same) {
-            other.bytes += exit.bytes;
-        } else if self.exits.len() < MAX_LINES {
-            self.exits.push((run, relation, at_ms, exit));
+        if let Some(line) = self.places.get(&key).map(|place| &mut self.lines[*place]) {
+            line.bytes = line.bytes.saturating_add(exit.bytes);
+            line.at_ms = at_ms;
+        } else if self.lines.len() < MAX_LINES {
+            self.places.insert(key.clone(), self.lines.len());
+            let bytes = exit.bytes;
+            self.lines.push(Line { key, at_ms, bytes });
         }
     }
 
-    /// The exits since the last reading: lines `RUN<TAB>MILLISECONDS<TAB>self|child|descendant<TAB>STATUS<TAB>BYTES<TAB>NAME`.
+    /// The exits since the last reading: lines
+    /// `RUN<TAB>MILLISECONDS<TAB>self|child|descendant|nested<TAB>STATUS<TAB>BYTES<TAB>NAME`.
     /// The time is the end of the second of the exit, of a backup itself of the next one, or that of the collection if earlier.
     pub fn read_new(&mut self) -> Option<PartReading> {
+        self.places.clear();
         let mut text = String::new();
-        for (run, relation, at_ms, exit) in self.exits.drain(..) {
-            let is_plain = exit.status == 0 && relation != "self";
-            if !is_plain || exit.bytes >= LEAST_BYTES {
-                let name = exit.name.replace(char::is_control, "?");
-                let (status, bytes) = (exit.status, exit.bytes);
-                _ = writeln!(
-                    text,
-                    "{run}\t{at_ms}\t{relation}\t{status}\t{bytes}\t{name}"
-                );
-            }
+        for line in self.lines.drain(..) {
+            let (run, relation, status) = (line.key.run, line.key.relation, line.key.status);
+            let (at_ms, bytes, name) = (line.at_ms, line.bytes, line.key.name);
+            _ = writeln!(
+                text,
+                "{run}\t{at_ms}\t{relation}\t{status}\t{bytes}\t{name}"
+            );
         }
         (!text.is_empty()).then(|| PartReading::timed(Part::Exits, || Ok(text)))
     }
 
-    fn run_above(&self, parent: u32, runs: &[u32]) -> Option<u32> {
+    /// The watched processes from this one upwards, the nearest first.
+    fn runs_above(&self, parent: u32, runs: &[u32]) -> Vec<u32> {
         // PIDs are reused, so a process that runs comes first.
         let above = |pid: &u32| {
             let parent = self.root.parent_of(*pid);
             parent.or_else(|| self.parents.get(pid).copied())
         };
-        let mut chain = std::iter::successors(Some(parent), above).take(MAX_ANCESTORS);
-        chain.find(|pid| runs.contains(pid))
+        let chain = std::iter::successors(Some(parent), above).take(MAX_ANCESTORS);
+        chain.filter(|pid| runs.contains(pid)).collect()
     }
 }
 

@@ -79,7 +79,7 @@ not_monitored() {
 }
 
 in_place_of_origin() {
-    local text="It is mounted on /mnt/mysql and written to: it is in use, and no backup reads it."
+    local text="It is mounted on /mnt/mysql and written to: it is in use, and is no backup."
     for part in 1 2 3; do
         dd if=/dev/urandom of=/mnt/mysql/ibdata1 bs=64k seek=$((part * 100)) count=40 conv=notrunc,fsync status=none
         cat /mnt/mysql/ibdata1 >/dev/null
