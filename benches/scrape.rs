@@ -143,6 +143,7 @@ fn interval() -> Interval {
         invalidation: None,
         touched: None,
         next_snapshot: None,
+        schedule: Default::default(),
     }
 }
 

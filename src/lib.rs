@@ -23,6 +23,9 @@ pub mod config;
 /// mylvmbackup's configuration file, of which the daemon gets only the next snapshot.
 pub mod mylvmbackup;
 
+/// When crontabs and systemd's timers start programs.
+pub mod schedule;
+
 /// Commands on jobs: marks, phases, notes.
 pub mod commands;
 

@@ -154,7 +154,12 @@ impl Present {
     /// All parts that have a state, with their last results; `None` before the first.
     pub fn parts_in_order(&self) -> impl Iterator<Item = (Part, Option<&PartState>)> {
         // Without snapshots, statistics or mylvmbackup, these are never read.
-        let is_optional = |part| matches!(part, Part::Usage | Part::Touched | Part::BackupPlan);
+        let is_optional = |part| {
+            matches!(
+                part,
+                Part::Usage | Part::Touched | Part::BackupPlan | Part::Schedule
+            )
+        };
         Part::ALL
             .into_iter()
             .filter(|part| !part.is_of_events())
@@ -227,11 +232,11 @@ impl Present {
         Some((*part, state.error.as_ref()?))
     }
 
-    /// Not every kernel has all parts, but alerts rest on some. The plan of the next backup is read only where it changed,
-    /// and tells nothing of what is now.
+    /// Not every kernel has all parts, but alerts rest on some. Plans of the next backups are read only where they
+    /// changed, and tell nothing of what is now.
     fn is_failing(&self, part: Part, state: &PartState) -> bool {
         let is_old = |last_ok_at| self.interval.at.duration_since(last_ok_at) > PART_GRACE;
-        part != Part::BackupPlan
+        !matches!(part, Part::BackupPlan | Part::Schedule)
             && state.error.is_some()
             && state.last_ok_at.map_or(part.is_needed(), is_old)
     }

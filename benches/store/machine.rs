@@ -141,6 +141,7 @@ impl Machine {
             invalidation: None,
             touched: None,
             next_snapshot: None,
+            schedule: Default::default(),
         }
     }
 

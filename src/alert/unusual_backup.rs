@@ -10,8 +10,9 @@ use crate::job::backup_run::BackupRun;
 use crate::job::history::{VolumeBackups, backups_by_volume};
 use crate::job::progress::past_runs;
 use crate::job::{Job, JobKind};
+use crate::schedule::ScheduledStart;
 use crate::sentence;
-use crate::sentence::command;
+use crate::sentence::{Sentence, command};
 use crate::sizing::{SizeRisk, SizingRequest, next_snapshot};
 use crate::units::{duration_text, size_text};
 
@@ -42,7 +43,7 @@ impl Rules {
             let names: Vec<String> = all.iter().map(VolumeBackups::name).collect();
             for backups in &all {
                 changed.extend(self.judge_size(backups, at));
-                changed.extend(self.judge_age(backups, at));
+                changed.extend(self.judge_age(backups, &now.interval.schedule, at));
             }
             changed.extend(self.judge_next_sizes(now));
             changed.extend(self.clear_all(at, |alert| {
@@ -166,7 +167,12 @@ impl Rules {
         changed
     }
 
-    fn judge_age(&mut self, backups: &VolumeBackups, at: Timestamp) -> Option<Alert> {
+    fn judge_age(
+        &mut self,
+        backups: &VolumeBackups,
+        schedule: &[ScheduledStart],
+        at: Timestamp,
+    ) -> Option<Alert> {
         let key = backups.name();
         let subject = AlertSubject::new(&backups.vg, &backups.lv, &key);
         let name = subject.name();
@@ -179,11 +185,20 @@ impl Rules {
         let since = last_end.unwrap_or(clock.began_at);
         let age_s = clock.age_s(since, at);
         let since_s = age_s - self.unseen_s(last_end);
-        let (evaluation, expected) = if thresholds.critical.is_finite() {
+        let (evaluation, expected): (_, Sentence) = if thresholds.critical.is_finite() {
             let within = duration_text(thresholds.critical);
             (
                 Evaluation::by_value(Rule::BackupMissing, since_s, thresholds, None),
-                format!("there must be one within {within}"),
+                format!("there must be one within {within}").into(),
+            )
+        } else if let Some(start) = backups.start(schedule) {
+            let missed = backups.missed(&start, at);
+            // cowbell does not know the backups of when it did not run.
+            let is_missing = missed.is_some_and(|missed| self.unseen_s(Some(missed)) == 0.0);
+            let planned = missed.map(|missed| sentence!["one was to start at ", missed]);
+            (
+                Evaluation::warning_if(is_missing),
+                planned.unwrap_or_default(),
             )
         } else {
             // Without a usual period, nothing is missing.
@@ -193,7 +208,7 @@ impl Rules {
             let is_missing = (limit_s..limit_s + EXPIRY_S).contains(&since_s);
             (
                 Evaluation::warning_if(is_missing),
-                format!("usually there is one every {}", duration_text(usual_s)),
+                format!("usually there is one every {}", duration_text(usual_s)).into(),
             )
         };
         let finding = RuleFinding {
@@ -204,14 +219,16 @@ impl Rules {
         let raised = |_| {
             let age = duration_text(age_s);
             let started = last_end.map_or(", when cowbell started", |_| "");
-            let then = format!(", for {age}{started}; {expected}.");
+            let then = format!(", for {age}{started}; ");
             AlertText::new(
                 sentence![
                     "There was no good backup of ",
                     name.clone(),
                     " since ",
                     since,
-                    then
+                    then,
+                    expected.clone(),
+                    "."
                 ],
                 "See why it did not run or failed, and repeat it.",
             )

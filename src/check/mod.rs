@@ -10,12 +10,15 @@ use cowbell_device_mapper::{DeviceMapper, Scope, status};
 
 use crate::client::{self, Daemon};
 use crate::config::{Config, check_address};
+use crate::job::programs::is_backup_tool;
 use crate::mylvmbackup::BackupPlan;
 use crate::notify;
 use crate::sample::{diskstats, host, lvm, sysfs};
+use crate::schedule::ScheduledStart;
 use crate::sizing::SizeRisk;
 use crate::source::files::Root;
 use crate::source::lvm::LvmQuery;
+use crate::source::schedule;
 use crate::store;
 use crate::units::{count_text, size_text};
 pub use hooks::hook_socket;
@@ -117,8 +120,23 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
         lines.extend(planned_size(config, &plan).await);
         lines.extend(hooks::check(config, root, &plan, is_running).await);
     }
+    lines.extend(next_starts(root));
     let would_serve = !lines.iter().any(|line| matches!(line, CheckLine::Fatal(_)));
     (lines.iter().map(CheckLine::text).collect(), would_serve)
+}
+
+/// When crontabs and timers start programs that do nothing but backups.
+fn next_starts(root: &Root) -> Vec<CheckLine> {
+    let text = schedule::read(root);
+    let mut lines = Vec::new();
+    for start in text.lines().filter_map(ScheduledStart::parse) {
+        let mut tools = start.programs.iter().filter(|name| is_backup_tool(name));
+        if let (Some(tool), Some(next)) = (tools.next(), start.next) {
+            let next = next.strftime("%Y-%m-%d %H:%M UTC");
+            lines.push(CheckLine::Good(format!("{tool} starts next at {next}")));
+        }
+    }
+    lines
 }
 
 fn devices(root: &Root) -> CheckLine {

@@ -23,6 +23,7 @@ use crate::sample::lvm::Policies;
 use crate::sample::mounts::Usage;
 use crate::sample::processes::Maker;
 use crate::sample::processes::{BackupProcess, ProcessExit};
+use crate::schedule::ScheduledStart;
 use crate::topology::{Device, DeviceKind, Topology, Volume, VolumeState};
 use crate::units::Sectors;
 
@@ -58,6 +59,8 @@ pub struct Interval {
     pub touched: Option<Vec<Region>>,
     /// The snapshot that mylvmbackup makes next, if it is known.
     pub next_snapshot: Option<Arc<NextSnapshot>>,
+    /// When programs start by crontabs and timers.
+    pub schedule: Arc<Vec<ScheduledStart>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -223,6 +226,7 @@ impl Interval {
             invalidation: now.sample.invalidation,
             touched: now.sample.touched.clone(),
             next_snapshot: now.sample.slow.next_snapshot.clone(),
+            schedule: now.sample.slow.schedule.clone(),
         }
     }
 

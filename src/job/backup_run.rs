@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::judgement::Outcome;
-use super::tool::is_reader;
+use super::programs::is_reader;
 use crate::sample::hooks::Step;
 use crate::sample::processes::{BackupProcess, ExitRelation, ExitStatus, ProcessExit};
 use crate::series::Range;

@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::{Job, MOST_EARLIER_RUNS};
+use super::{Job, MOST_EARLIER_RUNS, tool};
+use crate::schedule::ScheduledStart;
 
 const HOUR_S: f64 = 3600.0;
 const DAY_S: f64 = 24.0 * HOUR_S;
@@ -18,6 +19,9 @@ const ALIKE: f64 = 0.85;
 /// A backup may be late by half a period, or by a day.
 const LATE: f64 = 0.5;
 const LATE_S: f64 = DAY_S;
+/// A backup whose start is known may take so much longer than those before it.
+const SLOWER: f64 = 1.5;
+const LEAST_LATE_S: f64 = 900.0;
 /// Weekends make a gap longer than usual, so the gap that occurred twice before is not too long; with a margin.
 const MARGIN: f64 = 1.1;
 
@@ -99,13 +103,46 @@ impl<'a> VolumeBackups<'a> {
         })
     }
 
-    /// In how many seconds the next good backup usually ends; `None` if unknown, or if it is late.
-    pub fn next_s(&self, now: Timestamp) -> Option<f64> {
-        let last_end = self.good.first()?.ended_at?;
-        let age_s = (now.as_millisecond() - last_end.as_millisecond()) as f64 / 1000.0;
-        let left_s = self.period()?.usual_s - age_s;
-        (left_s > 0.0).then_some(left_s)
+    /// When its program starts, if a crontab or a timer says so.
+    pub fn start(&self, schedule: &[ScheduledStart]) -> Option<ScheduledStart> {
+        ScheduledStart::of_program(schedule, tool::configured_by(self.last?)?)
     }
+
+    /// The next backup, as far as it is known.
+    pub fn next(&self, schedule: &[ScheduledStart], now: Timestamp) -> Option<NextBackup> {
+        if let Some(start) = self.start(schedule) {
+            return start.next.map(NextBackup::Starts);
+        }
+        let age_s = seconds_between(self.good.first()?.ended_at?, now);
+        let left_s = self.period()?.usual_s - age_s;
+        (left_s > 0.0).then_some(NextBackup::UsuallyEndsIn(left_s))
+    }
+
+    /// The first of the last two planned starts that no good backup followed, though there was time for it.
+    pub fn missed(&self, start: &ScheduledStart, now: Timestamp) -> Option<Timestamp> {
+        let longest_s = self
+            .good
+            .iter()
+            .map(|job| job.seconds(now))
+            .fold(0.0, f64::max);
+        let last_end = self.good.first()?.ended_at?;
+        let late_s = (longest_s * SLOWER).max(longest_s + LEAST_LATE_S);
+        let is_missed = |at: &Timestamp| last_end < *at && seconds_between(*at, now) > late_s;
+        start.previous.iter().copied().find(is_missed)
+    }
+}
+
+/// When the next backup is expected.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum NextBackup {
+    /// By a crontab or a timer.
+    Starts(Timestamp),
+    /// In so many seconds, by those before it.
+    UsuallyEndsIn(f64),
+}
+
+fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
+    (to.as_millisecond() - from.as_millisecond()) as f64 / 1000.0
 }
 
 #[cfg(test)]
@@ -171,6 +208,31 @@ mod tests {
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].last.unwrap().outcome, Some(Outcome::Failed));
         let now = Timestamp::from_second((100.0 * HOUR_S) as i64).unwrap();
-        assert_eq!(all[0].next_s(now), Some(20.0 * HOUR_S));
+        let usual = NextBackup::UsuallyEndsIn(20.0 * HOUR_S);
+        assert_eq!(all[0].next(&[], now), Some(usual));
+    }
+
+    #[test]
+    fn a_planned_start_says_when_the_next_one_is_and_which_is_missing() {
+        let at = |hours: f64| Timestamp::from_second((hours * HOUR_S) as i64).unwrap();
+        let jobs = [backup(24.0, Outcome::Succeeded)];
+        let all = backups_by_volume(jobs.iter());
+        for (previous, now, missed) in [
+            (vec![0.0, 23.9], 24.1, None),
+            (vec![23.9, 47.9], 48.0, None),
+            (vec![23.9, 47.9], 48.5, Some(47.9)),
+            // Before the next one is late.
+            (vec![47.9, 71.9], 72.0, Some(47.9)),
+        ] {
+            let schedule = [ScheduledStart {
+                previous: previous.into_iter().map(at).collect(),
+                next: Some(at(95.9)),
+                programs: vec!["mylvmbackup".into()],
+            }];
+            let start = all[0].start(&schedule).unwrap();
+            assert_eq!(all[0].missed(&start, at(now)), missed.map(at), "{now}");
+            let next = NextBackup::Starts(at(95.9));
+            assert_eq!(all[0].next(&schedule, at(now)), Some(next));
+        }
     }
 }

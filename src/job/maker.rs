@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::backup_run::{BROKEN_PIPE, ProcessFailure, ReportedResult};
-use super::tool::{self, Work, is_reader};
+use super::programs::{self, ProgramKind, is_reader};
 use crate::interval::Interval;
 use crate::sample::processes::{BackupProcess, ExitRelation, ExitStatus, ProcessExit};
 
@@ -147,11 +147,11 @@ impl MakerRun {
             ExitRelation::Nested if index > 0 => return,
             _ => {}
         }
-        let work = tool::work(&exit.name);
+        let kind = programs::kind(&exit.name);
         let is_much = exit.bytes >= LEAST_BYTES;
         if exit.status.is_success() {
-            self.copied_changes |= work == Some(Work::Changes);
-            if work == Some(Work::Whole) {
+            self.copied_changes |= kind == Some(ProgramKind::Changes);
+            if kind == Some(ProgramKind::Whole) {
                 self.whole_bytes = self.whole_bytes.saturating_add(exit.bytes);
             }
             if is_much {
@@ -159,7 +159,7 @@ impl MakerRun {
             }
             // A program may ask its repository first, and create one if that fails.
             let is_again = |failed: &mut ProcessFailure| failed.name == exit.name;
-            if work == Some(Work::Changes) && self.failed_bytes < LEAST_BYTES && is_much {
+            if kind == Some(ProgramKind::Changes) && self.failed_bytes < LEAST_BYTES && is_much {
                 self.failed_process.take_if(is_again);
             }
         } else if self.failed_process.is_none() && is_harmful(exit) {
@@ -257,7 +257,7 @@ fn is_harmful(exit: &ProcessExit) -> bool {
         status if ASKED_TO_END.contains(&status) => is_much,
         ExitStatus::Signal(_) => is_much || is_reader,
         ExitStatus::Status(_) => {
-            let answers = tool::work(&exit.name) == Some(Work::Answers);
+            let answers = programs::kind(&exit.name) == Some(ProgramKind::Answers);
             !answers && (is_much || is_reader)
         }
     }

@@ -16,6 +16,7 @@ pub mod maker;
 mod outcome;
 pub mod pending_runs;
 pub mod phases;
+pub mod programs;
 pub mod progress;
 pub mod setup;
 pub mod time_series;
@@ -263,7 +264,7 @@ impl Job {
             }
             // Everybody may call a command `mylvmbackup`.
             JobKind::Command => {
-                let is_declared = self.is_declared_backup || tool::is_backup_tool(&self.name);
+                let is_declared = self.is_declared_backup || programs::is_backup_tool(&self.name);
                 self.backup_of.is_some() || user(&self.key).is_none() && is_declared
             }
             JobKind::Mark => false,

@@ -212,6 +212,7 @@ fn present() -> Present {
             invalidation: None,
             touched: None,
             next_snapshot: None,
+            schedule: Default::default(),
         }),
         thresholds: config::Alerts::default(),
         averages: Arc::default(),

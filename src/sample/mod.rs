@@ -17,6 +17,7 @@ use cowbell_touched::text::{self as touched, Region};
 use jiff::Timestamp;
 
 use crate::mylvmbackup::NextSnapshot;
+use crate::schedule::ScheduledStart;
 use crate::source::{Part, PartReading, ReadError, ReadResult, Reading, variant_name};
 use diskstats::DeviceLine;
 use host::{CpuTimes, Paging};
@@ -83,6 +84,8 @@ pub struct SlowParts {
     pub backups: Arc<Vec<BackupProcess>>,
     /// The snapshot that mylvmbackup makes next.
     pub next_snapshot: Option<Arc<NextSnapshot>>,
+    /// When programs start by crontabs and timers.
+    pub schedule: Arc<Vec<ScheduledStart>>,
 }
 
 /// The result of reading and parsing a part, from its last attempt.
@@ -235,6 +238,11 @@ impl Sampler {
                     let first = text.lines().next().unwrap_or_default();
                     return Err(format!("expected a volume and a size, but found {first:?}"));
                 }
+            }
+            Part::Schedule => {
+                let (starts, unparsed) = parse_lines(text, ScheduledStart::parse);
+                self.slow.schedule = Arc::new(starts);
+                require_parsed(&unparsed)?;
             }
             Part::Mounts => {
                 let (mounts, unparsed) = mounts::parse(text);

@@ -63,21 +63,34 @@ pub fn next_snapshot(root: &Root) -> Result<String, String> {
         .unwrap_or_default())
 }
 
-/// The snapshot that mylvmbackup makes next, from its configuration file, which only root can read.
+/// What only root can read of the next backups: the snapshot that mylvmbackup makes, and when programs start.
 ///
-/// A thread reads the file once a minute, since the disk below it may hang.
-pub struct BackupPlanQuery {
+/// A thread reads the files once a minute, since the disk below them may hang.
+pub struct PlanQuery {
+    part: Part,
     thread: SlowThread<(), Result<String, String>>,
     last: Option<ReadResult>,
 }
 
-impl BackupPlanQuery {
-    pub fn below(root: &Root) -> Self {
+impl PlanQuery {
+    fn new(
+        part: Part,
+        root: &Root,
+        read: impl Fn(&Root) -> Result<String, String> + Send + 'static,
+    ) -> Self {
         let root = root.clone();
         Self {
-            thread: SlowThread::new("backup-plan", move |()| next_snapshot(&root)),
+            part,
+            thread: SlowThread::new("backup-plan", move |()| read(&root)),
             last: None,
         }
+    }
+
+    pub fn all_below(root: &Root) -> Vec<Self> {
+        vec![
+            Self::new(Part::BackupPlan, root, next_snapshot),
+            Self::new(Part::Schedule, root, |root| Ok(super::schedule::read(root))),
+        ]
     }
 
     /// The text if it is another one than before; starts a new reading if one is due. Never waits.
@@ -85,7 +98,7 @@ impl BackupPlanQuery {
         // A late one is no news: the plan may be a minute old anyway.
         let reading = self
             .thread
-            .poll_part(Part::BackupPlan, Duration::MAX, CONFIGURATION);
+            .poll_part(self.part, Duration::MAX, CONFIGURATION);
         self.thread.ask_every(PLAN_PERIOD, ());
         let reading = reading?;
         if self.last.as_ref() == Some(&reading.result) {
@@ -267,7 +280,7 @@ mod tests {
     use super::*;
 
     /// The next text, if it is new.
-    fn next(query: &mut BackupPlanQuery) -> Option<ReadResult> {
+    fn next(query: &mut PlanQuery) -> Option<ReadResult> {
         query.thread.forget_last();
         let mut reading = query.poll();
         while reading.is_none() && query.thread.is_busy() {
@@ -281,7 +294,7 @@ mod tests {
     fn the_file_is_reported_when_it_changes_and_without_its_password() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("etc/mylvmbackup.conf");
-        let mut query = BackupPlanQuery::below(&Root(folder.path().into()));
+        let mut query = PlanQuery::all_below(&Root(folder.path().into())).remove(0);
         let text = |text: &str| Some(ReadResult::Text(text.into()));
         assert_eq!(next(&mut query), text(""), "there is no file");
         std::fs::create_dir(folder.path().join("etc")).unwrap();

@@ -11,6 +11,7 @@ pub mod own;
 pub mod rate;
 pub mod reader;
 pub mod recording;
+pub mod schedule;
 mod slow;
 pub mod usage;
 
@@ -156,11 +157,13 @@ pub enum Part {
     Touched,
     /// `vgname`, `lvname` and `lvsize` of `/etc/mylvmbackup.conf`, as a file that has nothing else
     BackupPlan,
+    /// When crontabs and systemd's timers start programs, formatted by [`crate::schedule::ScheduledStart`]
+    Schedule,
 }
 
 impl Part {
     /// In the order in which they are shown.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Diskstats,
         Self::Vmstat,
         Self::Stat,
@@ -173,6 +176,7 @@ impl Part {
         Self::LvmConfig,
         Self::Touched,
         Self::BackupPlan,
+        Self::Schedule,
         Self::Processes,
         Self::Backups,
         Self::Exits,

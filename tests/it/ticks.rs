@@ -62,6 +62,7 @@ impl Tick {
             invalidation: None,
             touched: None,
             next_snapshot: None,
+            schedule: Default::default(),
         }
     }
 }

@@ -113,6 +113,7 @@ impl Machine {
             invalidation: None,
             touched: None,
             next_snapshot: None,
+            schedule: Default::default(),
         }
     }
 

@@ -22,7 +22,7 @@ use super::output;
 use super::record::duration;
 use crate::client::Daemon;
 use crate::commands::{LONGEST_NAME, MarkKind};
-use crate::job::tool::runs_backup_tool;
+use crate::job::programs::runs_backup_tool;
 use crate::source::clock;
 use crate::source::files::Root;
 use crate::store::in_words;

@@ -39,14 +39,14 @@ pub struct ProcessExits {
     /// From systemd, for a service without a network; `None` to open one.
     inherited: Option<OwnedFd>,
     parents: HashMap<u32, u32>,
-    lines: Vec<Line>,
+    lines: Vec<ExitLine>,
     /// The place of each line.
-    places: HashMap<LineKey, usize>,
+    places: HashMap<ExitKey, usize>,
 }
 
 /// What is reported of processes with the same key.
-struct Line {
-    key: LineKey,
+struct ExitLine {
+    key: ExitKey,
     at_ms: i64,
     bytes: u64,
 }
@@ -54,7 +54,7 @@ struct Line {
 /// The threads of a process exit one by one, with the same name and status; and of programs that a script runs again and
 /// again, only what all together copied counts.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct LineKey {
+struct ExitKey {
     /// The watched process.
     run: u32,
     relation: &'static str,
@@ -142,7 +142,7 @@ impl ProcessExits {
     }
 
     fn report(&mut self, run: u32, relation: &'static str, at_ms: i64, exit: &Exit) {
-        let key = LineKey {
+        let key = ExitKey {
             run,
             relation,
             status: exit.status,
@@ -155,7 +155,7 @@ impl ProcessExits {
         } else if self.lines.len() < MAX_LINES {
             self.places.insert(key.clone(), self.lines.len());
             let bytes = exit.bytes;
-            self.lines.push(Line { key, at_ms, bytes });
+            self.lines.push(ExitLine { key, at_ms, bytes });
         }
     }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::OptionFuture;
 
-use super::backup::BackupPlanQuery;
+use super::backup::PlanQuery;
 use super::clock::{Ticker, micros, now, uptime_us};
 use super::files::{LockEvents, MountEvents, Mounts, OpenFile, Root};
 use super::hooks::HookListener;
@@ -52,7 +52,7 @@ pub struct Live {
     /// `None` without the device-mapper. A later `Live` can continue its counts.
     pub touched: Option<TouchedAreas>,
     names: Names,
-    backup_plan: Option<BackupPlanQuery>,
+    plans: Vec<PlanQuery>,
     usage: Option<UsageQuery>,
     lvm: Option<LvmReports>,
     /// Parts that the configuration disables, for the first reading.
@@ -86,7 +86,7 @@ impl Live {
         let live = Self::unprivileged(root, interval)?;
         Ok(Self {
             lock_events: LockEvents::below(&live.root),
-            backup_plan: Some(BackupPlanQuery::below(&live.root)),
+            plans: PlanQuery::all_below(&live.root),
             usage: Some(UsageQuery::below(&live.root)),
             touched: device_mapper.is_some().then(TouchedAreas::default),
             device_mapper,
@@ -106,7 +106,7 @@ impl Live {
             mounts: Mounts::below(&root),
         };
         Ok(Self {
-            backup_plan: None,
+            plans: Vec::new(),
             usage: None,
             makers: Makers::below(&root),
             watched: WatchedProcesses::below(&root),
@@ -240,7 +240,7 @@ impl Live {
         }
         texts.extend(self.read_names(&diskstats));
         texts.extend(self.read_usage(&texts));
-        texts.extend(self.backup_plan.as_mut().and_then(BackupPlanQuery::poll));
+        texts.extend(self.plans.iter_mut().filter_map(PlanQuery::poll));
         texts.extend(self.lvm.iter_mut().flat_map(LvmReports::take_texts));
         texts.append(&mut self.disabled);
         texts.insert(0, diskstats);

@@ -13,7 +13,7 @@ use super::volumes::{nothing_to_watch, state_cell, used_of_size, volume_href};
 use super::{Content, PageRequest, PageResult};
 use crate::alert::{Pace, Rule, alike};
 use crate::chart::Look;
-use crate::job::history::{VolumeBackups, backups_by_volume};
+use crate::job::history::{NextBackup, VolumeBackups, backups_by_volume};
 use crate::job::{Job, JobKind};
 use crate::present::{Present, RecordingEnd};
 use crate::quantity::Quantity;
@@ -387,9 +387,14 @@ fn last_backup(present: &Present, job: &Job, backups: &VolumeBackups) -> String 
     if let Some(peak) = job.peak_fill_percent {
         text += &format!(", peak {}", percent_text(peak));
     }
-    if let Some(left_s) = backups.next_s(now) {
-        let left = rough_text(left_s);
-        text += &format!("; the next usually ends in about {left}");
+    match backups.next(&present.interval.schedule, now) {
+        Some(NextBackup::Starts(at)) => {
+            text += &format!("; the next starts at {}", zoned_moment(at, now));
+        }
+        Some(NextBackup::UsuallyEndsIn(left_s)) => {
+            text += &format!("; the next usually ends in about {}", rough_text(left_s));
+        }
+        None => {}
     }
     text + "."
 }

@@ -1,0 +1,117 @@
+//! The programs that backups run, and what each does with the data.
+
+use crate::sample::processes::is_wrapper;
+
+/// What a program does with the data of a backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProgramKind {
+    /// It copies all files or blocks, or runs what does.
+    Whole,
+    /// It copies only what has changed, the blocks in use, or what a server reads that runs on the snapshot. So nothing says
+    /// how much is to be read.
+    Changes,
+    /// It packs or encrypts what another one reads.
+    Packs,
+    /// Its status is an answer, or that of another program.
+    Answers,
+}
+
+/// Programs, what they do, and whether they do nothing but backups. At the end, `*` is anything.
+const PROGRAMS: [(&str, ProgramKind, bool); 7] = [
+    (
+        "tar gtar bsdtar star cpio cp dd 7z 7za 7zr",
+        ProgramKind::Whole,
+        false,
+    ),
+    (
+        "mylvmbackup holland borgmatic vzdump wyng mariabackup mariadb-backup xtrabackup innobackupex pg_basebackup \
+         pgbackrest barman",
+        ProgramKind::Whole,
+        true,
+    ),
+    (
+        "rsync rsnap bup e2image ntfsclone fsarchiver xfsdump dump partclone.*",
+        ProgramKind::Changes,
+        false,
+    ),
+    (
+        "restic borg kopia rsnapshot duplicity zbackup rdiff-backup",
+        ProgramKind::Changes,
+        true,
+    ),
+    (
+        "pg_dump pg_dumpall mysqldump mariadb-dump mydumper mongodump",
+        ProgramKind::Changes,
+        true,
+    ),
+    (
+        "gzip pigz zstd pzstd xz pixz bzip2 pbzip2 lbzip2 lzop lz4 lzma openssl gpg",
+        ProgramKind::Packs,
+        false,
+    ),
+    (
+        "grep egrep fgrep diff cmp find sh bash dash test fuser lsof pgrep pidof",
+        ProgramKind::Answers,
+        false,
+    ),
+];
+
+fn program(name: &str) -> Option<(ProgramKind, bool)> {
+    let fits = |pattern: &str| match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == pattern,
+    };
+    let row = PROGRAMS
+        .iter()
+        .find(|(names, ..)| names.split(' ').any(fits))?;
+    Some((row.1, row.2))
+}
+
+/// What a process of this name does in a backup; `None` if that is not known.
+pub(super) fn kind(name: &str) -> Option<ProgramKind> {
+    program(name).map(|(kind, _)| kind)
+}
+
+/// Whether a process of this name reads or packs the data of a backup.
+pub(super) fn is_reader(name: &str) -> bool {
+    kind(name).is_some_and(|kind| kind != ProgramKind::Answers)
+}
+
+/// Whether a command of this name is a backup.
+pub fn is_backup_tool(name: &str) -> bool {
+    program(name).is_some_and(|(_, is_tool)| is_tool)
+}
+
+/// Whether a command is a backup tool, or runs one by a shell or such a program as `sudo`.
+pub fn runs_backup_tool<'a>(program: &'a str, arguments: impl Iterator<Item = &'a str>) -> bool {
+    let name = |path: &'a str| path.rsplit('/').next().unwrap_or_default();
+    let mut words = arguments.flat_map(str::split_ascii_whitespace);
+    is_backup_tool(name(program))
+        || is_wrapper(name(program)) && words.any(|word| is_backup_tool(name(word)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_runs_a_backup_tool_itself_or_by_another_program() {
+        for (command, expected) in [
+            (&["/usr/bin/mysqldump", "shop"][..], true),
+            (
+                &["sudo", "-u", "postgres", "/usr/bin/pg_dump", "shop"],
+                true,
+            ),
+            (
+                &["sh", "-c", "cd /backup && mysqldump shop | gzip >shop"],
+                true,
+            ),
+            (&["timeout", "2h", "nice", "borgmatic"], true),
+            (&["grep", "mysqldump"], false),
+            (&["sh", "/usr/local/bin/nightly"], false),
+        ] {
+            let found = runs_backup_tool(command[0], command[1..].iter().copied());
+            assert_eq!(found, expected, "{command:?}");
+        }
+    }
+}
