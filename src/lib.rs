@@ -92,6 +92,9 @@ pub mod present;
 /// One grade and one sentence for each volume, each job, and the host.
 pub mod verdict;
 
+/// The short answer above the verdict.
+pub mod headline;
+
 /// What Prometheus reads: metrics of the last tick.
 pub mod prometheus;
 

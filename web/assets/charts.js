@@ -275,11 +275,14 @@
   function saving(chart, place) {
     if (!place.firstChild) {
       const buttons = ["Table", ...Object.keys(FORMS)].map((form) => element("button", { type: "button", textContent: form }));
+      const large = element("button", { type: "button", textContent: "⤢", title: "Enlarges the chart; key: f" });
+      large.setAttribute("aria-label", `Enlarge ${chart.title}`);
+      large.onclick = () => enlarge(chart.title);
       const summary = element("summary", { textContent: "⋯", title: "Show as a table, or save" });
       summary.setAttribute("aria-label", `Show ${chart.title} as a table, or save it`);
-      place.append(element("details", {}, summary, ...buttons));
+      place.append(large, element("details", {}, summary, ...buttons));
     }
-    const [table, ...files] = place.querySelectorAll("button");
+    const [table, ...files] = place.querySelectorAll("details button");
     table.setAttribute("aria-pressed", String(tables.has(chart.title)));
     table.onclick = () => {
       if (!tables.delete(chart.title)) tables.add(chart.title);
@@ -317,6 +320,16 @@
   function read() {
     charts = [...page.querySelectorAll("figure")].flatMap(chartOf);
     charts.forEach(show);
+    for (const { figure, title } of charts) figure.classList.toggle("large", title === enlarged);
+  }
+
+  /** The title of the chart that takes the whole window, or null. */
+  let enlarged = null;
+  function enlarge(title) {
+    enlarged = enlarged === title ? null : title;
+    document.body.classList.toggle("enlarged", enlarged !== null);
+    read();
+    load();
   }
 
   // Ranges: each is an address, and the server draws it
@@ -359,6 +372,14 @@
   }
   addEventListener("popstate", load);
 
+  /** To what happens now. */
+  function live() {
+    const address = new URL(location.href);
+    address.searchParams.delete("to");
+    if (address.searchParams.get("from")?.includes(":")) address.searchParams.delete("from");
+    if (asked() && address.href !== location.href) location.assign(address);
+  }
+
   /** Moves by a part of the range, at most to the last tick. */
   function pan(part) {
     const range = asked();
@@ -378,6 +399,9 @@
   // Pointers: one shows the crosshair, a drag of the mouse or two fingers select
 
   const DRAG_PX = 5;
+  // A turn of the wheel that doubles the range; it is drawn once the wheel rests.
+  const WHEEL_PX = 200;
+  let [wheel, turning] = [0, 0];
   /** Where each pointer that is down began, and where it is. */
   const down = new Map();
   const chartAt = (event) => charts.find(({ over }) => over === event.target.closest?.(".over"));
@@ -385,7 +409,7 @@
   /** The two ends of what is selected, or null. */
   function selection() {
     const [first, second] = down.values();
-    if (!asked() || !first) return null;
+    if (!asked() || !first || first.pans) return null;
     const ends = second ? [first, second] : first.isTouch ? null : [{ x: first.startX, at: first.startAt }, first];
     return ends && Math.abs(ends[0].x - ends[1].x) >= DRAG_PX ? ends.map(({ at }) => at).sort((a, b) => a - b) : null;
   }
@@ -406,7 +430,7 @@
     if (!chart || event.button !== 0) return;
     const at = timeAt(chart, event.clientX);
     if (event.pointerType === "mouse") chart.over.setPointerCapture(event.pointerId);
-    down.set(event.pointerId, { startX: event.clientX, startAt: at, x: event.clientX, at, isTouch: event.pointerType === "touch" });
+    down.set(event.pointerId, { startX: event.clientX, startAt: at, x: event.clientX, at, isTouch: event.pointerType === "touch", pans: event.shiftKey });
     point(at);
   });
   page.addEventListener("pointermove", (event) => {
@@ -419,7 +443,9 @@
     if (pointer) showSelection();
   });
   addEventListener("pointerup", (event) => {
-    const ends = down.has(event.pointerId) && selection();
+    const pointer = down.get(event.pointerId);
+    const ends = pointer && selection();
+    if (pointer?.pans && asked()) pan((pointer.startAt - pointer.at) / (asked().to - asked().from));
     if (ends) down.clear();
     else down.delete(event.pointerId);
     showSelection();
@@ -432,6 +458,16 @@
   page.addEventListener("pointerout", (event) => {
     if (chartAt(event) && event.pointerType === "mouse" && !event.relatedTarget?.closest?.(".over")) point(null);
   });
+  page.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey || !chartAt(event)) return;
+    event.preventDefault();
+    wheel += event.deltaY;
+    clearTimeout(turning);
+    turning = setTimeout(() => {
+      zoom(2 ** clamp(wheel / WHEEL_PX, -3, 3));
+      wheel = 0;
+    }, 150);
+  }, { passive: false });
   page.addEventListener("dblclick", (event) => {
     if (chartAt(event)) back();
   });
@@ -439,19 +475,21 @@
   // Keys
 
   const keys = element("dialog", { id: "keys" }, element("h2", { textContent: "Keys" }));
-  const help = {
-    "← →": "moves the crosshair; without one, the time range",
-    "Shift ← →": "moves the time range",
-    "+ −": "zooms in and out",
-    z: "undoes the last zoom, as a double click does",
-    Esc: "takes the crosshair away",
-    p: "pauses and resumes",
-    u: "switches between UTC and the browser's time zone",
-    "/": "goes to the filter",
-    "?": "shows this list",
-  };
+  const help = [
+    ["← →", "moves the crosshair; without one, the time range"],
+    ["Shift ← →", "moves the time range, as Shift and a drag do"],
+    ["+ −", "zooms in and out, as Ctrl and the wheel do"],
+    ["0", "goes back to now"],
+    ["f", "enlarges the chart under the pointer, or the first one"],
+    ["z", "undoes the last zoom, as a double click does"],
+    ["Esc", "takes the crosshair away"],
+    ["p", "pauses and resumes"],
+    ["u", "switches between UTC and the browser's time zone"],
+    ["/", "goes to the filter"],
+    ["?", "shows this list"],
+  ];
   const list = element("dl");
-  for (const [key, text] of Object.entries(help)) list.append(element("dt", {}, element("kbd", { textContent: key })), element("dd", { textContent: text }));
+  for (const [key, text] of help) list.append(element("dt", {}, element("kbd", { textContent: key })), element("dd", { textContent: text }));
   const close = element("button", { type: "button", textContent: "Close", onclick: () => keys.close() });
   keys.append(list, close);
   const opener = element("button", { type: "button", textContent: "Keys", title: "Key: ?", onclick: () => keys.showModal() });
@@ -463,6 +501,7 @@
     if (!event.shiftKey && (chartAt(event) || cross !== null)) step(by);
     else pan(by / 2);
   };
+  const under = () => enlarged ?? page.querySelector("figure:hover h2")?.textContent;
   const KEYS = {
     ArrowLeft: arrow(-1),
     ArrowRight: arrow(1),
@@ -470,8 +509,11 @@
     "/": () => filter?.focus(),
     "+": () => zoom(0.5),
     "-": () => zoom(2),
+    0: live,
+    f: () => enlarge(under() ?? charts[0]?.title),
     z: back,
     Escape() {
+      if (enlarged !== null) return enlarge(enlarged);
       down.clear();
       showSelection();
       point(null);

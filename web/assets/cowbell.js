@@ -9,6 +9,14 @@
   const button = document.getElementById("pause");
   const outcome = document.getElementById("outcome");
   const STALE_AT_LEAST_MS = 3000;
+  // A screen on the wall shows the time, and only rows that fit.
+  const kiosk = new URLSearchParams(location.search).has("kiosk");
+  const time = new Intl.DateTimeFormat("en-GB", { timeZone: document.getElementById("zone").dataset.zone, timeStyle: "medium" });
+  function fit() {
+    const rows = kiosk ? [...document.querySelectorAll(".fills tbody tr")] : [];
+    for (const row of rows) row.hidden = false;
+    for (const row of rows.reverse()) row.hidden = row.getBoundingClientRect().bottom > innerHeight;
+  }
 
   // Of this computer, the same in the worker, and without its steps.
   const clock = () => performance.timeOrigin + performance.now();
@@ -30,7 +38,8 @@
     const stale = age > Math.max(3 * interval, STALE_AT_LEAST_MS) + every();
     const state = ended ? "ended" : paused ? "paused" : isPast() ? "past" : stale ? "stale" : "live";
     const seconds = `${Math.floor(age / 1000)} s`;
-    const words = { ended: "recording ended", stale: `stale ${seconds}`, paused: `paused, ${seconds}`, past: "past", live: "live" };
+    const live = kiosk ? time.format(new Date()) : "live";
+    const words = { ended: "recording ended", stale: `stale ${seconds}`, paused: `paused, ${seconds}`, past: "past", live };
     if (sign && sign.textContent !== words[state]) sign.textContent = words[state];
     if (sign) sign.title = stale ? problem : "";
     body.dataset.live = state;
@@ -105,6 +114,7 @@
   body.addEventListener("htmx:after:swap", (event) => {
     if (event.detail.ctx.response.status >= 400) return;
     [shown, problem] = [newest, ""];
+    fit();
     show();
   });
   body.addEventListener("htmx:response:error", (event) => {
@@ -114,10 +124,21 @@
     problem = "cowbell does not answer";
   });
 
-  // Charts are drawn for their actual width, in steps of 20 pixels.
+  // Charts are drawn for their actual width and for the height of the window, in steps of 20 pixels: three of them fit below
+  // the overview's table. A wide screen has two columns, as in cowbell.css.
+  const [COLUMN_GAP, ABOVE_CHARTS, OF_LEGEND, AROUND_LARGE, MOST] = [32, 470, 60, 160, 360];
+  const wide = matchMedia("(min-width: 1800px)");
+  function chartSize(place) {
+    if (body.classList.contains("enlarged")) return [innerWidth - 48, innerHeight - AROUND_LARGE];
+    const columns = wide.matches ? 2 : 1;
+    const height = (innerHeight - ABOVE_CHARTS) / Math.ceil(3 / columns) - OF_LEGEND;
+    return [(place.clientWidth - (columns - 1) * COLUMN_GAP) / columns, Math.min(height, MOST)];
+  }
   body.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
     if (ctx.sourceElement.id !== "now") return;
-    ctx.request.body.set("width", Math.max(240, Math.floor(ctx.sourceElement.clientWidth / 20) * 20));
+    const [width, height] = chartSize(ctx.sourceElement).map((pixels) => Math.floor(pixels / 20) * 20);
+    ctx.request.body.set("width", Math.max(240, width));
+    ctx.request.body.set("height", Math.max(0, height));
   });
 
   function list(place, results) {
@@ -200,7 +221,9 @@
     place.replaceChildren(switcher);
   }
   body.classList.add("scripted");
-  body.classList.toggle("kiosk", new URLSearchParams(location.search).has("kiosk"));
+  body.classList.toggle("kiosk", kiosk);
+  addEventListener("resize", fit);
+  fit();
   pause(paused);
   setInterval(show, 500);
 })();

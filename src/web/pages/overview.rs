@@ -8,11 +8,12 @@ use jiff::Timestamp;
 
 use super::charts::{self, Charts, RangeTools, Sketch};
 use super::jobs::{JobTable, took};
-use super::text::{DASH, moment, zoned_moment};
+use super::text::{DASH, moment, zoned_minute, zoned_moment};
 use super::volumes::{nothing_to_watch, state_cell, used_of_size, volume_href};
 use super::{Content, PageRequest, PageResult};
 use crate::alert::{Pace, Rule, alike};
 use crate::chart::Look;
+use crate::headline::headline;
 use crate::job::history::{NextBackup, VolumeBackups, backups_by_volume};
 use crate::job::{Job, JobKind};
 use crate::present::{Present, RecordingEnd};
@@ -37,6 +38,7 @@ const HEIGHT: u32 = 100;
 #[derive(Template)]
 #[template(path = "overview.html")]
 struct OverviewPage {
+    headline: String,
     verdict: Verdict,
     more: Vec<Sentence>,
     /// With names of jobs, in which a backtick begins no command.
@@ -65,6 +67,7 @@ pub async fn page(request: PageRequest) -> PageResult {
     let charts = charts::draw(&request, range, &jobs.found, sketches).await?;
     let verdict = Verdict::of_host(present);
     let page = OverviewPage {
+        headline: headline(present, |at| zoned_minute(at, present.interval.at)),
         more: more(present, &verdict),
         running: running(present),
         verdict,
@@ -389,7 +392,7 @@ fn last_backup(present: &Present, job: &Job, backups: &VolumeBackups) -> String 
     }
     match backups.next(&present.interval.schedule, now) {
         Some(NextBackup::Starts(at)) => {
-            text += &format!("; the next starts at {}", zoned_moment(at, now));
+            text += &format!("; the next starts at {}", zoned_minute(at, now));
         }
         Some(NextBackup::UsuallyEndsIn(left_s)) => {
             text += &format!("; the next usually ends in about {}", rough_text(left_s));

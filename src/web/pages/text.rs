@@ -55,6 +55,17 @@ pub fn moment(at: Timestamp, now: Timestamp) -> String {
     at.strftime(format).to_string()
 }
 
+/// `02:00 UTC`, with the day if it is not today, for what is planned.
+pub fn zoned_minute(at: Timestamp, now: Timestamp) -> String {
+    let (local, today) = (zone::local(at), zone::local(now).date());
+    let format = if local.date() == today {
+        "%H:%M"
+    } else {
+        "%-d %b %H:%M"
+    };
+    format!("{} {}", local.strftime(format), zone_name(at))
+}
+
 /// With the zone, for a sentence.
 pub fn zoned_moment(at: Timestamp, now: Timestamp) -> String {
     format!("{} {}", moment(at, now), zone_name(at))

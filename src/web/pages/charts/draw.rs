@@ -85,6 +85,8 @@ type Paces = HashMap<Arc<str>, Pace>;
 /// What all charts of a page share.
 struct ChartContext<'a> {
     width: u32,
+    /// At least.
+    height: u32,
     /// With the time that a forecast adds.
     range: Range,
     bands: Vec<Band>,
@@ -126,6 +128,7 @@ pub async fn draw(
     let paces = if is_live { &present.paces } else { &no_paces };
     let context = ChartContext {
         width: request.view.width(),
+        height: request.view.height.unwrap_or_default(),
         range: with_future(range, &wanted, paces),
         bands: jobs.iter().map(|job| band(job, now)).collect(),
         marks,
@@ -190,7 +193,7 @@ impl ChartContext<'_> {
             time_labels: TimeLabels::Clock(zone::current()),
             size: PictureSize {
                 width: self.width,
-                height: sketch.height,
+                height: sketch.height.max(self.height),
             },
             left: left.unwrap_or(axis(Unit::Count)),
             right,

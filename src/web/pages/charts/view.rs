@@ -1,4 +1,4 @@
-//! The query of a page with charts: time range and width.
+//! The query of a page with charts: time range and size.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -46,6 +46,8 @@ pub struct View {
     /// For lists: the place after which the page starts.
     pub before: Option<String>,
     pub width: Option<u32>,
+    /// At least, for all charts of the page.
+    pub height: Option<u32>,
 }
 
 impl View {
@@ -87,7 +89,7 @@ impl View {
         }
     }
 
-    /// The query as text, without the width.
+    /// The query as text, without the size.
     pub fn query(&self) -> String {
         let pairs = [
             ("from", &self.from),
