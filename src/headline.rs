@@ -10,8 +10,8 @@ use crate::forecast::Risk;
 use crate::job::history::{NextBackup, backups_by_volume};
 use crate::job::{Job, JobKind};
 use crate::present::Present;
-use crate::sizing::{SizeRisk, SizingRequest, next_snapshot};
-use crate::units::{capital, count_text, percent_text, rough_text};
+use crate::sizing::SizeRisk;
+use crate::units::{capital, count_text, percent_text};
 use crate::verdict::{Grade, Verdict};
 
 /// So many troubles are named; the others are counted.
@@ -46,10 +46,16 @@ pub fn headline(present: &Present, zoned: impl Fn(Timestamp) -> String) -> Strin
 
 /// `2 snapshots are lost, vg0/snap will overflow in 4 to 9 min`
 fn troubles(present: &Present, groups: Vec<Vec<&Alert>>) -> String {
+    let is_known = |same: &[Vec<&Alert>], group: &[&Alert]| {
+        same.iter()
+            .any(|other| other[0].volume() == group[0].volume())
+    };
     let mut kinds: Vec<(Trouble, Vec<Vec<&Alert>>)> = Vec::new();
     for group in groups {
         let trouble = Trouble::of(&group);
         match kinds.iter_mut().find(|(kind, _)| *kind == trouble) {
+            // A second bad backup of a volume is no other trouble.
+            Some((_, same)) if is_known(same, &group) => {}
             Some((_, same)) => same.push(group),
             None => kinds.push((trouble, vec![group])),
         }
@@ -194,48 +200,30 @@ fn running(present: &Present) -> Option<String> {
 /// `Nothing runs; the next backup starts at 02:00:00 UTC, and has room`
 fn idle(present: &Present, zoned: impl Fn(Timestamp) -> String) -> String {
     let now = present.interval.at;
-    let ended = || {
-        present
-            .jobs
-            .iter()
-            .rev()
-            .map(Arc::as_ref)
-            .filter(|job| !job.is_running())
-    };
-    let mut soonest: Option<(i64, String, String)> = None;
-    for backups in backups_by_volume(ended()) {
-        let (at_ms, text) = match backups.next(&present.interval.schedule, now) {
-            Some(NextBackup::Starts(at)) => {
-                (at.as_millisecond(), format!("starts at {}", zoned(at)))
-            }
-            Some(NextBackup::UsuallyEndsIn(left_s)) => {
-                let at_ms = now.as_millisecond() + (left_s * 1000.0) as i64;
-                (
-                    at_ms,
-                    format!("usually ends in about {}", rough_text(left_s)),
-                )
-            }
-            None => continue,
+    let jobs = present.jobs.iter().rev().map(Arc::as_ref);
+    let ended = jobs.filter(|job| !job.is_running());
+    let mut soonest: Option<(NextBackup, String)> = None;
+    for backups in backups_by_volume(ended) {
+        let Some(next) = backups.next(&present.interval.schedule, now) else {
+            continue;
         };
         if soonest
             .as_ref()
-            .is_none_or(|(other_ms, ..)| at_ms < *other_ms)
+            .is_none_or(|(other, _)| next.at(now) < other.at(now))
         {
-            soonest = Some((at_ms, text, backups.name()));
+            soonest = Some((next, backups.name()));
         }
     }
-    let Some((_, text, name)) = soonest else {
+    let Some((next, name)) = soonest else {
         return "No backup runs, and none is at risk".into();
     };
     let volume = present.interval.topology.volume(&name);
-    let request = volume.and_then(|volume| {
-        SizingRequest::of_volume(volume, &present.interval, &present.measured, ended())
-    });
-    let planned = request.as_ref().and_then(next_snapshot);
+    let planned = volume.and_then(|volume| present.planned_size(volume));
     let room = match planned.map(|planned| planned.risk) {
         Some(SizeRisk::Low) => ", and has room",
         Some(SizeRisk::Likely) => ", and has too little room",
         _ => "",
     };
+    let text = next.text(zoned);
     format!("Nothing runs; the next backup {text}{room}")
 }

@@ -20,7 +20,9 @@ use crate::job::progress::{Curves, overflows};
 use crate::notify::{Delivery, Silence};
 use crate::remote_write::RemoteWriteState;
 use crate::sample::PartState;
-use crate::sizing::{MeasuredVolumes, SizeAdvice, SizingRequest, advise};
+use crate::sizing::{
+    MeasuredVolumes, PlannedSize, SizeAdvice, SizingRequest, advise, next_snapshot,
+};
 use crate::source::{Part, ReadError, variant_name};
 use crate::store::Health;
 use crate::topology::{State, Volume, VolumeState};
@@ -196,6 +198,13 @@ impl Present {
             planned_bytes,
             ..request
         })
+    }
+
+    /// Whether the next snapshot of a volume is large enough; `None` without backups, or if that is not known.
+    pub fn planned_size(&self, volume: &Volume) -> Option<PlannedSize> {
+        let ended = self.jobs.iter().rev().map(Arc::as_ref);
+        let request = SizingRequest::of_volume(volume, &self.interval, &self.measured, ended)?;
+        next_snapshot(&request)
     }
 
     /// How large the next snapshot of a job's origin has to be. `None` of a job that has no thick snapshot.

@@ -55,6 +55,8 @@ enum CellPart {
     Class(String),
     /// With its address.
     Link(String),
+    /// A sign of this class, with the address of what its text is about.
+    Sign(String, &'static str),
     /// A checkbox with its field and value.
     Choice(&'static str, String),
     Bar(Bar),
@@ -127,6 +129,11 @@ impl Cell {
 
     pub fn link(text: impl Into<String>, href: impl Into<String>) -> Self {
         Self(vec![(CellPart::Link(href.into()), text.into())])
+    }
+
+    /// A sign of a grade, as in the style sheet. Its text is shown by a pointer, and is read aloud.
+    pub fn sign(text: impl Into<String>, href: String, grade: &'static str) -> Self {
+        Self(vec![(CellPart::Sign(href, grade), text.into())])
     }
 
     /// `class` is one of the style sheet.

@@ -127,7 +127,7 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
 
 /// When crontabs and timers start programs that do nothing but backups.
 fn next_starts(root: &Root) -> Vec<CheckLine> {
-    let text = schedule::read(root);
+    let text = schedule::read(root, &schedule::zone(root));
     let mut lines = Vec::new();
     for start in text.lines().filter_map(ScheduledStart::parse) {
         let mut tools = start.programs.iter().filter(|name| is_backup_tool(name));

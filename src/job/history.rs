@@ -1,9 +1,10 @@
 //! The backups of each volume, and when the next one is usual. Alerts and pages share it.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{Job, MOST_EARLIER_RUNS, tool};
 use crate::schedule::ScheduledStart;
+use crate::units::rough_text;
 
 const HOUR_S: f64 = 3600.0;
 const DAY_S: f64 = 24.0 * HOUR_S;
@@ -29,8 +30,8 @@ const MARGIN: f64 = 1.1;
 pub struct VolumeBackups<'a> {
     pub vg: String,
     pub lv: String,
-    /// However it ended. `None` if there was none yet.
-    pub last: Option<&'a Job>,
+    /// However they ended, the latest first.
+    pub all: Vec<&'a Job>,
     /// The last good ones, the latest first.
     pub good: Vec<&'a Job>,
 }
@@ -54,7 +55,7 @@ pub fn backups_by_volume<'a>(ended: impl Iterator<Item = &'a Job>) -> Vec<Volume
             all.len() - 1
         });
         let backups = &mut all[index];
-        backups.last = backups.last.or(Some(job));
+        backups.all.push(job);
         // The newest, and those that it is compared with.
         if job.is_good_backup() && backups.good.len() <= MOST_EARLIER_RUNS {
             backups.good.push(job);
@@ -65,8 +66,12 @@ pub fn backups_by_volume<'a>(ended: impl Iterator<Item = &'a Job>) -> Vec<Volume
 
 impl<'a> VolumeBackups<'a> {
     pub fn new(vg: String, lv: String) -> Self {
-        let (last, good) = (None, Vec::new());
-        Self { vg, lv, last, good }
+        Self {
+            vg,
+            lv,
+            all: Vec::new(),
+            good: Vec::new(),
+        }
     }
 
     /// `vg0/data`, or the name of a command.
@@ -105,7 +110,7 @@ impl<'a> VolumeBackups<'a> {
 
     /// When its program starts, if a crontab or a timer says so.
     pub fn start(&self, schedule: &[ScheduledStart]) -> Option<ScheduledStart> {
-        ScheduledStart::of_program(schedule, tool::configured_by(self.last?)?)
+        ScheduledStart::of_program(schedule, tool::configured_by(self.all.first()?)?)
     }
 
     /// The next backup, as far as it is known.
@@ -139,6 +144,23 @@ pub enum NextBackup {
     Starts(Timestamp),
     /// In so many seconds, by those before it.
     UsuallyEndsIn(f64),
+}
+
+impl NextBackup {
+    /// `starts at 02:00 UTC`, or `usually ends in about 3 h`
+    pub fn text(self, zoned: impl Fn(Timestamp) -> String) -> String {
+        match self {
+            Self::Starts(at) => format!("starts at {}", zoned(at)),
+            Self::UsuallyEndsIn(left_s) => format!("usually ends in about {}", rough_text(left_s)),
+        }
+    }
+
+    pub fn at(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::Starts(at) => at,
+            Self::UsuallyEndsIn(left_s) => now + SignedDuration::from_secs(left_s as i64),
+        }
+    }
 }
 
 fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
@@ -206,7 +228,7 @@ mod tests {
         ];
         let all = backups_by_volume(jobs.iter());
         assert_eq!(all.len(), 1);
-        assert_eq!(all[0].last.unwrap().outcome, Some(Outcome::Failed));
+        assert_eq!(all[0].all[0].outcome, Some(Outcome::Failed));
         let now = Timestamp::from_second((100.0 * HOUR_S) as i64).unwrap();
         let usual = NextBackup::UsuallyEndsIn(20.0 * HOUR_S);
         assert_eq!(all[0].next(&[], now), Some(usual));

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::files::Root;
+use super::schedule;
 use super::slow::{NoAnswer, SlowThread};
 use super::{Part, PartReading, ReadResult};
 use crate::mylvmbackup::NextSnapshot;
@@ -87,9 +88,11 @@ impl PlanQuery {
     }
 
     pub fn all_below(root: &Root) -> Vec<Self> {
+        let zone = schedule::zone(root);
+        let starts = move |root: &Root| Ok(schedule::read(root, &zone));
         vec![
             Self::new(Part::BackupPlan, root, next_snapshot),
-            Self::new(Part::Schedule, root, |root| Ok(super::schedule::read(root))),
+            Self::new(Part::Schedule, root, starts),
         ]
     }
 

@@ -25,8 +25,8 @@ const MAX_FILES: usize = 1_000;
 const MAX_BYTES: u64 = 256 * 1024;
 
 /// A line for each entry, in the order of the files.
-pub fn read(root: &Root) -> String {
-    let now = Zoned::new(now(), zone(&root.0));
+pub fn read(root: &Root, zone: &TimeZone) -> String {
+    let now = Zoned::new(now(), zone.clone());
     let mut starts = timers(&root.0, &now);
     for file in [root.0.join("etc/crontab")]
         .into_iter()
@@ -43,8 +43,9 @@ pub fn read(root: &Root) -> String {
     starts.iter().map(|start| start.line() + "\n").collect()
 }
 
-fn zone(root: &Path) -> TimeZone {
-    let rules = fs::read(root.join("etc/localtime"));
+/// The host's own. Parsing its rules takes more stack than the threads have that read files.
+pub fn zone(root: &Root) -> TimeZone {
+    let rules = fs::read(root.0.join("etc/localtime"));
     let zone = rules
         .ok()
         .and_then(|rules| TimeZone::tzif("local", &rules).ok());
@@ -182,7 +183,7 @@ mod tests {
             "usr/lib/systemd/system/b.service",
             "[Service]\nExecStart=-/usr/bin/borgmatic create\n",
         );
-        let text = read(&Root(folder.path().into()));
+        let text = read(&Root(folder.path().into()), &TimeZone::UTC);
         let programs: Vec<&str> = text
             .lines()
             .filter_map(|line| line.split('\t').nth(2))

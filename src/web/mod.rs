@@ -138,6 +138,7 @@ fn pages(site: &SharedSite) -> Router<SharedSite> {
         .with("/groups/{vg}", get(volumes::group_page))
         .with("/volumes/{vg}/{lv}", get(volume::page))
         .with("/alerts", get(alerts::page))
+        .with("/backups", get(backups::page))
         .with("/status", get(status::page));
     // Whether a job exists, only the database knows.
     let whole = Pages::default()

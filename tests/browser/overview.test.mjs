@@ -124,7 +124,7 @@ describe("a machine that works", () => {
   it("shows every page without faults, and on a telephone without scrolling sideways", async () => {
     const disks = await daemon.json("/api/v1/devices");
     const disk = disks.find((device) => device.kind === "disk") ?? disks[0];
-    await everyPageFits(daemon, ["/", "/devices", `/devices/${disk.device}`, "/volumes", "/jobs", "/alerts", "/status"]);
+    await everyPageFits(daemon, ["/", "/devices", `/devices/${disk.device}`, "/volumes", "/backups", "/jobs", "/alerts", "/status"]);
   });
 });
 

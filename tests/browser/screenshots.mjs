@@ -14,7 +14,7 @@ async function allPaths() {
   const [devices, volumes, jobs] = await Promise.all(["devices", "volumes", "jobs"].map((name) => json(`/api/v1/${name}`)));
   const disk = devices.find((device) => device.kind === "disk") ?? devices[0];
   const snapshot = volumes.find((volume) => volume.kind === "snapshot") ?? volumes[0];
-  return ["/", "/devices", "/volumes", "/jobs", "/alerts", "/status",
+  return ["/", "/devices", "/volumes", "/backups", "/jobs", "/alerts", "/status",
     ...(disk ? [`/devices/${disk.device}`] : []),
     ...(snapshot ? [`/volumes/${snapshot.vg}/${snapshot.lv}`] : []),
     ...(jobs[0] ? [`/jobs/${jobs[0].id}`] : [])];

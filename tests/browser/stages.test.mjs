@@ -71,7 +71,7 @@ describe("a backup that fills its snapshot", () => {
       await probe.context().close();
       const [job] = await daemon.json("/api/v1/jobs");
       const ofJob = job ? ["/volumes/vg0/data_snapshot", `/jobs/${job.id}`] : [];
-      const paths = ["/", "/volumes", "/volumes/vg0/pool", "/groups/vg0", "/devices", "/devices/vda", "/jobs", "/alerts", "/status", "/?kiosk", ...ofJob];
+      const paths = ["/", "/volumes", "/volumes/vg0/pool", "/groups/vg0", "/devices", "/devices/vda", "/backups", "/jobs", "/alerts", "/status", "/?kiosk", ...ofJob];
       await Promise.all(SCREENS.map(async ([width, height]) => {
         const page = await openPage(browser, { viewport: { width, height }, reducedMotion: "reduce", bypassCSP: true });
         for (const path of paths) {

@@ -40,7 +40,7 @@ fn snapshot_job(daemon: &Daemon) -> Option<Value> {
 fn a_banner_on_each_page_says_that_it_is_a_recording() {
     let daemon = demo("60");
     for path in [
-        "/", "/devices", "/volumes", "/jobs", "/alerts", "/status", "/nothing",
+        "/", "/devices", "/volumes", "/backups", "/jobs", "/alerts", "/status", "/nothing",
     ] {
         let page = daemon.get(path).body;
         assert!(

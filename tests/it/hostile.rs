@@ -148,6 +148,7 @@ fn nothing_that_a_visitor_sends_makes_a_500() {
         "/volumes/vg0/data_snapshot",
         "/volumes/vg0/%00",
         "/volumes/%2f/%2f",
+        "/backups",
         "/jobs",
         "/jobs/1",
         "/jobs/-1",

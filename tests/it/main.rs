@@ -18,6 +18,7 @@ mod access;
 mod alerts;
 mod any_bytes;
 mod archives;
+mod backups;
 mod bad_days;
 mod claims;
 mod clock;

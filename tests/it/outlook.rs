@@ -111,6 +111,8 @@ fn a_backup_with_room_is_said_to_be_done_first_everywhere() {
             "{path}"
         );
     }
+    let answer = "<p class=\"headline\">The backup of vg0/data will finish in ";
+    assert!(daemon.get("/").body.contains(answer));
     let address = format!("127.0.0.1:{}", daemon.port);
     for arguments in [&["status"][..], &["job", "show", "1"]] {
         let told = said(cowbell().args(arguments).args(["--listen", &address]));
@@ -127,6 +129,8 @@ fn one_that_fills_sooner_is_said_to_be_lost() {
     assert_eq!(said["verdict"], "full_first", "{said}");
     assert_eq!(said["risk"], "high", "{said}");
     assert_eq!(daemon.json("/api/v1/status")["grade"], "critical");
+    let answer = "<p class=\"headline\">The backup of vg0/data will be lost in ";
+    assert!(daemon.get("/").body.contains(answer));
     let page = daemon.get("/jobs/1").body;
     let verdict = page
         .split("<section class=\"verdict critical\"")

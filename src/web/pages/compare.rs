@@ -77,14 +77,14 @@ pub async fn page(
     let choice = Choice::or_nothing(&query)?;
     if choice.is_empty() {
         let chooser = chooser(&site).await?;
-        return Content::new("Compare jobs", "/jobs", None, &chooser);
+        return Content::new("Compare jobs", "/backups", None, &chooser);
     }
     let width = query.iter().find(|(key, _)| key == "width");
     let width = width.and_then(|(_, width)| width.parse().ok());
     let compared = site.compared(&choice).await?;
     let present = site.present()?;
     let section = section(&compared, &choice, &present, width.unwrap_or(WIDTH));
-    Content::new(TITLE, "/jobs", Refresh::Once, &section)
+    Content::new(TITLE, "/backups", Refresh::Once, &section)
 }
 
 async fn chooser(site: &Site) -> Result<JobChooser, Problem> {

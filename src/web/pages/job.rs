@@ -69,7 +69,7 @@ pub async fn page(Path(id): Path<String>, request: PageRequest) -> PageResult {
     };
     Ok(Content {
         title: job.name,
-        place: "/jobs",
+        place: "/backups",
         refresh: Some(refresh),
         now,
         ..Content::default()

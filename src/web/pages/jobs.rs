@@ -55,7 +55,7 @@ pub async fn page(request: PageRequest) -> PageResult {
         older: older.map(|view| format!("/jobs?{}", view.query())),
     };
     let refresh = request.view.is_moving().then_some(Refresh::EACH_TICK);
-    Content::new("Jobs", "/jobs", refresh, &page)?.with_filter("name, origin or outcome")
+    Content::new("Jobs", "/backups", refresh, &page)?.with_filter("name, origin or outcome")
 }
 
 impl JobTable {

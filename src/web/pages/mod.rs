@@ -3,6 +3,7 @@
 //! The changing part of a page is a fragment, which the page requests at each tick: that of `/jobs/3` is at `/jobs/3/now`.
 
 pub mod alerts;
+pub mod backups;
 mod charts;
 pub mod compare;
 pub mod device;
@@ -79,9 +80,9 @@ struct Page<'a> {
 impl Page<'_> {
     const PLACES: &'static [(&'static str, &'static str)] = &[
         ("Overview", "/"),
+        ("Backups", "/backups"),
         ("Volumes", "/volumes"),
         ("Devices", "/devices"),
-        ("Jobs", "/jobs"),
         ("Alerts", "/alerts"),
     ];
 }

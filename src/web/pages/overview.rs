@@ -14,7 +14,7 @@ use super::{Content, PageRequest, PageResult};
 use crate::alert::{Pace, Rule, alike};
 use crate::chart::Look;
 use crate::headline::headline;
-use crate::job::history::{NextBackup, VolumeBackups, backups_by_volume};
+use crate::job::history::{VolumeBackups, backups_by_volume};
 use crate::job::{Job, JobKind};
 use crate::present::{Present, RecordingEnd};
 use crate::quantity::Quantity;
@@ -22,7 +22,7 @@ use crate::sentence::Sentence;
 use crate::store::Subject;
 use crate::table::{Bar, Cell, Column, Table};
 use crate::topology::{Device, Volume, VolumeState};
-use crate::units::{Fill, count_text, duration_text, percent_text, rough_text, size_text};
+use crate::units::{Fill, count_text, duration_text, percent_text, size_text};
 use crate::verdict::{Grade, Verdict, filled_by, grade_by, grade_of};
 
 /// Maximum disks and fills in one readable chart.
@@ -369,7 +369,7 @@ fn last_backups(present: &Present) -> Vec<(String, String)> {
     let ended = present.jobs.iter().rev().map(Arc::as_ref);
     let all = backups_by_volume(ended.filter(|job| job.ended_at.is_some()));
     let lines = all.iter().filter_map(|backups| {
-        let job = backups.last?;
+        let job = *backups.all.first()?;
         Some((
             last_backup(present, job, backups),
             format!("/jobs/{}", job.id),
@@ -390,14 +390,8 @@ fn last_backup(present: &Present, job: &Job, backups: &VolumeBackups) -> String 
     if let Some(peak) = job.peak_fill_percent {
         text += &format!(", peak {}", percent_text(peak));
     }
-    match backups.next(&present.interval.schedule, now) {
-        Some(NextBackup::Starts(at)) => {
-            text += &format!("; the next starts at {}", zoned_minute(at, now));
-        }
-        Some(NextBackup::UsuallyEndsIn(left_s)) => {
-            text += &format!("; the next usually ends in about {}", rough_text(left_s));
-        }
-        None => {}
+    if let Some(next) = backups.next(&present.interval.schedule, now) {
+        text += &format!("; the next {}", next.text(|at| zoned_minute(at, now)));
     }
     text + "."
 }

@@ -1,0 +1,114 @@
+//! `/backups`: the last backups of each volume as a row of signs, with what is usual, and what comes next.
+
+use std::sync::Arc;
+
+use askama::Template;
+
+use super::jobs::{job_class, took};
+use super::text::{moment, zoned_minute};
+use super::volumes::volume_href;
+use super::{Content, PageRequest, PageResult, Refresh};
+use crate::job::Job;
+use crate::job::history::{VolumeBackups, backups_by_volume};
+use crate::present::Present;
+use crate::sizing::SizeRisk;
+use crate::table::{Cell, Column, Table};
+use crate::units::{capital, percent_text, size_text, took_text};
+
+/// Signs in a row: a month of nights.
+const MOST_NIGHTS: usize = 30;
+
+#[derive(Template)]
+#[template(path = "backups.html")]
+struct BackupsPage {
+    nights: Table,
+}
+
+pub async fn page(request: PageRequest) -> PageResult {
+    let page = BackupsPage {
+        nights: nights(&request.present),
+    };
+    Content::new("Backups", "/backups", Some(Refresh::EACH_TICK), &page)
+}
+
+/// Of this host, the latest night last. Empty without backups.
+fn nights(present: &Present) -> Table {
+    let now = present.interval.at;
+    let jobs = present.jobs.iter().rev().map(Arc::as_ref);
+    let all = backups_by_volume(jobs.filter(|job| !job.is_running()));
+    Table::of("Backups", all)
+        .column(Column::name("Of"), |backups| {
+            if backups.vg.is_empty() {
+                return backups.name().into();
+            }
+            Cell::link(backups.name(), volume_href(&backups.vg, &backups.lv))
+        })
+        .column(Column::text("Last nights").class("nights"), |backups| {
+            let latest = backups.all.iter().take(MOST_NIGHTS).rev();
+            let running = running(present, backups).into_iter();
+            let signs = latest.copied().chain(running).map(|job| sign(present, job));
+            signs.fold(Cell::default(), Cell::then)
+        })
+        .column(Column::number("Took").class("least"), |backups| {
+            let last = backups.all.first().map(|job| took(job, now));
+            let usual = median(backups, |job| Some(job.seconds(now)));
+            Cell::known(last).small(
+                usual.map_or_else(String::new, |usual| format!("usually {}", took_text(usual))),
+            )
+        })
+        .column(Column::number("Read").class("less"), |backups| {
+            let last = backups.all.first().and_then(|job| job.bytes_read);
+            let usual = median(backups, |job| Some(job.bytes_read? as f64));
+            Cell::known(last.map(size_text)).small(usual.map_or_else(String::new, |usual| {
+                format!("usually {}", size_text(usual as u64))
+            }))
+        })
+        .column(Column::number("Peak fill").class("less"), |backups| {
+            let last = backups.all.first().and_then(|job| job.peak_fill_percent);
+            Cell::known(last.map(percent_text))
+        })
+        .column(Column::text("Next"), |backups| {
+            let next = backups.next(&present.interval.schedule, now);
+            let text = next.map(|next| capital(&next.text(|at| zoned_minute(at, now))));
+            Cell::known(text).then(next_size(present, backups))
+        })
+        .done()
+        .class("jobs")
+}
+
+fn running<'a>(present: &'a Present, backups: &VolumeBackups) -> Option<&'a Job> {
+    let mut running = present.jobs.iter().map(Arc::as_ref);
+    running.find(|job| {
+        let is_its = job.backed_up() == (backups.vg.clone(), backups.lv.clone());
+        job.is_running() && job.is_own_backup() && is_its
+    })
+}
+
+fn sign(present: &Present, job: &Job) -> Cell {
+    let now = present.interval.at;
+    let (began, outcome) = (moment(job.started_at, now), job.judgement().word());
+    let text = format!("{began}: {outcome}, {}", took(job, now));
+    Cell::sign(text, format!("/jobs/{}", job.id), job_class(present, job))
+}
+
+/// What good backups usually have.
+fn median(backups: &VolumeBackups, value: impl Fn(&Job) -> Option<f64>) -> Option<f64> {
+    let good = backups.good.iter().copied();
+    let mut values: Vec<f64> = good.filter_map(value).collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// How large the next snapshot is, and whether that is enough.
+fn next_size(present: &Present, backups: &VolumeBackups) -> Cell {
+    let volume = present.interval.topology.volume(&backups.name());
+    let Some(planned) = volume.and_then(|volume| present.planned_size(volume)) else {
+        return Cell::default();
+    };
+    let is_enough = match planned.risk {
+        SizeRisk::Low => "has room",
+        SizeRisk::Possible => "may overflow",
+        SizeRisk::Likely => "will probably overflow",
+    };
+    Cell::default().small(format!("with {}, {is_enough}", size_text(planned.bytes)))
+}
