@@ -79,6 +79,17 @@ pub enum Style {
     Markdown,
 }
 
+impl Bar {
+    /// How full a volume of this grade is.
+    pub fn of_fill(percent: f64, grade: &'static str) -> Self {
+        Self {
+            width: percent.min(100.0),
+            class: if grade == "ok" { "used" } else { grade },
+            ..Self::default()
+        }
+    }
+}
+
 impl Column {
     pub fn name(name: impl Into<String>) -> Self {
         Self {

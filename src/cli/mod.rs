@@ -82,7 +82,9 @@ enum CommandArguments {
     /// Run a command and record it as a job
     Run(run::RunArguments),
     /// Print usage, running jobs and alerts; exit status 0 to 3 like a Nagios plugin
-    Status,
+    Status(output::JsonFlag),
+    /// Show the same in a terminal, again at each tick
+    Watch,
     /// List, show, compare, start and stop jobs
     #[command(subcommand, arg_required_else_help = false)]
     Job(job::JobArguments),
@@ -265,9 +267,10 @@ async fn dispatch(
             let status = run::run(&daemon(&config), &arguments, &root).await?;
             return Ok(ExitCode::from(status));
         }
-        CommandArguments::Status => {
+        CommandArguments::Watch => status::watch(&daemon(&config?)).await?,
+        CommandArguments::Status(output::JsonFlag { json }) => {
             let (text, grade) = match config {
-                Ok(config) => status::status(&daemon(&config)).await,
+                Ok(config) => status::status(&daemon(&config), json).await,
                 Err(error) => (format!("COWBELL UNKNOWN - {error}\n"), Grade::Unknown),
             };
             return Ok(judged(&text, grade));

@@ -15,6 +15,7 @@ use crate::table::{Style, Table};
 
 /// Text with this indentation is code.
 const CODE: &str = "    ";
+const USUAL_LINES: usize = 24;
 /// Characters of a progress bar.
 const BAR_WIDTH: usize = 40;
 /// The minimum time between two updates of a progress bar.
@@ -95,6 +96,11 @@ fn columns_of(out: &(impl IsTerminal + AsFd)) -> usize {
         return 0;
     }
     tcgetwinsize(out).map_or(0, |size| usize::from(size.ws_col))
+}
+
+/// Those of the terminal that standard output is.
+pub fn lines_of_terminal() -> usize {
+    tcgetwinsize(std::io::stdout()).map_or(USUAL_LINES, |size| usize::from(size.ws_row))
 }
 
 /// A line without control characters, in parts of at most `width` columns, aligned with the first word after a gap. Code

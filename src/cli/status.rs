@@ -1,8 +1,14 @@
-//! `cowbell status`: usage, running jobs and open alerts as text, with the exit status of a Nagios plugin.
+//! `cowbell status`: usage, running jobs and open alerts as text, with the exit status of a Nagios plugin. `cowbell watch`
+//! shows the same text again and again.
 
 use std::collections::HashMap;
+use std::io::IsTerminal;
+use std::time::Duration;
 
-use super::output::wrapped;
+use serde::Serialize;
+use serde_json::json;
+
+use super::output::{lines_of_terminal, print, wrapped};
 use crate::alert::{Alert, alike};
 use crate::client::{Daemon, QUICK_LIMIT};
 use crate::forecast::Outlook;
@@ -17,7 +23,15 @@ use crate::web::{JobBody, StatusBody, VolumeBody};
 /// Running jobs with a forecast.
 const MOST_OUTLOOKS: usize = 5;
 
+/// `watch` waits so long for a daemon that does not answer, and at least.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Moves to the top left; clears the rest of the line, and of the screen.
+const HOME: &str = "\x1b[H";
+const CLEAR_LINE: &str = "\x1b[K";
+const CLEAR_SCREEN: &str = "\x1b[J";
+
 /// What the daemon answered.
+#[derive(Serialize)]
 struct CurrentState {
     status: StatusBody,
     /// Snapshots and pools, which can overflow.
@@ -29,13 +43,51 @@ struct CurrentState {
 }
 
 /// Asks the daemon; returns the text to print and the grade, which decides the exit status.
-pub async fn status(daemon: &Daemon) -> (String, Grade) {
+pub async fn status(daemon: &Daemon, is_json: bool) -> (String, Grade) {
     match ask(daemon).await {
-        Ok(state) => (wrapped(&text(&state)), state.status.verdict.grade),
-        Err(error) => (
-            wrapped(&format!("COWBELL UNKNOWN - {}", in_words(&error))),
-            Grade::Unknown,
-        ),
+        Ok(state) if is_json => (json!(state).to_string() + "\n", state.status.verdict.grade),
+        Ok(state) => {
+            // The bar begins performance data.
+            let first = format!(
+                "{} | {}",
+                headline(&state).replace('|', "/"),
+                performance(&state)
+            );
+            (wrapped(&text(first, &state)), state.status.verdict.grade)
+        }
+        Err(error) => {
+            let sentence = in_words(&error);
+            let text = if is_json {
+                json!({"status": {"grade": Grade::Unknown, "sentence": sentence}}).to_string()
+                    + "\n"
+            } else {
+                wrapped(&format!("COWBELL UNKNOWN - {sentence}"))
+            };
+            (text, Grade::Unknown)
+        }
+    }
+}
+
+/// Fills the terminal at each tick, until it is interrupted.
+pub async fn watch(daemon: &Daemon) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        std::io::stdout().is_terminal(),
+        "`cowbell watch` needs a terminal: elsewhere run `cowbell status`"
+    );
+    loop {
+        let (text, pause) = match ask(daemon).await {
+            Ok(state) => {
+                let pause = Duration::from_millis(state.status.ticks.interval_ms);
+                (text(headline(&state), &state), pause)
+            }
+            Err(error) => (in_words(&error), PAUSE),
+        };
+        let mut screen = HOME.to_string();
+        for line in wrapped(&text).lines().take(lines_of_terminal()) {
+            screen += &format!("{line}{CLEAR_LINE}\r\n");
+        }
+        print(&(screen.trim_end().to_string() + CLEAR_SCREEN))?;
+        tokio::time::sleep(pause.max(PAUSE)).await;
     }
 }
 
@@ -71,25 +123,27 @@ async fn outlooks(daemon: &Daemon, running: &[JobBody]) -> HashMap<i64, Outlook>
     found
 }
 
-fn text(state: &CurrentState) -> String {
+/// `COWBELL OK - Nothing is near full.`
+fn headline(state: &CurrentState) -> String {
     let Verdict { grade, sentence } = &state.status.verdict;
-    let sentence = sentence.to_string();
-    // The bar begins performance data.
-    let mut lines = vec![format!(
-        "COWBELL {} - {} | {}",
-        grade.text().to_uppercase(),
-        sentence.replace('|', "/"),
-        performance(state)
-    )];
+    format!("COWBELL {} - {sentence}", grade.text().to_uppercase())
+}
+
+fn text(first: String, state: &CurrentState) -> String {
+    let sentence = state.status.verdict.sentence.to_string();
+    let mut lines = vec![first];
     lines.extend(state.volumes.iter().map(volume_line));
     for job in &state.running {
         lines.push(job_line(job, state));
     }
     // The first line has that of the worst.
-    for alerts in alike(&state.open, state.status.ticks.last_at) {
-        let (severity, said) = (alerts[0].severity, alerts[0].sentence().to_string());
-        if said != sentence {
-            lines.push(format!("{}: {said}", severity.text()));
+    let now = state.status.ticks.last_at;
+    for alerts in alike(&state.open, now) {
+        let (severity, said) = (alerts[0].severity.text(), alerts[0].sentence().to_string());
+        if alerts[0].is_acknowledged(now) {
+            lines.push(format!("{severity}, acknowledged: {said}"));
+        } else if said != sentence {
+            lines.push(format!("{severity}: {said}"));
         }
     }
     if let Some(remote_write) = &state.status.remote_write {
@@ -102,17 +156,19 @@ fn text(state: &CurrentState) -> String {
     lines.join("\n")
 }
 
-/// Such as `jobs=1 alerts=0 'vg0/snapshot'=12.50%`.
+/// Such as `jobs=1 alerts=0 'vg0/snapshot'=12.50%;70;85;0;100`.
 fn performance(state: &CurrentState) -> String {
     let mut text = format!("jobs={} alerts={}", state.running.len(), state.open.len());
     for volume in &state.volumes {
-        for (what, percent) in [
-            ("", volume.fill_percent),
-            ("_metadata", volume.metadata_percent),
-        ] {
-            if let Some(percent) = percent {
-                text += &format!(" '{}/{}{what}'={percent:.2}%", volume.vg, volume.lv);
-            }
+        let name = format!("{}/{}", volume.vg, volume.lv);
+        if let Some(percent) = volume.fill_percent {
+            let thresholds = volume.thresholds;
+            let thresholds = thresholds.map(|it| format!("{};{}", it.warning, it.critical));
+            let thresholds = thresholds.unwrap_or_else(|| ";".into());
+            text += &format!(" '{name}'={percent:.2}%;{thresholds};0;100");
+        }
+        if let Some(percent) = volume.metadata_percent {
+            text += &format!(" '{name}_metadata'={percent:.2}%;;;0;100");
         }
     }
     text

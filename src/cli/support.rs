@@ -118,7 +118,7 @@ async fn parts(host: &BundledHost, header: &RecordingHeader) -> Vec<(&'static st
     let recording = recording(host).await;
     let version = format!("cowbell {}\nLinux {}\n", header.cowbell, header.kernel);
     let (check_text, _) = check::check(&host.config, &host.root, host.db.as_deref()).await;
-    let (status_text, _) = status::status(&host.daemon).await;
+    let (status_text, _) = status::status(&host.daemon, false).await;
     let status_json = host.daemon.text("/api/v1/status", QUICK_LIMIT).await;
     vec![
         ("recording.cowbell", or_sentence(recording)),

@@ -9,6 +9,7 @@ use super::{Device, Group, LvLayout, OUTSIDE_LVM, PvRoom, Volume, VolumeKind, ki
 use crate::sample::diskstats::Number;
 use crate::sample::mounts::Mount;
 use crate::sample::{Sample, lvm};
+use crate::units::natural_key;
 
 /// The devices of one LV by layer; `""` is the volume itself.
 type Layers<'a> = BTreeMap<&'a str, usize>;
@@ -165,7 +166,7 @@ impl<'a> LvmInputs<'a> {
             }
         }
         volumes.extend(self.outside_lvm());
-        volumes.sort_by_cached_key(|volume| (volume.vg.clone(), volume.lv.clone()));
+        volumes.sort_by_cached_key(|volume| (natural_key(&volume.vg), natural_key(&volume.lv)));
         volumes
     }
 

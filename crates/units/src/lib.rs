@@ -153,6 +153,26 @@ pub fn rough_text(seconds: f64) -> String {
     }
 }
 
+/// Sorts names with numbers in them as people do: `lv_2` comes before `lv_10`.
+pub fn natural_key(name: &str) -> String {
+    /// As many digits as 64 bits need.
+    const WIDTH: usize = 20;
+    let mut key = String::new();
+    let mut number = String::new();
+    for char in name.chars().chain(['\0']) {
+        if char.is_ascii_digit() {
+            number.push(char);
+            continue;
+        }
+        if !number.is_empty() {
+            key += &format!("{number:0>WIDTH$}");
+            number.clear();
+        }
+        key.push(char);
+    }
+    key
+}
+
 /// A text with a capital letter at its start.
 pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
@@ -202,6 +222,16 @@ mod tests {
             unit: SECTOR,
         }
         .percent()
+    }
+
+    #[test]
+    fn numbers_in_names_are_sorted_by_their_value() {
+        let mut names = ["lv_10", "lv_2", "lv", "a10b2", "a10b10", "a9", "lv_1"];
+        names.sort_by_key(|name| natural_key(name));
+        assert_eq!(
+            names,
+            ["a9", "a10b2", "a10b10", "lv", "lv_1", "lv_2", "lv_10"]
+        );
     }
 
     #[test]

@@ -198,6 +198,8 @@ pub struct VolumeBody {
     pub used_bytes: Option<u64>,
     /// As `data_percent` of `lvs`; `null` for an invalid snapshot.
     pub fill_percent: Option<f64>,
+    /// Of alerts about the fill; `null` for what has none, or if they are off.
+    pub thresholds: Option<ThresholdsBody>,
     pub metadata_percent: Option<f64>,
     /// `null` unless it grows, or did so in the last five minutes.
     pub growth: Option<GrowthBody>,
@@ -220,6 +222,13 @@ pub struct VolumeBody {
     pub layout: Vec<SegmentBody>,
     #[serde(flatten)]
     pub verdict: Verdict,
+}
+
+/// In percent.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ThresholdsBody {
+    pub warning: f64,
+    pub critical: f64,
 }
 
 /// The current cost of the thick snapshots of an origin.
@@ -337,6 +346,8 @@ impl VolumeBody {
         let device = volume
             .device
             .map(|index| interval.topology.devices[index].name.to_string());
+        let rule = volume.kind.fill_rule();
+        let thresholds = rule.and_then(|rule| present.thresholds.of(rule, &volume.vg, &volume.lv));
         Self {
             vg: volume.vg.clone(),
             lv: volume.lv.clone(),
@@ -352,6 +363,10 @@ impl VolumeBody {
                 .filter(|fill| fill.unit > 0)
                 .map(Fill::used_bytes),
             fill_percent: state.fill.map(Fill::percent),
+            thresholds: thresholds.map(|it| ThresholdsBody {
+                warning: it.warning,
+                critical: it.critical,
+            }),
             metadata_percent: state.metadata.map(Fill::percent),
             growth: present.paces.get(&volume.uuid).map(GrowthBody::new),
             state: state.state,

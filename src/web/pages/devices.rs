@@ -16,6 +16,7 @@ use crate::interval::Work;
 use crate::present::Present;
 use crate::quantity::{Quantity, Unit};
 use crate::topology::{Device, DeviceKind};
+use crate::units::natural_key;
 use crate::web::answer::ParsedQuery;
 use crate::web::{SharedSite, escaped};
 
@@ -307,7 +308,7 @@ fn matches(device: &Device, filter: &str) -> bool {
 
 /// Unknown values come last in both directions; equal values are sorted by name.
 fn sort(rows: &mut [(&Device, RowNumbers)], query: &DevicesQuery) {
-    rows.sort_by(|(a, _), (b, _)| a.label.cmp(&b.label).then(a.number.cmp(&b.number)));
+    rows.sort_by_cached_key(|(device, _)| (natural_key(&device.label), device.number));
     let Some(quantity) = query.sort_quantity() else {
         if query.order == SortOrder::Up {
             rows.reverse();

@@ -280,14 +280,8 @@ impl<'a> FillRow<'a> {
         };
         let thresholds = present.thresholds.of(self.rule, &volume.vg, &volume.lv);
         let bar = Bar {
-            width: percent,
-            class: if self.grade == Grade::Ok {
-                "used"
-            } else {
-                self.grade.text()
-            },
             mark: thresholds.map(|thresholds| thresholds.critical),
-            ..Bar::default()
+            ..Bar::of_fill(percent, self.grade.text())
         };
         Cell::default().bar(bar).then(percent_text(percent))
     }

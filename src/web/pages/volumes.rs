@@ -18,9 +18,9 @@ use crate::sentence;
 use crate::sentence::{Sentence, command};
 use crate::source::Part;
 use crate::store::Subject;
-use crate::table::{Cell, Column, Table};
-use crate::topology::{Device, Group, OUTSIDE_LVM, State as WorkingState, Volume};
-use crate::units::{Fill, count_text, percent_text, size_text};
+use crate::table::{Bar, Cell, Column, Table};
+use crate::topology::{Device, Group, OUTSIDE_LVM, State as WorkingState, Volume, VolumeState};
+use crate::units::{Fill, count_text, natural_key, percent_text, size_text};
 use crate::verdict::{Grade, grade_of};
 use crate::web::answer::Problem;
 use crate::web::{SharedSite, Site, escaped};
@@ -31,6 +31,8 @@ const MOST_VOLUMES: usize = 8;
 /// A PV with at least this share of the work does it alone.
 const MOST_WORK: f64 = 0.8;
 const LINEAR: &str = "linear";
+/// Snapshots of snapshots.
+const MOST_DEPTH: usize = 5;
 
 #[derive(Template)]
 #[template(path = "volumes.html")]
@@ -219,15 +221,40 @@ fn pvs<'a>(present: &'a Present, group: &'a Group) -> impl Iterator<Item = &'a D
     group.pvs.iter().filter_map(|name| topology.device(name))
 }
 
+/// A volume, and before it the pool and the origins that it lies in, the outermost first.
+fn path<'a>(present: &'a Present, volume: &'a Volume) -> Vec<&'a Volume> {
+    let topology = &present.interval.topology;
+    let mut path = vec![volume];
+    while let Some(above) = topology.origin_of(path[0])
+        && path.len() < MOST_DEPTH
+    {
+        path.insert(0, above);
+    }
+    if let Some(pool) = topology.pool_of(path[0]) {
+        path.insert(0, pool);
+    }
+    path
+}
+
 fn volume_table(present: &Present, group: &str, title: &'static str) -> Table {
     let interval = &present.interval;
     let speed = |volume: &Volume, quantity: Quantity| {
         rate(quantity.of_work(&interval.work_of_volume(volume), interval.elapsed_us))
     };
-    let volumes = interval.volumes().filter(|(volume, _)| volume.vg == group);
+    let of_group = interval.volumes().filter(|(volume, _)| volume.vg == group);
+    let mut volumes: Vec<(&Volume, &VolumeState)> = of_group.collect();
+    // Those below a pool or an origin follow it.
+    volumes.sort_by_cached_key(|(volume, _)| {
+        let path = path(present, volume).into_iter();
+        path.map(|above| natural_key(&above.lv)).collect::<Vec<_>>()
+    });
     Table::of(title, volumes)
         .column(Column::name("Volume"), |(volume, _)| {
-            Cell::link(&volume.lv, volume_href(&volume.vg, &volume.lv))
+            let link = Cell::link(&volume.lv, volume_href(&volume.vg, &volume.lv));
+            match path(present, volume).len() {
+                1 => link,
+                depth => Cell::class("└ ", &format!("quiet depth-{}", depth - 1)).then(link),
+            }
         })
         .column(Column::text("Kind"), |(volume, _)| match &volume.origin {
             Some(origin) => format!("{} of {origin}", volume.kind.text()),
@@ -236,8 +263,14 @@ fn volume_table(present: &Present, group: &str, title: &'static str) -> Table {
         .column(Column::text("State"), |(volume, state)| {
             state_cell(state.state, grade_of(present, volume, state))
         })
-        .column(Column::number("Fill"), |(_, state)| {
-            Cell::known(state.fill.map(|fill| percent_text(fill.percent())))
+        .column(Column::text("Fill"), |(volume, state)| {
+            let Some(percent) = state.fill.map(Fill::percent) else {
+                return Cell::default();
+            };
+            let grade = grade_of(present, volume, state);
+            Cell::default()
+                .bar(Bar::of_fill(percent, grade.text()))
+                .then(percent_text(percent))
         })
         .column(Column::number("Size").class("least"), |(volume, _)| {
             size(volume.size)
