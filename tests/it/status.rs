@@ -44,7 +44,7 @@ fn fills_jobs_and_alerts_are_printed_with_the_exit_status_of_a_plugin() {
         0,
         &[
             "COWBELL OK - ",
-            "'vg0/data_snapshot'=10.07%",
+            "'vg0/data_snapshot'=10.07%;70;85;0;100",
             "snapshot vg0/data_snapshot of data: 10.07 %",
             "job data_snapshot",
         ],
@@ -68,6 +68,63 @@ fn fills_jobs_and_alerts_are_printed_with_the_exit_status_of_a_plugin() {
         2,
         &["COWBELL CRITICAL - ", "INVALID", "invalid"],
     );
+}
+
+#[test]
+fn an_acknowledged_alert_is_marked_and_json_has_all() {
+    let tape = Tape::of(Duration::from_secs(1), &[Snapshot::Filled(90.0); 3]);
+    let daemon = Start::playing(&tape, "max").start();
+    daemon.has_played(3);
+    let listen = format!("127.0.0.1:{}", daemon.port);
+    for alert in daemon.json("/api/v1/alerts").as_array().unwrap() {
+        let id = alert["id"].to_string();
+        let mut acknowledge = cowbell();
+        acknowledge.args(["alert", "acknowledge", &id, "--listen", &listen]);
+        assert_eq!(said(&mut acknowledge).code, Some(0));
+    }
+    let text = status(daemon.port).out;
+    assert!(
+        text.contains("\ncritical, acknowledged: Snapshot vg0/data_snapshot "),
+        "{text}"
+    );
+    let found = said(cowbell().args(["status", "--json", "--listen", &listen]));
+    let state: serde_json::Value = serde_json::from_str(&found.out).unwrap();
+    assert_eq!(
+        (found.code, &state["status"]["grade"]),
+        (Some(2), &"critical".into())
+    );
+    let thresholds = serde_json::json!({"warning": 70.0, "critical": 85.0});
+    assert_eq!(state["volumes"][0]["thresholds"], thresholds, "{state}");
+}
+
+#[test]
+fn watch_needs_a_terminal_and_redraws_what_status_prints() {
+    let tape = Tape::of(Duration::from_secs(1), &[Snapshot::Filled(10.0); 3]);
+    let daemon = Start::playing(&tape, "max").start();
+    daemon.has_played(3);
+    let listen = format!("127.0.0.1:{}", daemon.port);
+    let found = said(cowbell().args(["watch", "--listen", &listen]));
+    assert_eq!(found.code, Some(1));
+    assert!(found.err.contains("needs a terminal"), "{found:?}");
+    let program = cowbell();
+    let variables = program.get_envs();
+    let variables: Vec<_> = variables
+        .filter_map(|(key, value)| Some((key, value?)))
+        .collect();
+    let name = program.get_program().to_str().unwrap();
+    let command = format!("stty rows 4; exec timeout -s INT 2 {name} watch --listen {listen}");
+    let mut script = std::process::Command::new("script");
+    script.args(["-qec", &command, "/dev/null"]).envs(variables);
+    let found = said(&mut script);
+    let screens: Vec<&str> = found.out.split("\u{1b}[H").skip(1).collect();
+    assert!(screens.len() >= 2, "{found:?}");
+    for screen in screens {
+        assert!(screen.starts_with("COWBELL OK - "), "{screen:?}");
+        assert!(
+            screen.lines().count() <= 4 && !screen.contains(" | "),
+            "{screen:?}"
+        );
+    }
 }
 
 #[test]
