@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 
-use super::lines::means;
 use super::plot::{ChartLayout, Edges, LABEL_DISTANCE};
 use super::runs::seconds;
 use super::svg::{Across, Class, Down, Place, Svg, TENTHS};
@@ -12,7 +11,6 @@ use crate::series::Range;
 
 /// The approximate size of a label's text, in tenths of a pixel.
 const CHARACTER: i32 = 62;
-const LABEL_HEIGHT: i32 = 12 * TENTHS;
 /// Shorter names of jobs are omitted.
 const SHORTEST_NAME: usize = 3;
 /// The distance of a name's baseline from the plot, in tenths of a pixel.
@@ -163,9 +161,8 @@ fn reached(forecast: &Forecast, at: Timestamp, range: Range) -> (f64, f64) {
     (end_s, from + (forecast.value - from) * part)
 }
 
-/// Thresholds on the axis, each with its label at the end where it hides fewer courses.
+/// Thresholds on the axis, with their labels at the beginning, where the oldest values are.
 pub fn thresholds(layout: &ChartLayout, svg: &mut Svg) {
-    let courses = courses(layout);
     for threshold in &layout.chart.thresholds {
         let plot = layout.plot(threshold.side);
         if !(0.0..=plot.scale.max).contains(&threshold.value) {
@@ -177,71 +174,13 @@ pub fn thresholds(layout: &ChartLayout, svg: &mut Svg) {
         svg.stroke(class, &[(left, y), (right, y)]);
         // On different sides of their lines, since two thresholds may be close to each other.
         let distance = LABEL_DISTANCE / 2;
-        let (down, y, top) = match threshold.severity {
-            Severity::Warning => (Down::Below, y + distance, y + distance),
-            Severity::Critical => (Down::Above, y - distance, y - distance - LABEL_HEIGHT),
+        let (down, y) = match threshold.severity {
+            Severity::Warning => (Down::Below, y + distance),
+            Severity::Critical => (Down::Above, y - distance),
         };
-        let width = threshold.label.len() as i32 * CHARACTER;
-        let hidden = |left: i32| {
-            let label = Edges {
-                left,
-                top,
-                right: left + width,
-                bottom: top + LABEL_HEIGHT,
-            };
-            crossings(&courses, label)
-        };
-        let (left, right) = (left + distance, right - distance);
-        let (x, across) = if hidden(left) < hidden(right - width) {
-            (left, Across::Left)
-        } else {
-            (right, Across::Right)
-        };
-        svg.text(class, (x, y), (across, down), &threshold.label);
+        let place = (left + distance, y);
+        svg.text(class, place, (Across::Left, down), &threshold.label);
     }
-}
-
-/// What labels should not lie on: lines and forecasts.
-fn courses(layout: &ChartLayout) -> Vec<Vec<Place>> {
-    let mut courses = Vec::new();
-    for (line, runs) in layout.lines() {
-        let plot = layout.plot(line.side);
-        courses.extend(runs.iter().map(|run| means(plot, run)));
-    }
-    for forecast in &layout.chart.forecasts {
-        if is_visible(forecast, layout.chart.range) {
-            let area = area_ahead(forecast, layout.chart.range);
-            courses.push(layout.plot(forecast.side).places(&area));
-        }
-    }
-    courses
-}
-
-/// How many courses pass through a label.
-fn crossings(courses: &[Vec<Place>], label: Edges) -> usize {
-    let crosses = |course: &&Vec<Place>| is_crossed(label, course);
-    courses.iter().filter(crosses).count()
-}
-
-fn is_crossed(label: Edges, course: &[Place]) -> bool {
-    // The highest and the lowest place of the course between the label's left and right.
-    let (mut highest, mut lowest) = (i32::MAX, i32::MIN);
-    for pair in course.windows(2) {
-        let from = pair[0].min(pair[1]);
-        let to = pair[0].max(pair[1]);
-        let left = from.0.max(label.left);
-        let right = to.0.min(label.right);
-        if left > right {
-            continue;
-        }
-        let slope = f64::from(to.1 - from.1) / f64::from(to.0 - from.0).max(1.0);
-        for x in [left, right] {
-            let y = from.1 + (f64::from(x - from.0) * slope).round() as i32;
-            highest = highest.min(y);
-            lowest = lowest.max(y);
-        }
-    }
-    highest <= label.bottom && label.top <= lowest
 }
 
 #[cfg(test)]
@@ -290,25 +229,5 @@ mod tests {
             area_ahead(&never, range),
             [start, (200.0, 75.0), (200.0, 50.0)]
         );
-    }
-
-    #[test]
-    fn courses_through_a_label_are_counted() {
-        let label = Edges {
-            left: 10,
-            top: 10,
-            right: 20,
-            bottom: 20,
-        };
-        let through = vec![(0, 0), (30, 30)];
-        let below = vec![(0, 25), (15, 40), (30, 25)];
-        let beside = vec![(25, 0), (25, 100)];
-        let around = vec![(30, 5), (0, 5), (0, 25), (30, 25)];
-        assert_eq!(
-            crossings(&[through, below.clone(), beside.clone()], label),
-            1
-        );
-        assert_eq!(crossings(&[below, beside], label), 0);
-        assert_eq!(crossings(&[around], label), 1, "it lies inside a shade");
     }
 }

@@ -150,6 +150,59 @@ describe("a recording of a host with LVM", () => {
     assert.deepEqual(page.faults, []);
     await page.context().close();
   });
+
+  it("uses the window: charts grow with it, stand in two columns, and one takes all of it", async () => {
+    const sizes = {};
+    for (const [width, height] of [[1366, 768], [1366, 1080], [1920, 1080], [2560, 1440]]) {
+      const page = await openPage(browser, { viewport: { width, height } });
+      const drawn = page.waitForResponse((answer) => answer.url().includes("height="));
+      await page.goto(daemon.url);
+      await drawn;
+      await page.waitForTimeout(300);
+      const charts = await page.locator("svg.chart").evaluateAll((all) => all.map((chart) => chart.getBoundingClientRect().toJSON()));
+      sizes[`${width}x${height}`] = charts;
+      assert.ok(charts.at(-1).bottom <= height, `charts end at ${charts.at(-1).bottom} of ${height}`);
+      const columns = new Set(charts.map(({ left }) => Math.round(left))).size;
+      assert.equal(columns, width < 1800 ? 1 : 2, `${width} px`);
+      await page.keyboard.press("f");
+      await page.waitForResponse((answer) => answer.url().includes("height="));
+      await page.waitForTimeout(300);
+      const large = await page.locator("figure.large svg.chart").boundingBox();
+      assert.ok(large.width > width * 0.9 && large.height > height * 0.7, JSON.stringify(large));
+      await page.keyboard.press("Escape");
+      assert.equal(await page.locator("figure.large").count(), 0);
+      assert.deepEqual(page.faults, []);
+      await page.context().close();
+    }
+    const height = (size) => sizes[size][0].height;
+    assert.ok(height("1366x768") < height("1366x1080") && height("1366x1080") < height("2560x1440"), JSON.stringify(sizes));
+  });
+
+  it("zooms by Ctrl and the wheel, moves by Shift and a drag, and goes back to now", async () => {
+    const page = await openPage(browser, { viewport: { width: 1366, height: 768 } });
+    await page.goto(daemon.url);
+    await becomes(page, "ended");
+    const { x, y, width } = await page.locator("figure .over").first().boundingBox();
+    const range = () => ["from", "to"].map((end) => Date.parse(new URL(page.url()).searchParams.get(end)));
+    await page.mouse.move(x + width / 2, y + 20);
+    await page.keyboard.down("Control");
+    await page.mouse.wheel(0, -200);
+    await page.keyboard.up("Control");
+    await page.waitForURL(/from=.*to=/);
+    const zoomed = range();
+    await page.keyboard.down("Shift");
+    await page.mouse.down();
+    await page.mouse.move(x + width / 2 + 200, y + 20);
+    await page.mouse.up();
+    await page.keyboard.up("Shift");
+    await page.waitForFunction((before) => !location.href.includes(before), new URL(page.url()).searchParams.get("to"));
+    const moved = range();
+    assert.ok(moved[1] < zoomed[1] && Math.abs(moved[1] - moved[0] - (zoomed[1] - zoomed[0])) <= 2_000, `${zoomed} ${moved}`);
+    await page.keyboard.press("0");
+    await page.waitForURL((url) => !url.searchParams.has("to"));
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  });
 });
 
 /** Each page at both widths and in both schemes: no fault, nothing wider than the window, and colours that differ. */

@@ -285,6 +285,7 @@ fn volume_table(present: &Present, group: &str, title: &'static str) -> Table {
             volume.pvs.join(", ")
         })
         .done()
+        .class("volumes")
 }
 
 /// The grade of a volume that works, or else its state.
