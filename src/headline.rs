@@ -38,6 +38,7 @@ pub fn headline(present: &Present, zoned: impl Fn(Timestamp) -> String) -> Strin
         return troubles(present, groups.into_iter().filter(is_worst).collect());
     }
     match Verdict::of_host(present).grade {
+        _ if present.store.error.is_some() => "The database is not written".into(),
         Grade::Unknown => "Not everything can be seen".into(),
         Grade::Warning | Grade::Critical => "Not all is well".into(),
         Grade::Ok => running(present).unwrap_or_else(|| idle(present, zoned)),

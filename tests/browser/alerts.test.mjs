@@ -46,9 +46,15 @@ describe("a button of the page Alerts", () => {
   it("says what was done, what is not stored, and shows the new state at once", async () => {
     const page = await alerts();
     const answer = { done: "alert 1 is acknowledged", message: "held in memory, not stored: the disk is full" };
-    await page.route("**/acknowledgement", (route) => route.fulfill({ status: 202, json: answer }));
+    const asked = [];
+    await page.route("**/acknowledgement", (route) => {
+      asked.push(Number(/alerts\/(\d+)\//.exec(route.request().url())[1]));
+      return route.fulfill({ status: 202, json: answer });
+    });
     await Promise.all([refreshed(page), page.getByRole("button", { name: "Acknowledge" }).first().click()]);
     assert.equal(await outcome(page).innerText(), `${answer.done}; ${answer.message}`);
+    // One button acknowledges all alerts of its entry.
+    assert.equal(asked.length, await page.locator("article").first().locator(".raised").count());
     assert.deepEqual(page.faults, []);
     await page.context().close();
   });

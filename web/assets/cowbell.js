@@ -155,14 +155,18 @@
     outcome.classList.toggle("problem", isProblem);
   }
 
-  // Sends what a button stands for. Pages without a live part are loaded again.
+  // Sends what a button stands for, once or for each of several IDs. Pages without a live part are loaded again.
   async function send(sender) {
     sender.disabled = true;
     say("", false);
     try {
-      const { send: url, method = "POST", body: content, shows } = sender.dataset;
-      const answer = await fetch(url, { method, body: content, headers: { "Content-Type": "application/json" } });
-      if (answer.status === 401) return location.assign(body.dataset.login);
+      const { send: url, ids = "", method = "POST", body: content, shows } = sender.dataset;
+      let answer;
+      for (const id of ids.split(" ")) {
+        answer = await fetch(url.replace("ID", id), { method, body: content, headers: { "Content-Type": "application/json" } });
+        if (answer.status === 401) return location.assign(body.dataset.login);
+        if (!answer.ok) break;
+      }
       const said = await answer.json();
       const words = [said.done, said.message].filter(Boolean).join("; ");
       if (!answer.ok) say(said.error, true);

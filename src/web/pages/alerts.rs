@@ -45,6 +45,9 @@ struct AlikeAlerts {
     volume: String,
     sentence: Sentence,
     alerts: Vec<OpenAlert>,
+    /// With spaces in between.
+    ids: String,
+    are_acknowledged: bool,
 }
 
 struct OpenAlert {
@@ -52,8 +55,6 @@ struct OpenAlert {
     rule: String,
     /// What happened to it, a line each.
     life: Vec<String>,
-    acknowledgement: String,
-    is_acknowledged: bool,
 }
 
 struct SilenceLine {
@@ -107,11 +108,12 @@ fn alike_alerts(alerts: &[&Alert], deliveries: &Deliveries, now: Timestamp) -> A
             grade: alert.severity.text(),
             rule: alert.rule.text(),
             life,
-            acknowledgement: format!("/api/v1/alerts/{}/acknowledgement", alert.id),
-            is_acknowledged: alert.is_acknowledged(now),
         }
     };
+    let ids = alerts.iter().map(|alert| alert.id.to_string());
     AlikeAlerts {
+        ids: ids.collect::<Vec<_>>().join(" "),
+        are_acknowledged: alerts.iter().all(|alert| alert.is_acknowledged(now)),
         grade: alerts[0].severity.text(),
         volume: name(alerts[0]),
         sentence: alerts[0].sentence(),
