@@ -35,7 +35,14 @@ pub async fn page(request: PageRequest) -> PageResult {
 fn nights(present: &Present) -> Table {
     let now = present.interval.at;
     let jobs = present.jobs.iter().rev().map(Arc::as_ref);
-    let all = backups_by_volume(jobs.filter(|job| !job.is_running()));
+    let (running, ended): (Vec<&Job>, Vec<&Job>) = jobs.partition(|job| job.is_running());
+    let mut all = backups_by_volume(ended.into_iter());
+    for job in running.iter().filter(|job| job.is_own_backup()) {
+        let (vg, lv) = job.backed_up();
+        if !all.iter().any(|known| known.vg == vg && known.lv == lv) {
+            all.push(VolumeBackups::new(vg, lv));
+        }
+    }
     Table::of("Backups", all)
         .column(Column::name("Of"), |backups| {
             if backups.vg.is_empty() {
@@ -45,7 +52,10 @@ fn nights(present: &Present) -> Table {
         })
         .column(Column::text("Last nights").class("nights"), |backups| {
             let latest = backups.all.iter().take(MOST_NIGHTS).rev();
-            let running = running(present, backups).into_iter();
+            let is_its = |job: &&Job| {
+                job.is_own_backup() && job.backed_up() == (backups.vg.clone(), backups.lv.clone())
+            };
+            let running = running.iter().copied().filter(is_its);
             let signs = latest.copied().chain(running).map(|job| sign(present, job));
             signs.fold(Cell::default(), Cell::then)
         })
@@ -74,14 +84,6 @@ fn nights(present: &Present) -> Table {
         })
         .done()
         .class("jobs")
-}
-
-fn running<'a>(present: &'a Present, backups: &VolumeBackups) -> Option<&'a Job> {
-    let mut running = present.jobs.iter().map(Arc::as_ref);
-    running.find(|job| {
-        let is_its = job.backed_up() == (backups.vg.clone(), backups.lv.clone());
-        job.is_running() && job.is_own_backup() && is_its
-    })
 }
 
 fn sign(present: &Present, job: &Job) -> Cell {
