@@ -100,10 +100,16 @@ impl MakerRun {
         running.map(|one| one.pid)
     }
 
-    /// Updates how its processes, and while its snapshot is there those below them, ended.
-    pub fn update(&mut self, interval: &Interval, has_snapshot: bool) {
+    /// Updates how its processes, and while its snapshot is there those below them, ended. Those of another backup below it
+    /// count if the snapshot was read.
+    pub fn update(&mut self, interval: &Interval, has_snapshot: bool, was_read: bool) {
         for exit in &interval.exits {
-            if has_snapshot || exit.relation == ExitRelation::Itself {
+            let counts = match exit.relation {
+                ExitRelation::Itself => true,
+                ExitRelation::Child | ExitRelation::Descendant => has_snapshot,
+                ExitRelation::Nested => has_snapshot && was_read,
+            };
+            if counts {
                 self.learn_exit(exit);
             }
         }

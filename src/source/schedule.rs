@@ -23,6 +23,8 @@ const UNITS: [&str; 4] = [
 const SCRIPTS: [&str; 4] = ["cron.hourly", "cron.daily", "cron.weekly", "cron.monthly"];
 const MAX_FILES: usize = 1_000;
 const MAX_BYTES: u64 = 256 * 1024;
+/// Entries of a file: every user may write a crontab.
+const MAX_ENTRIES: usize = 500;
 
 /// A line for each entry, in the order of the files.
 pub fn read(root: &Root, zone: &TimeZone) -> String {
@@ -74,6 +76,9 @@ fn crontab(root: &Path, file: &Path, has_user: bool, now: &Zoned) -> Vec<Schedul
     let text = text(file).unwrap_or_default();
     let mut starts = Vec::new();
     for line in text.lines().map(str::trim_start) {
+        if starts.len() == MAX_ENTRIES {
+            break;
+        }
         // The times that follow are of another zone.
         if line.starts_with("CRON_TZ") {
             break;
@@ -183,7 +188,13 @@ mod tests {
             "usr/lib/systemd/system/b.service",
             "[Service]\nExecStart=-/usr/bin/borgmatic create\n",
         );
+        write(
+            "var/spool/cron/crontabs/user",
+            &"0 0 30 2 * never\n".repeat(9_000),
+        );
         let text = read(&Root(folder.path().into()), &TimeZone::UTC);
+        assert_eq!(text.matches("never").count(), MAX_ENTRIES);
+        let text = text.replace("\t\tnever\n", "");
         let programs: Vec<&str> = text
             .lines()
             .filter_map(|line| line.split('\t').nth(2))
