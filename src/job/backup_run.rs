@@ -200,10 +200,7 @@ impl BackupRun {
         let backs_up = began.is_some_and(|began| began < process.at)
             && self.report.is_none_or(|report| process.at <= report.at);
         let is_failure = !process.status.is_success() && process.status != BROKEN_PIPE;
-        let is_hidden = matches!(
-            process.relation,
-            ExitRelation::Descendant | ExitRelation::Nested
-        ) && is_reader(&process.name);
+        let is_hidden = process.relation == ExitRelation::Descendant && is_reader(&process.name);
         if backs_up && is_hidden && is_failure && self.failed_process.is_none() {
             self.failed_process = Some(ProcessFailure::of(process));
         }

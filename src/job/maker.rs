@@ -100,16 +100,10 @@ impl MakerRun {
         running.map(|one| one.pid)
     }
 
-    /// Updates how its processes, and while its snapshot is there those below them, ended. Those of another backup below it
-    /// count if the snapshot was read.
-    pub fn update(&mut self, interval: &Interval, has_snapshot: bool, was_read: bool) {
+    /// Updates how its processes, and while its snapshot is there those below them, ended.
+    pub fn update(&mut self, interval: &Interval, has_snapshot: bool) {
         for exit in &interval.exits {
-            let counts = match exit.relation {
-                ExitRelation::Itself => true,
-                ExitRelation::Child | ExitRelation::Descendant => has_snapshot,
-                ExitRelation::Nested => has_snapshot && was_read,
-            };
-            if counts {
+            if has_snapshot || exit.relation == ExitRelation::Itself {
                 self.learn_exit(exit);
             }
         }
@@ -140,18 +134,12 @@ impl MakerRun {
 
     /// Learns how one of its processes, or one below them, exited.
     fn learn_exit(&mut self, exit: &ProcessExit) {
-        let is_above = |one: &MakerProcess| one.pid == exit.run;
-        let Some(index) = self.processes.iter().position(is_above) else {
+        let Some(known) = self.processes.iter_mut().find(|one| one.pid == exit.run) else {
             return;
         };
-        match exit.relation {
-            ExitRelation::Itself => {
-                self.processes[index].end(exit.at, Some(exit.status));
-                return;
-            }
-            // It is below another backup, if not below the nearest process of this one.
-            ExitRelation::Nested if index > 0 => return,
-            _ => {}
+        if exit.relation == ExitRelation::Itself {
+            known.end(exit.at, Some(exit.status));
+            return;
         }
         let kind = programs::kind(&exit.name);
         let is_much = exit.bytes >= LEAST_BYTES;
@@ -396,23 +384,6 @@ mod tests {
                 maker.learn_exit(&exit(7, ExitRelation::Child, name, *bytes, OK));
             }
             assert_eq!(maker.is_incremental(300 * MIB), expected, "{exits:?}");
-        }
-    }
-
-    /// Process 7 below 6 made one snapshot, and 6 itself another one.
-    #[test]
-    fn what_runs_below_another_backup_counts_for_the_process_that_made_the_snapshot() {
-        for (above, run, relation, expected) in [
-            (&[7, 6][..], 7, ExitRelation::Child, true),
-            (&[7, 6], 6, ExitRelation::Child, true),
-            (&[7, 6], 6, ExitRelation::Nested, false),
-            (&[6], 6, ExitRelation::Nested, true),
-            (&[6], 7, ExitRelation::Child, false),
-        ] {
-            let mut maker = MakerRun::new(above);
-            maker.learn_exit(&exit(run, relation, "tar", MIB, KILLED));
-            let found = maker.failed_process.is_some();
-            assert_eq!(found, expected, "{above:?} {run} {relation:?}");
         }
     }
 

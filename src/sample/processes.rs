@@ -3,7 +3,7 @@
 //! - `pid (name) state ppid pgrp [volume]`: lvcreate, the volume that it makes if it names one, and its ancestors. Names are
 //!   arbitrary; they are truncated and stripped of control characters.
 //! - `PID<TAB>START<TAB>ANCESTORS` or `PID<TAB>ended`: a running backup.
-//! - `RUN<TAB>MILLISECONDS<TAB>self|child|descendant|nested<TAB>STATUS<TAB>BYTES<TAB>NAME`: a backup, or a process below it, exited.
+//! - `RUN<TAB>MILLISECONDS<TAB>self|child|descendant<TAB>STATUS<TAB>BYTES<TAB>NAME`: a backup, or a process below it, exited.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -273,8 +273,6 @@ pub enum ExitRelation {
     /// The backup itself started it, and so knows its status.
     Child,
     Descendant,
-    /// Another backup is between them, which hears of it too.
-    Nested,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -316,7 +314,6 @@ fn exit(line: &str) -> Option<ProcessExit> {
             "self" => ExitRelation::Itself,
             "child" => ExitRelation::Child,
             "descendant" => ExitRelation::Descendant,
-            "nested" => ExitRelation::Nested,
             _ => return None,
         },
         bytes: bytes.parse().ok()?,

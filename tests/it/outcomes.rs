@@ -876,22 +876,6 @@ fn a_backup_whose_reader_ended_well_is_not_stalled_while_its_script_does_somethi
     assert_eq!(night.jobs(JobKind::Snapshot)[0].stalled_since, None);
 }
 
-/// The script of the snapshot also runs a backup of something else, which makes a snapshot of its own.
-#[test]
-fn a_failure_in_another_backup_below_counts_only_once_the_snapshot_was_read() {
-    for (reads, expected) in [(0, None), (50, Some("tar"))] {
-        let mut night = Night::new();
-        night.seen(ALIVE, &[], &[(Part::Processes, CRON)]);
-        night.reads(reads);
-        let at = night.now().as_millisecond();
-        let exit = format!("8\t{at}\tnested\t9\t9000000\ttar\n");
-        night.seen(ALIVE, &[], &[(Part::Exits, &exit)]);
-        let jobs = night.jobs(JobKind::Snapshot);
-        let failed = jobs[0].maker.as_ref().unwrap().failed_process.as_ref();
-        assert_eq!(failed.map(|failed| &*failed.name), expected);
-    }
-}
-
 #[test]
 fn a_command_that_no_longer_makes_snapshots_is_accepted_once() {
     let mut night = Night::new();

@@ -11,7 +11,7 @@ use super::backup_run::BackupRun;
 use super::follow::{
     CommandSilence, LastUse, abandon_silent, follow_host, follow_snapshot, key_properties,
 };
-use super::maker::{MakerRun, ReadShare};
+use super::maker::MakerRun;
 use super::pending_runs::PendingRuns;
 use super::setup::Setup;
 use super::{Job, JobKind, Outcome, tool, user};
@@ -360,11 +360,8 @@ impl JobTracker {
                 run.learn_exit(exit);
             }
         }
-        for job in &mut self.running {
-            let was_read = job.read_share() != ReadShare::Nothing;
-            if let Some(maker) = &mut job.maker {
-                maker.update(interval, true, was_read);
-            }
+        for maker in self.running.iter_mut().filter_map(|job| job.maker.as_mut()) {
+            maker.update(interval, true);
         }
         self.judge_by_makers(interval)
     }
@@ -383,7 +380,7 @@ impl JobTracker {
                 continue;
             };
             let mut updated = maker.clone();
-            updated.update(interval, false, false);
+            updated.update(interval, false);
             updated.note_read(job.read_share());
             if updated == *maker {
                 continue;

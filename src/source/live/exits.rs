@@ -125,16 +125,13 @@ impl ProcessExits {
         for exit in exits {
             // The second may be the one before. The end of a backup is not before what it did last.
             let at_ms = |slack_ms: i64| at.as_millisecond().min(exit.second * 1000 + slack_ms);
-            let is_itself = runs.contains(&exit.pid);
-            if is_itself {
+            if runs.contains(&exit.pid) {
                 self.report(exit.pid, "self", at_ms(1_999), &exit);
-            }
-            for (index, run) in self.runs_above(exit.parent, runs).into_iter().enumerate() {
-                let relation = match index {
-                    _ if is_itself => "nested",
-                    0 if run == exit.parent => "child",
-                    0 => "descendant",
-                    _ => "nested",
+            } else if let Some(run) = self.run_above(exit.parent, runs) {
+                let relation = if run == exit.parent {
+                    "child"
+                } else {
+                    "descendant"
                 };
                 self.report(run, relation, at_ms(999), &exit);
             }
@@ -160,7 +157,7 @@ impl ProcessExits {
     }
 
     /// The exits since the last reading: lines
-    /// `RUN<TAB>MILLISECONDS<TAB>self|child|descendant|nested<TAB>STATUS<TAB>BYTES<TAB>NAME`.
+    /// `RUN<TAB>MILLISECONDS<TAB>self|child|descendant<TAB>STATUS<TAB>BYTES<TAB>NAME`.
     /// The time is the end of the second of the exit, of a backup itself of the next one, or that of the collection if earlier.
     pub fn read_new(&mut self) -> Option<PartReading> {
         self.places.clear();
@@ -176,15 +173,14 @@ impl ProcessExits {
         (!text.is_empty()).then(|| PartReading::timed(Part::Exits, || Ok(text)))
     }
 
-    /// The watched processes from this one upwards, the nearest first.
-    fn runs_above(&self, parent: u32, runs: &[u32]) -> Vec<u32> {
+    fn run_above(&self, parent: u32, runs: &[u32]) -> Option<u32> {
         // PIDs are reused, so a process that runs comes first.
         let above = |pid: &u32| {
             let parent = self.root.parent_of(*pid);
             parent.or_else(|| self.parents.get(pid).copied())
         };
-        let chain = std::iter::successors(Some(parent), above).take(MAX_ANCESTORS);
-        chain.filter(|pid| runs.contains(pid)).collect()
+        let mut chain = std::iter::successors(Some(parent), above).take(MAX_ANCESTORS);
+        chain.find(|pid| runs.contains(pid))
     }
 }
 
