@@ -61,23 +61,13 @@ impl ScheduledStart {
         })
     }
 
-    /// All starts of a program, whose name may be cut to 15 bytes, as the kernel does; `None` without a next one.
-    pub fn of_program(all: &[Self], program: &str) -> Option<Self> {
+    /// The starts of a program, whose name may be cut to 15 bytes, as the kernel does. `None` if several entries name it, of
+    /// which one may back up another volume, or no backup at all.
+    pub fn of_program<'a>(all: &'a [Self], program: &str) -> Option<&'a Self> {
         let is_it = |name: &String| name == program || name.get(..15) == Some(program);
-        let mut found = Self {
-            previous: Vec::new(),
-            next: None,
-            programs: vec![program.into()],
-        };
-        for start in all.iter().filter(|start| start.programs.iter().any(is_it)) {
-            found.previous.extend(&start.previous);
-            found.next = [found.next, start.next].into_iter().flatten().min();
-        }
-        found.previous.sort();
-        found
-            .previous
-            .drain(..found.previous.len().saturating_sub(2));
-        found.next.is_some().then_some(found)
+        let mut found = all.iter().filter(|start| start.programs.iter().any(is_it));
+        let only = found.next()?;
+        found.next().is_none().then_some(only)
     }
 }
 

@@ -192,7 +192,7 @@ impl Rules {
                 format!("there must be one within {within}").into(),
             )
         } else if let Some(start) = backups.start(schedule) {
-            let missed = backups.missed(&start, at);
+            let missed = backups.missed(start, at);
             // cowbell does not know the backups of when it did not run.
             let is_missing = missed.is_some_and(|missed| self.unseen_s(Some(missed)) == 0.0);
             let planned = missed.map(|missed| sentence!["one was to start at ", missed]);

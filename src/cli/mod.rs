@@ -271,7 +271,7 @@ async fn dispatch(
         CommandArguments::Status(output::JsonFlag { json }) => {
             let (text, grade) = match config {
                 Ok(config) => status::status(&daemon(&config), json).await,
-                Err(error) => (format!("COWBELL UNKNOWN - {error}\n"), Grade::Unknown),
+                Err(error) => (status::unknown(&error.to_string(), json), Grade::Unknown),
             };
             return Ok(judged(&text, grade));
         }

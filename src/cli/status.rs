@@ -50,22 +50,21 @@ pub async fn status(daemon: &Daemon, is_json: bool) -> (String, Grade) {
             // The bar begins performance data.
             let first = format!(
                 "{} | {}",
-                headline(&state).replace('|', "/"),
+                first_line(&state).replace('|', "/"),
                 performance(&state)
             );
             (wrapped(&text(first, &state)), state.status.verdict.grade)
         }
-        Err(error) => {
-            let sentence = in_words(&error);
-            let text = if is_json {
-                json!({"status": {"grade": Grade::Unknown, "sentence": sentence}}).to_string()
-                    + "\n"
-            } else {
-                wrapped(&format!("COWBELL UNKNOWN - {sentence}"))
-            };
-            (text, Grade::Unknown)
-        }
+        Err(error) => (unknown(&in_words(&error), is_json), Grade::Unknown),
     }
+}
+
+/// What is printed if nothing is known.
+pub fn unknown(why: &str, is_json: bool) -> String {
+    if is_json {
+        return json!({"status": {"grade": Grade::Unknown, "sentence": why}}).to_string() + "\n";
+    }
+    wrapped(&format!("COWBELL UNKNOWN - {why}"))
 }
 
 /// Fills the terminal at each tick, until it is interrupted.
@@ -78,7 +77,7 @@ pub async fn watch(daemon: &Daemon) -> anyhow::Result<()> {
         let (text, pause) = match ask(daemon).await {
             Ok(state) => {
                 let pause = Duration::from_millis(state.status.ticks.interval_ms);
-                (text(headline(&state), &state), pause)
+                (text(first_line(&state), &state), pause)
             }
             Err(error) => (in_words(&error), PAUSE),
         };
@@ -124,7 +123,7 @@ async fn outlooks(daemon: &Daemon, running: &[JobBody]) -> HashMap<i64, Outlook>
 }
 
 /// `COWBELL OK - Nothing is near full.`
-fn headline(state: &CurrentState) -> String {
+fn first_line(state: &CurrentState) -> String {
     let Verdict { grade, sentence } = &state.status.verdict;
     format!("COWBELL {} - {sentence}", grade.text().to_uppercase())
 }

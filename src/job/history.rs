@@ -108,9 +108,13 @@ impl<'a> VolumeBackups<'a> {
         })
     }
 
-    /// When its program starts, if a crontab or a timer says so.
-    pub fn start(&self, schedule: &[ScheduledStart]) -> Option<ScheduledStart> {
-        ScheduledStart::of_program(schedule, tool::configured_by(self.all.first()?)?)
+    /// When its program starts, if a crontab or a timer says so. Not if that starts it more often than there are backups.
+    pub fn start<'s>(&self, schedule: &'s [ScheduledStart]) -> Option<&'s ScheduledStart> {
+        let program = tool::configured_by(self.all.first()?)?;
+        let start = ScheduledStart::of_program(schedule, program)?;
+        let usual_s = self.period().map_or(0.0, |period| period.usual_s);
+        let is_usual = |pair: &[Timestamp]| seconds_between(pair[0], pair[1]) * SLOWER >= usual_s;
+        start.previous.windows(2).all(is_usual).then_some(start)
     }
 
     /// The next backup, as far as it is known.
@@ -252,7 +256,10 @@ mod tests {
                 programs: vec!["mylvmbackup".into()],
             }];
             let start = all[0].start(&schedule).unwrap();
-            assert_eq!(all[0].missed(&start, at(now)), missed.map(at), "{now}");
+            assert_eq!(all[0].missed(start, at(now)), missed.map(at), "{now}");
+            // Another volume's backup, or a check of the repository.
+            let twice = [schedule[0].clone(), schedule[0].clone()];
+            assert_eq!(all[0].start(&twice), None);
             let next = NextBackup::Starts(at(95.9));
             assert_eq!(all[0].next(&schedule, at(now)), Some(next));
         }

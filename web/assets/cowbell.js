@@ -11,7 +11,7 @@
   const STALE_AT_LEAST_MS = 3000;
   // A screen on the wall shows the time, and only rows that fit.
   const kiosk = new URLSearchParams(location.search).has("kiosk");
-  const time = new Intl.DateTimeFormat("en-GB", { timeZone: document.getElementById("zone").dataset.zone, timeStyle: "medium" });
+  const time = new Intl.DateTimeFormat("en-GB", { timeZone: document.getElementById("zone")?.dataset.zone, timeStyle: "medium" });
   function fit() {
     const rows = kiosk ? [...document.querySelectorAll(".fills tbody tr")] : [];
     for (const row of rows) row.hidden = false;
