@@ -10,7 +10,6 @@ use crate::forecast::Risk;
 use crate::job::history::{NextBackup, backups_by_volume};
 use crate::job::{Job, JobKind};
 use crate::present::Present;
-use crate::sizing::SizeRisk;
 use crate::units::{capital, count_text, percent_text};
 use crate::verdict::{Grade, Verdict};
 
@@ -26,7 +25,7 @@ enum Trouble {
     Other(Rule),
 }
 
-/// Without a period. `zoned` words the time of a start, such as `02:00:00 UTC`.
+/// Without a period. `zoned` words the time of a start, such as `02:00 UTC`.
 pub fn headline(present: &Present, zoned: impl Fn(Timestamp) -> String) -> String {
     if !present.is_fresh() {
         return "No news from this host".into();
@@ -198,7 +197,7 @@ fn running(present: &Present) -> Option<String> {
     })
 }
 
-/// `Nothing runs; the next backup starts at 02:00:00 UTC, and has room`
+/// `Nothing runs; the next backup starts at 02:00 UTC, and its snapshot has room`
 fn idle(present: &Present, zoned: impl Fn(Timestamp) -> String) -> String {
     let now = present.interval.at;
     let jobs = present.jobs.iter().rev().map(Arc::as_ref);
@@ -220,11 +219,8 @@ fn idle(present: &Present, zoned: impl Fn(Timestamp) -> String) -> String {
     };
     let volume = present.interval.topology.volume(&name);
     let planned = volume.and_then(|volume| present.planned_size(volume));
-    let room = match planned.map(|planned| planned.risk) {
-        Some(SizeRisk::Low) => ", and has room",
-        Some(SizeRisk::Likely) => ", and has too little room",
-        _ => "",
-    };
+    let room = planned.map(|planned| format!(", and its snapshot {}", planned.risk.text()));
+    let room = room.unwrap_or_default();
     let text = next.text(zoned);
     format!("Nothing runs; the next backup {text}{room}")
 }

@@ -26,6 +26,7 @@ pub use crate::config::{Rule, Severity};
 use crate::forecast::Outlook;
 use crate::interval::Interval;
 use crate::job::JobTracker;
+use crate::job::history::seconds_between;
 use crate::sentence;
 use crate::sentence::Sentence;
 use crate::sizing::MeasuredVolumes;
@@ -324,10 +325,6 @@ impl Clock {
         seconds_between(since, at)
             .min(seconds_between(since, self.began_at).max(0.0) + self.running_s)
     }
-}
-
-fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
-    (to.as_millisecond() - from.as_millisecond()) as f64 / 1000.0
 }
 
 /// What changes slowly is evaluated this often.

@@ -167,7 +167,7 @@ impl NextBackup {
     }
 }
 
-fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
+pub fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
     (to.as_millisecond() - from.as_millisecond()) as f64 / 1000.0
 }
 

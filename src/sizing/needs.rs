@@ -91,6 +91,17 @@ pub enum SizeRisk {
     Likely,
 }
 
+impl SizeRisk {
+    /// What is said of the next snapshot.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Low => "has room",
+            Self::Possible => "may overflow",
+            Self::Likely => "will probably overflow",
+        }
+    }
+}
+
 impl From<SizeRisk> for Grade {
     fn from(risk: SizeRisk) -> Self {
         match risk {

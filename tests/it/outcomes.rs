@@ -876,6 +876,23 @@ fn a_backup_whose_reader_ended_well_is_not_stalled_while_its_script_does_somethi
     assert_eq!(night.jobs(JobKind::Snapshot)[0].stalled_since, None);
 }
 
+/// A command that ends with status 0, with or without a snapshot that is read through.
+fn run_command(night: &mut Night, key: &str, makes: bool) -> Job {
+    night.began_at = night.now();
+    night.command(key, Some(4), None);
+    if makes {
+        night.seen(ALIVE, &[], &[(Part::Processes, CRON)]);
+        night.reads(96);
+        let at = night.now().as_millisecond();
+        let line = format!("8\t{at}\tself\t0\t0\tnightly.sh\n");
+        night.seen(NONE, &[], &[(Part::Exits, &line)]);
+    }
+    night.command(key, Some(4), Some(true));
+    night.tick(NONE, &[]);
+    let commands = night.jobs(JobKind::Command);
+    (*commands.last().unwrap()).clone()
+}
+
 #[test]
 fn a_command_that_no_longer_makes_snapshots_is_accepted_once() {
     let mut night = Night::new();
@@ -884,21 +901,7 @@ fn a_command_that_no_longer_makes_snapshots_is_accepted_once() {
         ("two", false, Outcome::Failed),
         ("three", false, Outcome::Succeeded),
     ] {
-        night.began_at = night.now();
-        night.command(key, Some(4), None);
-        if makes {
-            night.seen(ALIVE, &[], &[(Part::Processes, CRON)]);
-            night.reads(96);
-            let line = format!(
-                "8\t{}\tself\t0\t0\tnightly.sh\n",
-                night.now().as_millisecond()
-            );
-            night.seen(NONE, &[], &[(Part::Exits, &line)]);
-        }
-        night.command(key, Some(4), Some(true));
-        night.tick(NONE, &[]);
-        let last = night.jobs(JobKind::Command).last().copied().cloned();
-        let last = last.unwrap();
+        let last = run_command(&mut night, key, makes);
         assert_eq!(last.outcome, Some(expected), "{key}");
         if last.can_be_accepted() {
             let accept = format!("accept it once with `cowbell job accept {}`", last.id);
@@ -935,21 +938,8 @@ fn a_command_that_makes_fewer_snapshots_than_its_last_run_has_failed() {
         ("two", false, Outcome::Failed),
         ("three", false, Outcome::Failed),
     ] {
-        night.began_at = night.now();
-        night.command(key, Some(4), None);
-        if makes {
-            night.seen(ALIVE, &[], &[(Part::Processes, CRON)]);
-            night.reads(96);
-            let line = format!(
-                "8\t{}\tself\t0\t0\tnightly.sh\n",
-                night.now().as_millisecond()
-            );
-            night.seen(NONE, &[], &[(Part::Exits, &line)]);
-        }
-        night.command(key, Some(4), Some(true));
-        night.tick(NONE, &[]);
-        let last = night.jobs(JobKind::Command).last().copied().cloned();
-        assert_eq!(last.and_then(|job| job.outcome), Some(expected), "{key}");
+        let last = run_command(&mut night, key, makes);
+        assert_eq!(last.outcome, Some(expected), "{key}");
     }
     assert_eq!(night.rings(), "critical data, critical data");
     assert!(

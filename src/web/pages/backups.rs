@@ -11,7 +11,6 @@ use super::{Content, PageRequest, PageResult, Refresh};
 use crate::job::Job;
 use crate::job::history::{VolumeBackups, backups_by_volume};
 use crate::present::Present;
-use crate::sizing::SizeRisk;
 use crate::table::{Cell, Column, Table};
 use crate::units::{capital, percent_text, size_text, took_text};
 
@@ -107,10 +106,6 @@ fn next_size(present: &Present, backups: &VolumeBackups) -> Cell {
     let Some(planned) = volume.and_then(|volume| present.planned_size(volume)) else {
         return Cell::default();
     };
-    let is_enough = match planned.risk {
-        SizeRisk::Low => "has room",
-        SizeRisk::Possible => "may overflow",
-        SizeRisk::Likely => "will probably overflow",
-    };
-    Cell::default().small(format!("with {}, {is_enough}", size_text(planned.bytes)))
+    let risk = planned.risk.text();
+    Cell::default().small(format!("with {}, {risk}", size_text(planned.bytes)))
 }
