@@ -95,6 +95,9 @@ pub mod verdict;
 /// The short answer above the verdict.
 pub mod headline;
 
+/// All servers, as Prometheus knows them.
+pub mod fleet;
+
 /// What Prometheus reads: metrics of the last tick.
 pub mod prometheus;
 

@@ -11,6 +11,11 @@ use crate::sentence::{Sentence, SentencePart};
 
 /// Special characters of Markdown, except `<`, `>` and `&`.
 const MARKUP: &str = "\\`*_[]|~#$";
+/// Bytes of a word that may not fit on a line.
+const LONG_WORD: usize = 24;
+/// Pixels of a trend.
+const TREND_HEIGHT: f64 = 14.0;
+const TREND_STEP: usize = 3;
 
 /// Columns and rows.
 #[derive(Clone, Debug, PartialEq, Template)]
@@ -60,6 +65,8 @@ enum CellPart {
     /// A checkbox with its field and value.
     Choice(&'static str, String),
     Bar(Bar),
+    /// Small bars next to each other; a gap is unknown.
+    Trend(Vec<Option<f64>>),
 }
 
 /// A bar of 100 parts.
@@ -183,6 +190,14 @@ impl Cell {
         self
     }
 
+    /// The course of a value; nothing if it is known at most once.
+    pub fn trend(mut self, values: Vec<Option<f64>>) -> Self {
+        if values.iter().flatten().count() > 1 {
+            self.0.push((CellPart::Trend(values), String::new()));
+        }
+        self
+    }
+
     pub fn then(mut self, other: impl Into<Self>) -> Self {
         self.0.extend(other.into().0);
         self
@@ -193,7 +208,7 @@ impl Cell {
         let mut text: Option<String> = None;
         let mut was_small = false;
         for (look, part) in &self.0 {
-            if matches!(look, CellPart::Bar(_)) {
+            if matches!(look, CellPart::Bar(_) | CellPart::Trend(_)) {
                 continue;
             }
             let text = text.get_or_insert_default();
@@ -285,6 +300,18 @@ impl Table {
     pub fn without_unknown_rows(mut self) -> Self {
         self.rows
             .retain(|row| row.iter().skip(1).any(|cell| !cell.0.is_empty()));
+        self
+    }
+
+    /// With the rows that have this text, in letters of either case.
+    pub fn filtered(mut self, text: &str) -> Self {
+        let text = text.trim().to_lowercase();
+        let has_text = |cell: &Cell| {
+            let found = cell.text().unwrap_or_default();
+            found.to_lowercase().contains(&text)
+        };
+        self.rows
+            .retain(|row| text.is_empty() || row.iter().any(has_text));
         self
     }
 
@@ -424,6 +451,41 @@ pub fn csv_writer<W: Write>(out: W) -> csv::Writer<W> {
         .from_writer(out)
 }
 
+/// Pieces of a text between which a line may break: long names break after their separators.
+pub fn breakable(text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let [mut start, mut end] = [0, 0];
+    for word in text.split_inclusive(' ') {
+        if word.len() < LONG_WORD {
+            end += word.len();
+            continue;
+        }
+        for piece in word.split_inclusive(['_', '/', '-', '.']) {
+            end += piece.len();
+            pieces.push(&text[start..end]);
+            start = end;
+        }
+    }
+    if start < text.len() {
+        pieces.push(&text[start..]);
+    }
+    pieces
+}
+
+/// Left edges and heights of the bars of a trend.
+fn trend_bars(values: &[Option<f64>]) -> Vec<(usize, f64)> {
+    let highest = values.iter().flatten().copied().fold(0.0, f64::max);
+    let mut bars = Vec::new();
+    for (place, value) in values.iter().enumerate() {
+        if let Some(value) = value {
+            // A small value is still a line.
+            let height = (value / highest * TREND_HEIGHT).max(1.0);
+            bars.push((place * TREND_STEP, height));
+        }
+    }
+    bars
+}
+
 impl Style {
     fn texts(self, cells: &[Cell]) -> Vec<String> {
         let mut texts = Vec::new();
@@ -512,6 +574,30 @@ mod tests {
             text,
             "Name,Took,Of\r\n\"a|b\n <1>, 2\",9.50 s,\r\n\"'=run x, \"\"y\"\"\",12 min,\r\n"
         );
+    }
+
+    #[test]
+    fn long_names_break_after_separators() {
+        for (text, expected) in [
+            ("", vec![]),
+            (
+                "vg0/data_snapshot is full",
+                vec!["vg0/data_snapshot is full"],
+            ),
+            (
+                "Volume vg_production/mysql_data_1 is full.",
+                vec![
+                    "Volume vg_",
+                    "production/",
+                    "mysql_",
+                    "data_",
+                    "1 ",
+                    "is full.",
+                ],
+            ),
+        ] {
+            assert_eq!(breakable(text), expected);
+        }
     }
 
     #[test]

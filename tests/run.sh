@@ -148,6 +148,7 @@ step 'browser tests' browser_tests
 [[ $mode != --all ]] || step 'proxies: nginx and Caddy' tests/proxies
 [[ $mode != --all ]] || ((EUID != 0)) || step 'receivers: Alertmanager, Exim and a command' tests/receivers
 ((EUID != 0)) || step 'fleet: metrics, rules and history for promtool' tests/fleet/run
+((EUID != 0)) || step 'fleet: the page of all servers' tests/fleet/servers
 [[ $mode != --all ]] || step 'fleet: boards against the schema of Grafana' boards_against_schema
 [[ $mode != --all ]] || ((EUID != 0)) || step 'fleet: three hosts with Prometheus and Alertmanager' tests/fleet/hosts
 [[ $mode != --all ]] || ((EUID != 0)) || step 'fleet: remote write' tests/fleet/remote

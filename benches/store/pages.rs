@@ -77,6 +77,7 @@ impl Server {
             access: watch::channel(Arc::new(Access::default())).1,
             prefix: "".into(),
             grafana: None,
+            fleet: None,
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
             shutdown: shutdown.clone(),
             costs: Arc::default(),

@@ -170,7 +170,7 @@ impl VolumeUnderRule<'_> {
         let (name, lower) = (self.name(), self.lower_noun());
         let percent = self.fill().map(Fill::percent).unwrap_or_default();
         match (self.rule, self.state.state) {
-            (_, state) if state.is_lost() => self.says(" is now invalid, which has its own alert."),
+            (_, state) if state.is_lost() => self.says(" became invalid."),
             (_, State::Inactive) => self.says(" was deactivated."),
             _ if self.is_never_full() => {
                 self.says(" cannot overflow: it can hold a copy of its whole origin.")
@@ -290,25 +290,32 @@ pub fn end(kind: VolumeKind) -> &'static str {
     }
 }
 
-/// What a backup does in the meantime: `, the backup needs about 8 min more, so it will be lost`
+/// What a backup does in the meantime: `. The backup needs about 8 min more and will be lost`
 pub fn meanwhile(outlook: &Outlook, volume: &Volume) -> String {
     let is_snapshot = volume.kind.is_thick_snapshot();
-    let needs = match outlook.done.and_then(|done| done.likely_s) {
-        Some(done_s) => format!(", the backup needs about {} more", rough_text(done_s)),
-        None => String::new(),
-    };
-    let then = match (outlook.verdict, outlook.risk) {
-        (OutlookVerdict::DoneFirst, _) => ", so it will be done first",
-        (OutlookVerdict::FullFirst, _) if is_snapshot => ", so it will be lost",
-        (_, Risk::High) if is_snapshot => ", so it will probably be lost",
+    let done_s = outlook.done.and_then(|done| done.likely_s);
+    let mut rest = String::new();
+    let end = match (outlook.verdict, outlook.risk) {
+        (OutlookVerdict::DoneFirst, _) => " and will be done first",
+        (OutlookVerdict::FullFirst, _) if is_snapshot => " and will be lost",
+        (_, Risk::High) if is_snapshot => " and will probably be lost",
         (_, Risk::Race) => ": a race",
-        (OutlookVerdict::Open, Risk::Low) if is_snapshot && !needs.is_empty() => {
-            ", so it will probably be done first"
+        (OutlookVerdict::Open, Risk::Low) if is_snapshot && done_s.is_some() => {
+            " and will probably be done first"
         }
         _ if is_snapshot => "",
-        _ => return needs + &then_writes(volume),
+        _ => {
+            rest = then_writes(volume);
+            ""
+        }
     };
-    needs + then
+    match done_s {
+        Some(done_s) => {
+            let done = rough_text(done_s);
+            format!(". The backup needs about {done} more{end}{rest}")
+        }
+        None => end.replace(" and", ", so the backup") + &rest,
+    }
 }
 
 /// The end of a sentence on a full pool.

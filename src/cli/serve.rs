@@ -17,6 +17,7 @@ use super::reload::{self, Load};
 use crate::check;
 use crate::config::Config;
 use crate::daemon::{self, Inlets, Outlets, Terms};
+use crate::fleet::Fleet;
 use crate::notify::Notifier;
 use crate::present::Present;
 use crate::remote_write::{ExternalLabels, RemoteWrite};
@@ -242,6 +243,8 @@ impl<'a> Server<'a> {
 
         let on_web = self.web.enter();
         let notifier = Notifier::start(&config.notify, &terms.host, known.unfinished.clone());
+        let fleet = config.fleet.as_ref().map(Fleet::new).transpose();
+        let fleet = fleet.map_err(|why| anyhow!("in [fleet]: {why}"))?;
         let mut remote_write = None;
         // A demo says nothing about this machine, and is played again at the same sockets.
         let listeners = if demo.is_some() {
@@ -266,6 +269,7 @@ impl<'a> Server<'a> {
             access,
             prefix: config.proxy.prefix.0.as_str().into(),
             grafana: config.grafana.clone().map(Arc::new),
+            fleet: fleet.map(Arc::new),
             streams: Arc::new(Semaphore::new(web::MOST_STREAMS)),
             shutdown: shutdown.clone(),
             costs: Default::default(),

@@ -122,10 +122,14 @@ async fn outlooks(daemon: &Daemon, running: &[JobBody]) -> HashMap<i64, Outlook>
     found
 }
 
-/// `COWBELL OK - Nothing is near full.`
+/// `COWBELL OK - No backup runs, and none is at risk. Nothing is near full.`
 fn first_line(state: &CurrentState) -> String {
-    let Verdict { grade, sentence } = &state.status.verdict;
-    format!("COWBELL {} - {sentence}", grade.text().to_uppercase())
+    let StatusBody {
+        headline, verdict, ..
+    } = &state.status;
+    let Verdict { grade, sentence } = verdict;
+    let grade = grade.text().to_uppercase();
+    format!("COWBELL {grade} - {headline}. {sentence}")
 }
 
 fn text(first: String, state: &CurrentState) -> String {

@@ -20,7 +20,9 @@ use crate::channel::Heartbeat;
 pub use alerts::{Alerts, RuleSettings};
 pub use receiver::{Receiver, Severity};
 pub use rule::{Gravity, Measure, Rule, RuleSubject, Thresholds};
-pub use sections::{Changes, Hooks, Lvm, LvmSource, Proxy, RemoteWriteSettings, Store};
+pub use sections::{
+    Changes, FleetSettings, Hooks, Lvm, LvmSource, Proxy, RemoteWriteSettings, Store,
+};
 pub use token::{Token, is_equal};
 pub use values::{
     Age, Board, LONGEST_INTERVAL, Listen, Pattern, SHORTEST_INTERVAL, Size, TickInterval,
@@ -48,6 +50,7 @@ pub struct Config {
     pub notify: Vec<Receiver>,
     pub heartbeat: Option<Heartbeat>,
     pub remote_write: Option<RemoteWriteSettings>,
+    pub fleet: Option<FleetSettings>,
     pub hooks: Hooks,
     pub changes: Changes,
     pub proxy: Proxy,
@@ -66,6 +69,7 @@ impl Config {
             ("[proxy]", self.proxy != before.proxy),
             ("[heartbeat]", self.heartbeat != before.heartbeat),
             ("[remote_write]", self.remote_write != before.remote_write),
+            ("[fleet]", self.fleet != before.fleet),
         ];
         keys.into_iter()
             .filter(|(_, is_changed)| *is_changed)
@@ -82,7 +86,9 @@ impl Config {
         heartbeat.map_err(|why| ConfigError(format!("in [heartbeat]: {why}")))?;
         let remote_write = self.remote_write.as_mut();
         let remote_write = remote_write.map_or(Ok(()), RemoteWriteSettings::load);
-        remote_write.map_err(|why| ConfigError(format!("in [remote_write]: {why}")))
+        remote_write.map_err(|why| ConfigError(format!("in [remote_write]: {why}")))?;
+        let fleet = self.fleet.as_mut().map_or(Ok(()), FleetSettings::load);
+        fleet.map_err(|why| ConfigError(format!("in [fleet]: {why}")))
     }
 }
 

@@ -49,7 +49,7 @@ rules! {
     TimeUntilFull "time_until_full" = time_left(SnapshotsAndThinPools).held(30.0, 60.0).with_outlook();
     /// A snapshot or pool will be full before the backup that reads it is done. A forecast may change its mind.
     FullBeforeDone "full_before_done" = state(SnapshotsAndThinPools).held(10.0, 60.0).with_outlook().with_gravity(Gravity::WillBeLost);
-    SnapshotInvalid "snapshot_invalid" = state(Snapshots);
+    SnapshotInvalid "snapshot_invalid" = state(Snapshots).with_gravity(Gravity::Lost);
     /// The origin has the state of a snapshot that is merged into it.
     MergeFailed "merge_failed" = state(AllVolumes);
     /// A pool out of data space, read-only, failed, or whose metadata needs a check.
@@ -249,7 +249,7 @@ impl Thresholds {
 }
 
 impl Rule {
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|rule| rule.name() == name)
     }
 

@@ -1,4 +1,5 @@
-//! The tables of the file that have a few keys: `[lvm]`, `[store]`, `[hooks]`, `[changes]`, `[proxy]`, `[remote_write]`.
+//! The tables of the file that have a few keys: `[lvm]`, `[store]`, `[hooks]`, `[changes]`, `[proxy]`, `[remote_write]`,
+//! `[fleet]`.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
@@ -141,6 +142,26 @@ pub struct RemoteWriteSettings {
     pub headers: Headers,
     /// The label `instance`; the host's name if `None`.
     pub instance: Option<ShortName<255>>,
+}
+
+/// A Prometheus or VictoriaMetrics that has the metrics of all servers.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct FleetSettings {
+    /// Its address, without `/api/v1`.
+    pub prometheus: Address,
+    #[serde(default)]
+    pub headers: Headers,
+    /// The page of a server, with `{instance}` and `{host}`. `None`: the address that is scraped.
+    pub link: Option<String>,
+}
+
+impl FleetSettings {
+    /// Reads what is in credentials and files.
+    pub fn load(&mut self) -> Result<(), String> {
+        self.prometheus.load("prometheus")?;
+        self.headers.load("headers")
+    }
 }
 
 impl RemoteWriteSettings {

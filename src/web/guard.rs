@@ -45,6 +45,25 @@ pub enum Right {
     PlayAgain,
 }
 
+/// Whether the buttons of a page work, which they say before the click.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeAccess {
+    Allowed,
+    NeedLogin,
+    /// There is no token.
+    Refused,
+}
+
+impl ChangeAccess {
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::NeedLogin => "login",
+            Self::Refused => "refused",
+        }
+    }
+}
+
 /// Who may read and change.
 #[derive(Debug, Default)]
 pub struct Access {
@@ -122,6 +141,14 @@ impl Access {
         }
     }
 
+    pub fn changes(&self, headers: &HeaderMap) -> ChangeAccess {
+        match &self.token {
+            None => ChangeAccess::Refused,
+            Some(token) if is_right(headers, token) == Some(true) => ChangeAccess::Allowed,
+            Some(_) => ChangeAccess::NeedLogin,
+        }
+    }
+
     /// A foreign name reads nothing without the token.
     fn check_name(&self, request: &Request) -> Result<(), Problem> {
         let mut hosts = request.headers().get_all(header::HOST).iter();
@@ -148,12 +175,7 @@ impl Access {
         };
         let headers = request.headers();
         let has_header = headers.contains_key(header::AUTHORIZATION);
-        let is_right = if has_header {
-            Some(has_token(headers, token))
-        } else {
-            login::has_cookie(headers, token)
-        };
-        let Some(is_right) = is_right else {
+        let Some(is_right) = is_right(headers, token) else {
             return Err(Problem::Unauthorized(
                 "this needs the token: send `Authorization: Bearer` with the content of the daemon's `token_file`".into(),
             ));
@@ -218,6 +240,14 @@ fn is_from_own_page(headers: &HeaderMap) -> bool {
         .strip_prefix("http://")
         .or_else(|| origin.strip_prefix("https://"));
     origin.is_some_and(|origin| origin == header_text(headers, header::HOST))
+}
+
+/// Whether a request has the right token; `None` without one.
+fn is_right(headers: &HeaderMap, token: &Token) -> Option<bool> {
+    if headers.contains_key(header::AUTHORIZATION) {
+        return Some(has_token(headers, token));
+    }
+    login::has_cookie(headers, token)
 }
 
 /// Whether there is exactly one `Authorization`, with the token.

@@ -9,6 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::{Extension, Form};
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -18,6 +19,8 @@ use super::{SharedSite, zone};
 use crate::config::Token;
 
 pub const PATH: &str = "/login";
+/// As cowbell.js asks for the page when a button needs the token.
+const BACK: &str = "/login?back=";
 
 const NAME: &str = "cowbell";
 /// A browser asks again after 30 days.
@@ -46,6 +49,14 @@ pub fn is_page(request: &Request) -> bool {
 #[derive(Deserialize)]
 pub struct Login {
     token: String,
+}
+
+/// The page, unless there is no token to ask for.
+pub async fn ask(State(site): State<SharedSite>) -> Response {
+    if site.access.borrow().token.is_none() {
+        return Redirect::to(&zone::prefixed("/")).into_response();
+    }
+    page(None)
 }
 
 /// Sets the cookie, and leads back to the page that asked.
@@ -82,7 +93,7 @@ pub async fn login(
     );
     (
         [(header::SET_COOKIE, cookie)],
-        Redirect::to(&zone::prefixed(way_back(&headers, &site.prefix))),
+        Redirect::to(&zone::prefixed(&way_back(&headers, &site.prefix))),
     )
         .into_response()
 }
@@ -90,16 +101,20 @@ pub async fn login(
 /// A proxy's header.
 const SCHEME: header::HeaderName = header::HeaderName::from_static("x-forwarded-proto");
 
-/// The path of the page that asked, without the prefix.
-fn way_back<'a>(headers: &'a HeaderMap, prefix: &str) -> &'a str {
+/// The path of the page that asked, or to which `/login?back=` leads, without the prefix.
+fn way_back(headers: &HeaderMap, prefix: &str) -> String {
     let asked = header_text(headers, header::REFERER)
         .split_once("://")
         .map_or("", |(_, rest)| rest);
     let path = asked.find('/').map_or("/", |start| &asked[start..]);
     let path = path.strip_prefix(prefix).unwrap_or(path);
+    let back = path.strip_prefix(BACK);
+    let back = back.map(|back| percent_decode_str(back).decode_utf8_lossy());
+    let path = back.as_deref().unwrap_or(path);
+    let path = path.strip_prefix(prefix).unwrap_or(path);
     // A second slash would begin the name of another host.
     let is_own = path.starts_with('/') && !path[1..].starts_with(['/', '\\']) && path != PATH;
-    if is_own { path } else { "/" }
+    if is_own { path.into() } else { "/".into() }
 }
 
 /// The cookie's name and value.
@@ -136,6 +151,12 @@ mod tests {
             ("http://db1/\\evil.example", "/"),
             ("http://db1/cowbell//evil.example", "/"),
             ("http://db1/cowbell/login", "/"),
+            (
+                "http://db1/cowbell/login?back=%2Fcowbell%2Falerts%3Fbefore%3D3",
+                "/alerts?before=3",
+            ),
+            ("http://db1/login?back=%2F%2Fevil.example", "/"),
+            ("http://db1/login?back=https%3A%2F%2Fevil.example", "/"),
             ("nonsense", "/"),
         ] {
             let headers = HeaderMap::from_iter([(header::REFERER, referer.parse().unwrap())]);

@@ -31,6 +31,7 @@ use tower_http::compression::CompressionLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use crate::config::Board;
+use crate::fleet::Fleet;
 use crate::present::Present;
 use crate::requests::{AlertRequest, Request};
 use crate::source::Reading;
@@ -80,6 +81,8 @@ pub struct Site {
     pub prefix: Arc<str>,
     /// The board of this host in Grafana.
     pub grafana: Option<Arc<Board>>,
+    /// Knows all servers, if it is configured.
+    pub fleet: Option<Arc<Fleet>>,
     /// Places for live streams.
     pub streams: Arc<Semaphore>,
     /// Ends live streams.
@@ -109,10 +112,7 @@ fn routes(site: &SharedSite) -> Router<SharedSite> {
         routes = routes.merge(guarded(site, right, described));
     }
     let public = Router::new()
-        .route(
-            login::PATH,
-            get(async || login::page(None)).post(login::login),
-        )
+        .route(login::PATH, get(login::ask).post(login::login))
         .route("/assets/{*path}", get(assets::asset));
     let undescribed = Router::new()
         .route("/api/v1/openapi.json", get(openapi::openapi))
@@ -136,9 +136,11 @@ fn pages(site: &SharedSite) -> Router<SharedSite> {
         .with("/devices/{name}", get(device::page))
         .with("/volumes", get(volumes::page))
         .with("/groups/{vg}", get(volumes::group_page))
+        .with("/volumes/{vg}", get(volumes::to_group))
         .with("/volumes/{vg}/{lv}", get(volume::page))
         .with("/alerts", get(alerts::page))
         .with("/backups", get(backups::page))
+        .with("/servers", get(servers::page))
         .with("/status", get(status::page));
     // Whether a job exists, only the database knows.
     let whole = Pages::default()

@@ -1,4 +1,5 @@
-//! Whom a page is drawn for: the time zone of its times, whether the screen is narrow, and the prefix of its links.
+//! Whom a page is drawn for: the time zone of its times, the theme, whether the screen is narrow, and the prefix of its
+//! links.
 //!
 //! The zone is that of the reader's browser, which a cookie names, or else UTC. It belongs to a request, as a locale does.
 //! API, exports, reports and stored sentences are in UTC.
@@ -19,8 +20,9 @@ use jiff::{Timestamp, Zoned};
 
 use super::answer::{cookies, header_text};
 
-/// As cowbell.js sets it.
-const COOKIE: &str = "zone";
+/// Cookies, as cowbell.js sets them.
+const ZONE: &str = "zone";
+const THEME: &str = "theme";
 
 /// In the name of every browser on a telephone.
 const TELEPHONE: &str = "Mobi";
@@ -32,6 +34,7 @@ tokio::task_local! {
 #[derive(Clone)]
 struct Viewer {
     zone: TimeZone,
+    theme: &'static str,
     is_on_telephone: bool,
     prefix: Arc<str>,
 }
@@ -40,6 +43,7 @@ impl Default for Viewer {
     fn default() -> Self {
         Self {
             zone: TimeZone::UTC,
+            theme: "",
             is_on_telephone: false,
             prefix: "".into(),
         }
@@ -49,9 +53,14 @@ impl Default for Viewer {
 /// Answers a request for its viewer, under the prefix at which the request came.
 pub async fn enter(State(prefix): State<Arc<str>>, request: Request, next: Next) -> Response {
     let headers = request.headers();
-    let zone = asked(headers).and_then(|name| TimeZone::get(name).ok());
+    let zone = asked(headers, ZONE).and_then(|name| TimeZone::get(name).ok());
     let viewer = Viewer {
         zone: zone.unwrap_or(TimeZone::UTC),
+        theme: match asked(headers, THEME) {
+            Some("light") => "light",
+            Some("dark") => "dark",
+            _ => "",
+        },
         is_on_telephone: header_text(headers, header::USER_AGENT).contains(TELEPHONE),
         prefix,
     };
@@ -72,12 +81,18 @@ pub fn is_on_telephone() -> bool {
     viewer().is_on_telephone
 }
 
+/// `light` or `dark`; empty if it is that of the system.
+pub fn theme() -> &'static str {
+    viewer().theme
+}
+
 /// What distinguishes drawings of the same address.
 pub fn distinction() -> String {
     let Viewer {
         zone,
         is_on_telephone,
         prefix,
+        ..
     } = viewer();
     format!(
         "{prefix} {} {is_on_telephone}",
@@ -100,8 +115,8 @@ pub fn with_prefix(html: String) -> String {
     html.replace("=\"/", &format!("=\"{prefix}/"))
 }
 
-fn asked(headers: &HeaderMap) -> Option<&str> {
-    cookies(headers).find_map(|(name, value)| (name == COOKIE).then_some(value))
+fn asked<'a>(headers: &'a HeaderMap, cookie: &str) -> Option<&'a str> {
+    cookies(headers).find_map(|(name, value)| (name == cookie).then_some(value))
 }
 
 /// Of the request that is answered; UTC outside of one.
@@ -126,12 +141,12 @@ mod tests {
     #[test]
     fn a_cookie_names_the_zone_among_others() {
         let mut headers = HeaderMap::new();
-        assert_eq!(asked(&headers), None);
+        assert_eq!(asked(&headers, ZONE), None);
         headers.append(
             header::COOKIE,
             "a=b; zone=Europe/Berlin; other=x".parse().unwrap(),
         );
-        assert_eq!(asked(&headers), Some("Europe/Berlin"));
+        assert_eq!(asked(&headers, ZONE), Some("Europe/Berlin"));
         for name in [
             "../../etc/passwd",
             "/etc/passwd",

@@ -2,7 +2,7 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,6 +10,8 @@ import { fileURLToPath } from "node:url";
 
 const PROGRAM = process.env.COWBELL ?? fileURLToPath(new URL("../../target/release/cowbell", import.meta.url));
 const FIRST_TICK_MS = 15_000;
+/** What its pages ask for before a change, unless the command line names another configuration. */
+export const TOKEN = "0123456789abcdef0123456789abcdef";
 
 async function freePort() {
   const server = createServer().listen(0, "127.0.0.1");
@@ -24,7 +26,8 @@ async function freePort() {
 export async function startDaemon(...commandLine) {
   const folder = await mkdtemp(join(tmpdir(), "cowbell-browser-"));
   const url = `http://127.0.0.1:${await freePort()}`;
-  const own = ["--listen", url.slice("http://".length), "--config", "/dev/null"];
+  const own = ["--listen", url.slice("http://".length)];
+  if (!commandLine.includes("--config")) own.push("--config", await configuration(folder));
   if (commandLine[0] !== "demo") own.push("--db", join(folder, "cowbell.db"));
   const env = { ...process.env, XDG_RUNTIME_DIR: folder, TMPDIR: folder };
   const child = spawn(PROGRAM, [...commandLine, ...own], { stdio: ["ignore", "ignore", "pipe"], env });
@@ -50,6 +53,13 @@ export async function startDaemon(...commandLine) {
       await rm(folder, { recursive: true });
     },
   };
+}
+
+async function configuration(folder) {
+  const [token, config] = [join(folder, "token"), join(folder, "cowbell.toml")];
+  await writeFile(token, TOKEN, { mode: 0o600 });
+  await writeFile(config, `[changes]\ntoken_file = "${token}"\n`);
+  return config;
 }
 
 async function firstTick(url, ended, log) {

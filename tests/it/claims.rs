@@ -113,7 +113,7 @@ fn a_backup_that_reads_no_more_has_no_time_until_it_is_done() {
     let mut fills = filling(60, 0.5);
     let still = tape(&fills, 0);
     let reading = playing(&still);
-    assert!(run(&reading, &["status"]).contains("the backup needs about"));
+    assert!(run(&reading, &["status"]).contains("The backup needs about"));
     // The counter stands still for the last 15 s.
     fills.extend(filling(15, 0.0).iter().map(|_| Snapshot::Filled(39.5)));
     let mut tape = Tape::new(Duration::from_secs(1));

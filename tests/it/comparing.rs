@@ -358,7 +358,7 @@ fn a_report_is_one_file_that_needs_nothing_else() {
             "--k1:",
         ],
     );
-    has(&html, &["prefers-color-scheme: dark", "default-src 'none'"]);
+    has(&html, &["color-scheme: light dark", "default-src 'none'"]);
     for part in ["<script", "href=", "src=", "url(", "@import"] {
         assert!(!html.contains(part), "{part} in the report");
     }

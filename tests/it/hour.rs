@@ -230,7 +230,7 @@ fn everything_was_told_once(told: &std::path::Path) {
         (
             "snapshot_fill cleared critical",
             &[
-                "now invalid",
+                "became invalid",
                 "Before: Snapshot vg0/data_snapshot is 99.95 % full",
             ],
         ),

@@ -100,7 +100,7 @@ fn a_backup_with_room_is_said_to_be_done_first_everywhere() {
     for expected in [
         "Snapshot vg0/data_snapshot is 16.00 % full and, at the speed of the last ",
         ", will overflow in ",
-        ", the backup needs about 60 s more, so it will be done first.",
+        ". The backup needs about 60 s more and will be done first.",
     ] {
         assert!(headline.contains(expected), "no {expected:?} in {headline}");
     }
@@ -138,7 +138,7 @@ fn one_that_fills_sooner_is_said_to_be_lost() {
         .unwrap();
     let verdict = verdict.split("</section>").next().unwrap();
     assert!(
-        verdict.contains("so it will be lost. Run <code>lvextend -L +"),
+        verdict.contains("and will be lost. Run <code>lvextend -L +"),
         "{verdict}"
     );
 }
@@ -252,8 +252,9 @@ fn all_places_have_one_grade_and_one_sentence() {
         let told =
             said(cowbell().args(["status", "--listen", &format!("127.0.0.1:{}", daemon.port)]));
         let line = format!(
-            "COWBELL {} - {}",
+            "COWBELL {} - {}. {}",
             grade.to_uppercase(),
+            host["headline"].as_str().unwrap(),
             host["sentence"].as_str().unwrap()
         );
         assert!(told.out.starts_with(&line), "{told:?}");

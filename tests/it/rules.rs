@@ -73,7 +73,7 @@ fn an_overflow_is_foreseen_and_what_cannot_be_read_is_said() {
             "full_before_done",
             [
                 head,
-                ", the backup needs about 29 min more, so it will be lost. Run `lvextend -L +",
+                ". The backup needs about 29 min more and will be lost. Run `lvextend -L +",
             ],
         ),
     ] {

@@ -93,9 +93,9 @@ fn pages_status_and_api_say_that_root_is_needed() {
         said(cowbell().args(["status", "--listen", &format!("127.0.0.1:{}", daemon.port)]));
     assert_eq!(printed.code, Some(3), "{printed:?}");
     assert!(
-        printed
-            .out
-            .starts_with(&format!("COWBELL UNKNOWN - {ROOT_NEEDED}")),
+        printed.out.starts_with(&format!(
+            "COWBELL UNKNOWN - Not everything can be seen. {ROOT_NEEDED}"
+        )),
         "{}",
         printed.out
     );

@@ -527,17 +527,10 @@
     if (key.startsWith("Arrow") || key === "/") event.preventDefault();
   });
 
-  // Filters: the server filters the table of devices, other tables lose rows here
+  // Filters
 
   const filter = document.querySelector("input[type=search]");
-  function filterRows() {
-    if (!filter || filter.form) return;
-    const wanted = filter.value.trim().toLowerCase();
-    for (const row of page.querySelectorAll("tbody tr")) row.hidden = !row.textContent.toLowerCase().includes(wanted);
-  }
   filter?.addEventListener("input", () => {
-    filterRows();
-    if (!filter.form) return;
     const address = new URL(location.href);
     address.search = new URLSearchParams(new FormData(filter.form));
     history.replaceState(null, "", address);
@@ -564,9 +557,6 @@
     [from.value, to.value] = [range.from, range.to].map((at) => new Date(at - shift(at)).toISOString().slice(0, 19));
   }, true);
 
-  document.body.addEventListener("htmx:after:swap", () => {
-    read();
-    filterRows();
-  });
+  document.body.addEventListener("htmx:after:swap", read);
   read();
 })();

@@ -59,7 +59,11 @@
     document.title = SIGNS[now] + document.title.slice(SIGNS[before].length);
     const icon = document.getElementById("icon");
     icon.href = icon.href.replace(/favicon-\w+/, `favicon-${now}`);
-    document.getElementById("announcement").textContent = `${now}: ${sentence.replaceAll("`", "")}`;
+    const text = sentence.replaceAll("`", "");
+    document.getElementById("announcement").textContent = `${now}: ${text}`;
+    // Windows of one host replace each other's.
+    const host = document.querySelector(".host").textContent;
+    if (now === "critical" && notifies()) new Notification(`${host}: critical`, { body: text, tag: host });
   }
 
   function pause(next) {
@@ -88,12 +92,12 @@
     show();
   }
 
-  // A window out of sight gives up the stream, and is up to date at once when it is seen again.
+  // A window out of sight gives up the stream, unless it notifies, and is up to date at once when it is seen again.
   const { stream, worker } = body.dataset;
   const port = window.SharedWorker ? new SharedWorker(worker).port : null;
   if (port) port.onmessage = ({ data }) => hear(data);
   function listen() {
-    const address = document.hidden ? "" : new URL(stream, location.href).href;
+    const address = document.hidden && !notifies() ? "" : new URL(stream, location.href).href;
     if (port) return port.postMessage(address);
     if (!address) return window.cowbellStream?.stop();
     const start = () => window.cowbellStream.start(address, (data) => hear({ data, at: clock() }));
@@ -149,22 +153,33 @@
     }));
   }
 
+  /** The fields of a form as JSON; `hours` is how long it holds. */
+  function fieldsOf(form) {
+    const { hours, ...fields } = Object.fromEntries(new FormData(form));
+    if (hours) fields.until = new Date(Date.now() + hours * 3600e3).toISOString();
+    return JSON.stringify(fields);
+  }
+
   // What a button did, or why not. Its place is outside the live part, so no tick removes it.
   function say(text, isProblem) {
     outcome.textContent = text;
     outcome.classList.toggle("problem", isProblem);
   }
 
-  // Sends what a button stands for, once or for each of several IDs. Pages without a live part are loaded again.
-  async function send(sender) {
+  // Sends what a button or a form stands for, once or for each of several IDs. Pages without a live part are loaded again.
+  // If it needs the token, it is sent again after the login.
+  async function send(sender, change) {
     sender.disabled = true;
     say("", false);
     try {
-      const { send: url, ids = "", method = "POST", body: content, shows } = sender.dataset;
+      const { send: url, ids = "", method = "POST", content, shows } = change;
       let answer;
       for (const id of ids.split(" ")) {
         answer = await fetch(url.replace("ID", id), { method, body: content, headers: { "Content-Type": "application/json" } });
-        if (answer.status === 401) return location.assign(body.dataset.login);
+        if (answer.status === 401) {
+          sessionStorage.setItem("change", JSON.stringify({ ...change, page: page() }));
+          return location.assign(`${body.dataset.login}?back=${encodeURIComponent(page())}`);
+        }
         if (!answer.ok) break;
       }
       const said = await answer.json();
@@ -197,10 +212,20 @@
 
   document.addEventListener("click", (event) => {
     const sender = event.target.closest("button[data-send]");
-    if (sender) send(sender);
+    if (sender) send(sender, { ...sender.dataset });
     const copier = event.target.closest("button[data-copy]");
     if (copier) copy(copier.dataset.copy);
   });
+  document.addEventListener("submit", (event) => {
+    const form = event.target.closest("form[data-send]");
+    if (!form) return;
+    event.preventDefault();
+    send(form.querySelector("button"), { ...form.dataset, content: fieldsOf(form) });
+  });
+  const page = () => location.pathname + location.search;
+  const postponed = JSON.parse(sessionStorage.getItem("change"));
+  sessionStorage.removeItem("change");
+  if (postponed?.page === page() && body.dataset.changes === "allowed") send({}, postponed);
   button?.addEventListener("click", () => pause(!paused));
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, select, textarea, [contenteditable]");
@@ -224,6 +249,32 @@
     switcher.addEventListener("click", () => choose(chosen() === here ? "UTC" : here));
     place.replaceChildren(switcher);
   }
+  // The system's theme, or the one that a cookie names.
+  const themes = { "": "Theme of the system", light: "Light theme", dark: "Dark theme" };
+  const theme = document.getElementById("theme");
+  function dress(next) {
+    if (next) body.dataset.theme = next;
+    else delete body.dataset.theme;
+    if (theme) theme.textContent = themes[next];
+  }
+  theme?.addEventListener("click", () => {
+    const names = Object.keys(themes);
+    const next = names[(names.indexOf(body.dataset.theme ?? "") + 1) % names.length];
+    document.cookie = `theme=${next}; Path=/; Max-Age=31536000; SameSite=Lax`;
+    dress(next);
+  });
+  dress(body.dataset.theme ?? "");
+
+  // Browsers show notifications of sites over HTTPS or of localhost.
+  const bell = document.getElementById("notify");
+  const notifies = () => window.isSecureContext && window.Notification?.permission === "granted" && localStorage.getItem("notify") === "true";
+  const ring = () => bell?.setAttribute("aria-pressed", String(notifies()));
+  if (bell) bell.hidden = !(window.isSecureContext && window.Notification);
+  bell?.addEventListener("click", async () => {
+    localStorage.setItem("notify", String(!notifies() && await Notification.requestPermission() === "granted"));
+    ring();
+  });
+  ring();
   body.classList.add("scripted");
   body.classList.toggle("kiosk", kiosk);
   addEventListener("resize", fit);

@@ -370,7 +370,7 @@ fn a_backup_that_is_too_slow_for_its_snapshot_is_critical_and_one_that_is_fast_e
         sentence.starts_with(
             "Snapshot vg0/snap is 75.30 % full (warning from 70 %) and will overflow in 4"
         ) && sentence.contains(
-            " min, the backup needs about 100 min more, so it will be lost. Run `lvextend -L +"
+            " min. The backup needs about 100 min more and will be lost. Run `lvextend -L +"
         ) && sentence.contains("vg0/snap`, which makes it last about "),
         "{sentence}"
     );

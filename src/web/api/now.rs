@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::config;
+use crate::headline::headline;
 use crate::interval::{HostColumn, Interval};
 use crate::present::{Percentiles, Present};
 use crate::prometheus::{self, ExpositionFormat};
@@ -70,6 +71,8 @@ pub async fn metrics(
 pub struct StatusBody {
     pub version: String,
     pub host: String,
+    /// The short answer, without a period; times are in UTC.
+    pub headline: String,
     /// Of the host.
     #[serde(flatten)]
     pub verdict: Verdict,
@@ -113,6 +116,7 @@ impl StatusBody {
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
             host: present.host.clone(),
+            headline: headline(present, |at| at.strftime("%-d %b %H:%M UTC").to_string()),
             verdict: Verdict::of_host(present),
             started_at: present.started_at,
             ticks: TicksBody {

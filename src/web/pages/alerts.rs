@@ -88,7 +88,7 @@ pub async fn page(
             .iter()
             .map(|alerts| alike_alerts(alerts, &deliveries, now))
             .collect(),
-        cleared: cleared_table(&cleared, &deliveries, now),
+        cleared: cleared_table(together(&cleared), &deliveries, now),
         silences: silences.map(|silence| silence_line(silence, now)).collect(),
         missing,
         older: next.map(|next| format!("/alerts?before={next}")),
@@ -125,37 +125,66 @@ fn name(alert: &Alert) -> String {
     alert.volume().unwrap_or_else(|| "cowbell".into())
 }
 
-fn cleared_table(cleared: &[&Alert], deliveries: &Deliveries, now: Timestamp) -> Table {
-    let state = |alert: &Alert| {
-        let before = match alert.severity {
+/// Those of one overflow that ended at the same time.
+fn together<'a>(cleared: &[&'a Alert]) -> Vec<Vec<&'a Alert>> {
+    let mut groups: Vec<Vec<&Alert>> = Vec::new();
+    for alert in cleared {
+        let is_same = |other: &Alert| {
+            (&other.uuid, other.cleared_at, other.recovered)
+                == (&alert.uuid, alert.cleared_at, alert.recovered)
+                && other.rule.has_outlook()
+                && alert.rule.has_outlook()
+        };
+        match groups.iter_mut().find(|group| is_same(group[0])) {
+            Some(group) => group.push(alert),
+            None => groups.push(vec![alert]),
+        }
+    }
+    groups
+}
+
+fn cleared_table(cleared: Vec<Vec<&Alert>>, deliveries: &Deliveries, now: Timestamp) -> Table {
+    // The latest comes first.
+    let raised_at = |alerts: &[&Alert]| alerts[alerts.len() - 1].raised_at;
+    let state = |alerts: &[&Alert]| {
+        let alert = alerts[0];
+        let before = match alerts
+            .iter()
+            .map(|alert| alert.severity)
+            .max()
+            .unwrap_or_default()
+        {
             Severity::Critical => "critical",
             Severity::Warning => "a warning",
         };
         let grade = if alert.recovered { "ok" } else { "unknown" };
         Cell::state(&format!("{}, was {before}", alert.end_text()), grade)
     };
-    let message = |alert: &Alert| {
-        let sentence = Cell::sentence(&told(&alert.sentence(), now));
-        life(alert, deliveries, now)
-            .into_iter()
-            .fold(sentence, Cell::small)
+    let message = |alerts: &[&Alert]| {
+        let sentence = Cell::sentence(&told(&alerts[0].sentence(), now));
+        let lives = alerts.iter().flat_map(|alert| life(alert, deliveries, now));
+        lives.fold(sentence, Cell::small)
+    };
+    let rules = |alerts: &[&Alert]| {
+        let rules: Vec<String> = alerts.iter().map(|alert| alert.rule.text()).collect();
+        rules.join(", ")
     };
     Table::of("Cleared", cleared)
-        .column(Column::text("State"), |alert| state(alert))
-        .column(Column::text("Rule").class("less"), |alert| {
-            alert.rule.text()
+        .column(Column::text("State"), |alerts| state(alerts))
+        .column(Column::text("Rule").class("less"), |alerts| rules(alerts))
+        .column(Column::text("Volume").class("less"), |alerts| {
+            name(alerts[0])
         })
-        .column(Column::text("Volume").class("less"), |alert| name(alert))
-        .column(Column::text("Message").class("says"), |alert| {
-            message(alert)
+        .column(Column::text("Message").class("says"), |alerts| {
+            message(alerts)
         })
         .column(
             Column::text(format!("Raised ({})", zone_name(now))),
-            |alert| moment(alert.raised_at, now),
+            |alerts| moment(raised_at(alerts), now),
         )
-        .column(Column::number("Duration").class("less"), |alert| {
-            let end = alert.cleared_at.unwrap_or(now);
-            duration_text(Range::new(alert.raised_at, end).seconds())
+        .column(Column::number("Duration").class("less"), |alerts| {
+            let end = alerts[0].cleared_at.unwrap_or(now);
+            duration_text(Range::new(raised_at(alerts), end).seconds())
         })
         .done()
 }

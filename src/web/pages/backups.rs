@@ -1,5 +1,6 @@
 //! `/backups`: the last backups of each volume as a row of signs, with what is usual, and what comes next.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use askama::Template;
@@ -13,6 +14,8 @@ use crate::job::history::{VolumeBackups, backups_by_volume};
 use crate::present::Present;
 use crate::table::{Cell, Column, Table};
 use crate::units::{capital, percent_text, size_text, took_text};
+use crate::verdict::grade_of_job;
+use crate::web::escaped;
 
 /// Signs in a row: a month of nights.
 const MOST_NIGHTS: usize = 30;
@@ -42,6 +45,16 @@ fn nights(present: &Present) -> Table {
             all.push(VolumeBackups::new(vg, lv));
         }
     }
+    // The worst first, then the latest.
+    all.sort_by_key(|backups| {
+        let last = backups.all.first();
+        Reverse(last.map(|job| grade_of_job(present, job)))
+    });
+    // Of the nights that have a sign, the latest last.
+    let trend = |backups: &VolumeBackups, value: fn(&Job) -> Option<f64>| {
+        let nights = backups.all.iter().take(MOST_NIGHTS).rev();
+        Cell::default().trend(nights.map(|job| value(job)).collect())
+    };
     Table::of("Backups", all)
         .column(Column::name("Of"), |backups| {
             if backups.vg.is_empty() {
@@ -60,29 +73,44 @@ fn nights(present: &Present) -> Table {
         })
         .column(Column::number("Took").class("least"), |backups| {
             let last = backups.all.first().map(|job| took(job, now));
-            let usual = median(backups, |job| Some(job.seconds(now)));
-            Cell::known(last).small(
+            let usual = median(backups, seconds);
+            trend(backups, seconds).then(Cell::known(last)).small(
                 usual.map_or_else(String::new, |usual| format!("usually {}", took_text(usual))),
             )
         })
         .column(Column::number("Read").class("less"), |backups| {
             let last = backups.all.first().and_then(|job| job.bytes_read);
             let usual = median(backups, |job| Some(job.bytes_read? as f64));
-            Cell::known(last.map(size_text)).small(usual.map_or_else(String::new, |usual| {
-                format!("usually {}", size_text(usual as u64))
-            }))
+            let trend = trend(backups, |job| Some(job.bytes_read? as f64));
+            trend.then(Cell::known(last.map(size_text))).small(
+                usual.map_or_else(String::new, |usual| {
+                    format!("usually {}", size_text(usual as u64))
+                }),
+            )
         })
         .column(Column::number("Peak fill").class("less"), |backups| {
             let last = backups.all.first().and_then(|job| job.peak_fill_percent);
-            Cell::known(last.map(percent_text))
+            trend(backups, |job| job.peak_fill_percent).then(Cell::known(last.map(percent_text)))
         })
         .column(Column::text("Next"), |backups| {
             let next = backups.next(&present.interval.schedule, now);
             let text = next.map(|next| capital(&next.text(|at| zoned_minute(at, now))));
             Cell::known(text).then(next_size(present, backups))
         })
+        .column(Column::text("Two nights").class("least"), |backups| {
+            let address = format!("/jobs/compare?filter={}", escaped(&backups.name()));
+            match backups.all.len() {
+                0 | 1 => Cell::default(),
+                _ => Cell::link("Compare", address),
+            }
+        })
         .done()
         .class("jobs")
+}
+
+/// Of a job that ended.
+fn seconds(job: &Job) -> Option<f64> {
+    Some(job.seconds(job.ended_at?))
 }
 
 fn sign(present: &Present, job: &Job) -> Cell {
@@ -107,5 +135,5 @@ fn next_size(present: &Present, backups: &VolumeBackups) -> Cell {
         return Cell::default();
     };
     let risk = planned.risk.text();
-    Cell::default().small(format!("with {}, {risk}", size_text(planned.bytes)))
+    Cell::default().small(format!("{} planned, {risk}", size_text(planned.bytes)))
 }

@@ -9,9 +9,9 @@ use axum::extract::State;
 use jiff::Timestamp;
 
 use super::charts::{self, ChartFigure, Charts};
-use super::jobs::{JobTable, job_class};
+use super::jobs::{JOB_FILTER, JobTable, below_jobs, job_class};
 use super::text::moment;
-use super::{Content, PageResult, Refresh, shown};
+use super::{Content, ListTools, PageResult, Refresh, shown};
 use crate::chart::{
     self, Axis, Chart, LegendEntry, Line, Look, PictureSize, Side, TimeLabels, Unit,
 };
@@ -76,18 +76,26 @@ pub async fn page(
 ) -> PageResult {
     let choice = Choice::or_nothing(&query)?;
     if choice.is_empty() {
-        let chooser = chooser(&site).await?;
-        return Content::new("Compare jobs", "/backups", None, &chooser);
+        let filter = query.iter().find(|(key, _)| key == "filter");
+        let filter = filter.map(|(_, filter)| filter.clone());
+        let filter = filter.unwrap_or_default();
+        let chooser = chooser(&site, &filter).await?;
+        let content = Content::new("Compare jobs", "/backups", None, &chooser)?;
+        return below_jobs(content).with_list_tools(ListTools {
+            placeholder: JOB_FILTER,
+            filter,
+            ..ListTools::default()
+        });
     }
     let width = query.iter().find(|(key, _)| key == "width");
     let width = width.and_then(|(_, width)| width.parse().ok());
     let compared = site.compared(&choice).await?;
     let present = site.present()?;
     let section = section(&compared, &choice, &present, width.unwrap_or(WIDTH));
-    Content::new(TITLE, "/backups", Refresh::Once, &section)
+    Content::new(TITLE, "/backups", Refresh::Once, &section).map(below_jobs)
 }
 
-async fn chooser(site: &Site) -> Result<JobChooser, Problem> {
+async fn chooser(site: &Site, filter: &str) -> Result<JobChooser, Problem> {
     let jobs = site.job_list(&JobQuery::of(EVER), MOST_OFFERED).await?;
     let sets = Table::of("Sets of runs", site.sets().await?)
         .column(Column::name("Set"), |(name, _)| {
@@ -95,9 +103,11 @@ async fn chooser(site: &Site) -> Result<JobChooser, Problem> {
         })
         .column(Column::number("Runs"), |(_, runs)| runs.to_string())
         .done();
+    let mut jobs = JobTable::of_choices(&jobs, &*site.present()?);
+    jobs.table = jobs.table.filtered(filter);
     Ok(JobChooser {
         sets: sets.class("sets"),
-        jobs: JobTable::of_choices(&jobs, &*site.present()?),
+        jobs,
         most: MOST_COMPARED,
     })
 }

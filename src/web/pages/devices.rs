@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::charts::ChoiceLink;
 use super::text;
-use super::{Content, PageResult, Refresh};
+use super::{ChoiceSwitch, Content, ListTools, PageResult, Refresh};
 use crate::averages::DeviceAverages;
 use crate::interval::Work;
 use crate::present::Present;
@@ -230,26 +230,12 @@ struct ListedDevice {
     cells: Vec<NumberCell>,
 }
 
-#[derive(Template)]
-#[template(path = "devices_tools.html")]
-struct DeviceTools {
-    filter: String,
-    /// The rest of the query.
-    hidden_fields: Vec<(String, String)>,
-    switches: Vec<ChoiceSwitch>,
-}
-
-struct ChoiceSwitch {
-    name: &'static str,
-    choices: Vec<ChoiceLink>,
-}
-
 pub async fn page(
     State(site): State<SharedSite>,
     ParsedQuery(query): ParsedQuery<DevicesQuery>,
 ) -> PageResult {
     let table = table(&*site.present()?, &query);
-    Content::new("Devices", "/devices", Refresh::EACH_TICK, &table)?.with_tools(&tools(&query))
+    Content::new("Devices", "/devices", Refresh::EACH_TICK, &table)?.with_list_tools(tools(&query))
 }
 
 fn table(present: &Present, query: &DevicesQuery) -> DeviceTable {
@@ -369,7 +355,7 @@ fn head(key: &str, name: &'static str, class: &'static str, query: &DevicesQuery
     }
 }
 
-fn tools(query: &DevicesQuery) -> DeviceTools {
+fn tools(query: &DevicesQuery) -> ListTools {
     let pairs = query.pairs();
     // The first choice is the default.
     let switch = |name, key: &str, choices: &[(&str, &'static str)]| {
@@ -396,12 +382,15 @@ fn tools(query: &DevicesQuery) -> DeviceTools {
     for (key, value) in pairs.iter().filter(|(key, _)| *key != "filter") {
         hidden_fields.push((key.clone(), value.as_str().unwrap_or_default().into()));
     }
-    DeviceTools {
+    ListTools {
+        remark: "A volume's bytes also pass through its PVs, so do not add up rows. The total counts each byte once.",
+        placeholder: "name or volume",
         filter: query.filter.clone(),
         hidden_fields,
         switches: vec![
             switch("Show", "show", &shows),
             switch("Never used", "idle", &idles),
         ],
+        ..ListTools::default()
     }
 }

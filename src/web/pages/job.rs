@@ -6,7 +6,7 @@ use askama::Template;
 use axum::extract::Path;
 
 use super::charts::{self, Charts, RangeTools, Sketch};
-use super::jobs::took;
+use super::jobs::{below_jobs, took};
 use super::text::{self, moment, zone_name, zoned_moment};
 use super::volumes::volume_href;
 use super::{Content, KeyFigure, Links, PageRequest, PageResult, Refresh, job_cost, shown};
@@ -67,13 +67,13 @@ pub async fn page(Path(id): Path<String>, request: PageRequest) -> PageResult {
     } else {
         Refresh::Once
     };
-    Ok(Content {
+    Ok(below_jobs(Content {
         title: job.name,
         place: "/backups",
         refresh: Some(refresh),
         now,
         ..Content::default()
-    })
+    }))
 }
 
 /// The whole page as HTML.

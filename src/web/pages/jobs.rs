@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::charts::{RangeTools, View};
 use super::text::{moment, zone_name};
-use super::{Content, PageRequest, PageResult, Refresh};
+use super::{Content, ListTools, PageRequest, PageResult, Refresh};
 use crate::job::{Job, tool};
 use crate::present::Present;
 use crate::series::when::including_latest;
@@ -25,6 +25,7 @@ const DEFAULT_SPAN: &str = "-7d";
 struct JobsPage {
     ranges: RangeTools,
     jobs: JobTable,
+    is_filtered: bool,
     /// The address of the next page.
     older: Option<String>,
 }
@@ -48,14 +49,31 @@ pub async fn page(request: PageRequest) -> PageResult {
         before: Some(next.to_string()),
         ..view.clone()
     });
-    let jobs = listed.map(|page| page.jobs);
+    let listed = listed.map(|page| page.jobs);
+    let mut jobs = JobTable::of(&listed, present);
+    let filter = view.filter.clone().unwrap_or_default();
+    jobs.table = jobs.table.filtered(&filter);
     let page = JobsPage {
         ranges: view.ranges(range, &[]),
-        jobs: JobTable::of(&jobs, present),
+        jobs,
+        is_filtered: !filter.is_empty(),
         older: older.map(|view| format!("/jobs?{}", view.query())),
     };
     let refresh = request.view.is_moving().then_some(Refresh::EACH_TICK);
-    Content::new("Jobs", "/backups", refresh, &page)?.with_filter("name, origin or outcome")
+    Content::new("Jobs", "/backups", refresh, &page)?.with_list_tools(ListTools {
+        placeholder: JOB_FILTER,
+        filter,
+        hidden_fields: request.view.fields(),
+        ..ListTools::default()
+    })
+}
+
+/// What a filter of jobs may name.
+pub const JOB_FILTER: &str = "name, origin, outcome";
+
+/// Under Backups, then Jobs.
+pub fn below_jobs(content: Content) -> Content {
+    content.below(vec![("Jobs".into(), "/jobs".into())])
 }
 
 impl JobTable {

@@ -14,6 +14,7 @@ pub mod jobs;
 pub mod overview;
 pub mod report;
 mod scatter;
+pub mod servers;
 pub mod status;
 mod text;
 pub mod volume;
@@ -36,6 +37,7 @@ use futures_util::stream::once;
 use tokio::time::timeout;
 
 use super::answer::{ParsedQuery, Partial, Problem, ProblemBody};
+use super::guard::ChangeAccess;
 use super::{Demo, SharedSite, Site, drawing, zone};
 use crate::interval::{Interval, Work};
 use crate::job::Job;
@@ -45,9 +47,10 @@ use crate::sentence::Sentence;
 use crate::series::Range;
 use crate::units::capital;
 use crate::verdict::{Grade, Verdict};
-use charts::{Charts, RangeTools, Sketch, View};
+use charts::{Charts, ChoiceLink, RangeTools, Sketch, View};
 use jobs::JobTable;
 
+const SERVERS: &str = "/servers";
 /// The end of a fragment's address.
 pub const FRAGMENT: &str = "/now";
 /// Slightly shorter than a tick, so that no tick is skipped.
@@ -70,10 +73,13 @@ struct Page<'a> {
     fragment: &'a str,
     host: String,
     grade: Grade,
+    changes: ChangeAccess,
     trigger: String,
     version: &'static str,
     /// The name of the reader's zone, as in the database of time zones.
     zone: String,
+    theme: &'static str,
+    has_fleet: bool,
     demo: Option<&'a Demo>,
 }
 
@@ -84,7 +90,24 @@ impl Page<'_> {
         ("Volumes", "/volumes"),
         ("Devices", "/devices"),
         ("Alerts", "/alerts"),
+        ("Servers", SERVERS),
     ];
+
+    /// That of all servers is there only if it is configured.
+    fn places(&self) -> impl Iterator<Item = &(&str, &str)> {
+        let places = Self::PLACES.iter();
+        places.filter(|(_, href)| self.has_fleet || *href != SERVERS)
+    }
+
+    /// The breadcrumb: what is above this page.
+    fn trail(&self) -> Vec<(&str, &str)> {
+        let is_section = |(_, href): &&(&str, &str)| *href == self.content.place;
+        let section = Self::PLACES.iter().find(is_section);
+        let section = section.filter(|(name, _)| *name != self.content.title);
+        let between = self.content.trail.iter();
+        let between = between.map(|(name, href)| (&**name, &**href));
+        section.copied().into_iter().chain(between).collect()
+    }
 }
 
 /// What the handler of a page works with: the site, its last tick, and the query.
@@ -115,6 +138,8 @@ pub struct Content {
     place: &'static str,
     /// `None` if nothing changes.
     refresh: Option<Refresh>,
+    /// The pages between its section and it.
+    trail: Links,
     /// HTML that stays.
     tools: String,
     /// HTML that changes.
@@ -135,8 +160,13 @@ impl Content {
             place,
             refresh: refresh.into(),
             now: shown(now)?,
+            trail: Links::new(),
             tools: String::new(),
         })
+    }
+
+    fn below(self, trail: Links) -> Self {
+        Self { trail, ..self }
     }
 
     fn with_tools(self, tools: &impl Template) -> PageResult {
@@ -144,18 +174,29 @@ impl Content {
         Ok(Self { tools, ..self })
     }
 
-    /// With the heading of a page whose tables are filtered as one types.
-    fn with_filter(self, placeholder: &'static str) -> PageResult {
+    /// With its heading, and what selects and sorts the rows of its tables.
+    fn with_list_tools(self, tools: ListTools) -> PageResult {
         let title = self.title.clone();
-        self.with_tools(&FilterTools { title, placeholder })
+        self.with_tools(&ListTools { title, ..tools })
     }
 }
 
-#[derive(Template)]
-#[template(path = "filter.html")]
-struct FilterTools {
+#[derive(Default, Template)]
+#[template(path = "list_tools.html")]
+struct ListTools {
     title: String,
+    remark: &'static str,
     placeholder: &'static str,
+    /// Rows without this text are left out.
+    filter: String,
+    /// The rest of the query.
+    hidden_fields: Links,
+    switches: Vec<ChoiceSwitch>,
+}
+
+struct ChoiceSwitch {
+    name: &'static str,
+    choices: Vec<ChoiceLink>,
 }
 
 /// A prominent number with its explanation.
@@ -187,7 +228,7 @@ fn speeds(interval: &Interval, work: &Work, detail: &str) -> [KeyFigure; 2] {
     ]
 }
 
-/// Texts with their addresses.
+/// Texts with their addresses, or names with their values.
 type Links = Vec<(String, String)>;
 
 /// The page of a device, a volume or a group that does not exist now: its history.
@@ -274,9 +315,10 @@ impl Refresh {
 /// Draws a page on another thread than that which answers other requests.
 pub async fn draw(State(site): State<SharedSite>, request: Request, next: Next) -> Response {
     let fragment = fragment_address(request.uri());
+    let changes = site.access.borrow().changes(request.headers());
     let drawn = drawing::on_a_thread(async move {
         let response = next.run(request).await;
-        dressed(&site, &fragment, response)
+        dressed(&site, changes, &fragment, response)
     });
     drawn.await.unwrap_or_else(Problem::into_response)
 }
@@ -307,10 +349,10 @@ fn fragment_address(page: &Uri) -> String {
 }
 
 /// Content in its frame, or a page of a problem.
-fn dressed(site: &Site, fragment: &str, response: Response) -> Response {
+fn dressed(site: &Site, changes: ChangeAccess, fragment: &str, response: Response) -> Response {
     let extensions = response.extensions();
     if let Some(content) = extensions.get::<Content>() {
-        return framed(site, content, fragment).into_response();
+        return framed(site, changes, content, fragment).into_response();
     }
     let Some(ProblemBody { error }) = extensions.get::<ProblemBody>() else {
         return response;
@@ -325,13 +367,18 @@ fn dressed(site: &Site, fragment: &str, response: Response) -> Response {
     let sentence = format!("{}.", error.trim_end_matches('.'));
     let sentence = Sentence::with_commands(&capital(&sentence));
     let page = Content::new(title, "", None, &ProblemPage { title, sentence });
-    match page.and_then(|page| framed(site, &page, fragment)) {
+    match page.and_then(|page| framed(site, changes, &page, fragment)) {
         Ok(page) => (status, page).into_response(),
         Err(_) => response,
     }
 }
 
-fn framed(site: &Site, content: &Content, fragment: &str) -> Result<Html<String>, Problem> {
+fn framed(
+    site: &Site,
+    changes: ChangeAccess,
+    content: &Content,
+    fragment: &str,
+) -> Result<Html<String>, Problem> {
     let (host, grade) = match site.present() {
         Ok(present) => (present.host.clone(), Verdict::of_host(&present).grade),
         Err(_) => (String::new(), Grade::Unknown),
@@ -343,9 +390,12 @@ fn framed(site: &Site, content: &Content, fragment: &str) -> Result<Html<String>
         fragment,
         host,
         grade,
+        changes,
         trigger: refresh.map_or_else(String::new, |refresh| refresh.trigger(has_charts)),
         version: env!("CARGO_PKG_VERSION"),
         zone: zone::name(),
+        theme: zone::theme(),
+        has_fleet: site.fleet.is_some(),
         demo: site.demo.as_deref(),
     })?;
     Ok(Html(zone::with_prefix(page)))

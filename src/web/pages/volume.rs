@@ -10,7 +10,7 @@ use super::charts::{self, Sketch, Trace};
 use super::devices::device_href;
 use super::scatter::{self, SnapshotSize};
 use super::text::{self, moment, rate, size, zoned_moment};
-use super::volumes::{used_of_size, volume_href};
+use super::volumes::{group_href, used_of_size, volume_href};
 use super::{Content, GonePage, History, KeyFigure, Links, PageRequest, PageResult, job, speeds};
 use crate::alert::{Rule, autoextend};
 use crate::chart::Look;
@@ -100,6 +100,11 @@ async fn existing(request: &PageRequest, volume: &Volume, state: &VolumeState) -
         name,
     };
     Content::new(&page.name, "/volumes", request.view.refresh(range), &page)
+        .map(|content| below_group(content, &volume.vg))
+}
+
+fn below_group(content: Content, vg: &str) -> Content {
+    content.below(vec![(vg.into(), group_href(vg))])
 }
 
 /// The page of a volume that does not exist now, by default over the life of the last snapshot of this name.
@@ -156,6 +161,7 @@ async fn gone(request: &PageRequest, vg: &str, lv: &str) -> PageResult {
         name,
     };
     Content::new(&page.name, "/volumes", view.refresh(range), &page)
+        .map(|content| below_group(content, vg))
 }
 
 fn of_snapshot(

@@ -3,12 +3,15 @@
 
 use askama::Template;
 use axum::extract::{Path, State};
+use axum::response::Redirect;
+use serde::Deserialize;
 
-use super::charts::{self, Charts, Sketch};
+use super::charts::{self, Charts, ChoiceLink, Sketch};
 use super::devices::device_href;
 use super::text::{self, rate, size};
 use super::{
-    Content, GonePage, History, KeyFigure, Links, PageRequest, PageResult, Refresh, speeds,
+    ChoiceSwitch, Content, GonePage, History, KeyFigure, Links, ListTools, PageRequest, PageResult,
+    Refresh, speeds,
 };
 use crate::chart::Look;
 use crate::interval::Work;
@@ -22,8 +25,8 @@ use crate::table::{Bar, Cell, Column, Table};
 use crate::topology::{Device, Group, OUTSIDE_LVM, State as WorkingState, Volume, VolumeState};
 use crate::units::{Fill, count_text, natural_key, percent_text, size_text};
 use crate::verdict::{Grade, grade_of};
-use crate::web::answer::Problem;
-use crate::web::{SharedSite, Site, escaped};
+use crate::web::answer::{ParsedQuery, Problem};
+use crate::web::{SharedSite, Site, escaped, zone};
 
 const MOST_JOBS: usize = 20;
 /// Volumes of a group that is gone in one readable chart.
@@ -31,6 +34,8 @@ const MOST_VOLUMES: usize = 8;
 /// A PV with at least this share of the work does it alone.
 const MOST_WORK: f64 = 0.8;
 const LINEAR: &str = "linear";
+/// A lost snapshot is more urgent than a full one.
+const MORE_THAN_FULL: f64 = 101.0;
 /// Snapshots of snapshots.
 const MOST_DEPTH: usize = 5;
 
@@ -38,6 +43,7 @@ const MOST_DEPTH: usize = 5;
 #[template(path = "volumes.html")]
 struct VolumesPage {
     groups: Vec<GroupSection>,
+    is_filtered: bool,
     /// Why there are none.
     nothing: Sentence,
 }
@@ -63,30 +69,125 @@ struct GroupPage {
     volumes: Table,
 }
 
-pub async fn page(State(site): State<SharedSite>) -> PageResult {
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct VolumesQuery {
+    filter: String,
+    sort: VolumeSort,
+}
+
+/// By what the volumes of each group are sorted, and the groups by their first volume.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum VolumeSort {
+    /// By name; those below a pool or an origin follow it.
+    #[default]
+    Name,
+    Urgency,
+    Fill,
+    Read,
+    Written,
+}
+
+impl VolumeSort {
+    const ALL: [(Self, &'static str); 5] = [
+        (Self::Name, "name"),
+        (Self::Urgency, "urgency"),
+        (Self::Fill, "fill"),
+        (Self::Read, "read"),
+        (Self::Written, "written"),
+    ];
+
+    /// The highest comes first; 0 if it is unknown.
+    fn weight(self, present: &Present, volume: &Volume, state: &VolumeState) -> f64 {
+        let speed = |quantity: Quantity| {
+            let work = present.interval.work_of_volume(volume);
+            quantity.of_work(&work, present.interval.elapsed_us)
+        };
+        let fill = state.fill.map(Fill::percent);
+        let weight = match self {
+            Self::Name => None,
+            Self::Urgency => {
+                let grade = f64::from(grade_of(present, volume, state) as u8);
+                let is_lost = state.state.is_lost();
+                let percent = if is_lost {
+                    MORE_THAN_FULL
+                } else {
+                    fill.unwrap_or_default()
+                };
+                Some(grade * 2.0 * MORE_THAN_FULL + percent)
+            }
+            Self::Fill => fill,
+            Self::Read => speed(Quantity::ReadBytes),
+            Self::Written => speed(Quantity::WrittenBytes),
+        };
+        weight.unwrap_or_default()
+    }
+}
+
+pub async fn page(
+    State(site): State<SharedSite>,
+    ParsedQuery(query): ParsedQuery<VolumesQuery>,
+) -> PageResult {
     let present = site.present()?;
-    let section = |group: &Group| GroupSection {
-        name: group.name.clone(),
-        href: group_href(&group.name),
-        space: space(group),
-        pvs: pvs(&present, group)
-            .map(|pv| (pv.name.to_string(), device_href(pv)))
-            .collect(),
-        missing_pvs: group.missing_pvs,
-        volumes: volume_table(&present, &group.name, ""),
-    };
+    let VolumesQuery { filter, sort } = query;
+    let mut groups = Vec::new();
+    for group in &present.interval.topology.groups {
+        let volumes = volumes_of(&present, &group.name, sort);
+        let first = volumes.first();
+        let weight = first.map_or(0.0, |(volume, state)| sort.weight(&present, volume, state));
+        let volumes = volume_table(&present, volumes, sort, "").filtered(&filter);
+        if filter.is_empty() || !volumes.is_empty() {
+            groups.push((weight, GroupSection::new(&present, group, volumes)));
+        }
+    }
+    groups.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     let page = VolumesPage {
-        groups: present
-            .interval
-            .topology
-            .groups
-            .iter()
-            .map(section)
-            .collect(),
+        groups: groups.into_iter().map(|(_, section)| section).collect(),
+        is_filtered: !filter.is_empty(),
         nothing: nothing_to_watch(&present),
     };
-    Content::new("Volumes", "/volumes", Refresh::EACH_TICK, &page)?
-        .with_filter("volume, kind or state")
+    let mut hidden_fields = Links::new();
+    let mut choices = Vec::new();
+    for (by, name) in VolumeSort::ALL {
+        if by == sort {
+            hidden_fields.push(("sort".into(), name.into()));
+        }
+        choices.push(ChoiceLink {
+            name,
+            href: format!("?sort={name}&filter={}", escaped(&filter)),
+            is_current: by == sort,
+        });
+    }
+    Content::new("Volumes", "/volumes", Refresh::EACH_TICK, &page)?.with_list_tools(ListTools {
+        placeholder: "volume, kind, state",
+        filter,
+        hidden_fields,
+        switches: vec![ChoiceSwitch {
+            name: "Sort by",
+            choices,
+        }],
+        ..ListTools::default()
+    })
+}
+
+impl GroupSection {
+    fn new(present: &Present, group: &Group, volumes: Table) -> Self {
+        let pv_link = |pv: &Device| (pv.name.to_string(), device_href(pv));
+        Self {
+            name: group.name.clone(),
+            href: group_href(&group.name),
+            space: space(group),
+            pvs: pvs(present, group).map(pv_link).collect(),
+            missing_pvs: group.missing_pvs,
+            volumes,
+        }
+    }
+}
+
+/// `/volumes/VG` is what one would guess.
+pub async fn to_group(Path(vg): Path<String>) -> Redirect {
+    Redirect::to(&zone::prefixed(&group_href(&vg)))
 }
 
 pub async fn group_page(Path(vg): Path<String>, request: PageRequest) -> PageResult {
@@ -140,7 +241,12 @@ pub async fn group_page(Path(vg): Path<String>, request: PageRequest) -> PageRes
             .map(|pv| (format!("PV {}", pv.name), device_href(pv)))
             .collect(),
         history,
-        volumes: volume_table(present, &vg, "Volumes"),
+        volumes: volume_table(
+            present,
+            volumes_of(present, &vg, VolumeSort::Name),
+            VolumeSort::Name,
+            "Volumes",
+        ),
         name: vg,
     };
     Content::new(&page.name, "/volumes", refresh, &page)
@@ -236,23 +342,40 @@ fn path<'a>(present: &'a Present, volume: &'a Volume) -> Vec<&'a Volume> {
     path
 }
 
-fn volume_table(present: &Present, group: &str, title: &'static str) -> Table {
-    let interval = &present.interval;
-    let speed = |volume: &Volume, quantity: Quantity| {
-        rate(quantity.of_work(&interval.work_of_volume(volume), interval.elapsed_us))
-    };
-    let of_group = interval.volumes().filter(|(volume, _)| volume.vg == group);
+fn volumes_of<'a>(
+    present: &'a Present,
+    group: &str,
+    sort: VolumeSort,
+) -> Vec<(&'a Volume, &'a VolumeState)> {
+    let volumes = present.interval.volumes();
+    let of_group = volumes.filter(|(volume, _)| volume.vg == group);
     let mut volumes: Vec<(&Volume, &VolumeState)> = of_group.collect();
     // Those below a pool or an origin follow it.
     volumes.sort_by_cached_key(|(volume, _)| {
         let path = path(present, volume).into_iter();
         path.map(|above| natural_key(&above.lv)).collect::<Vec<_>>()
     });
+    let weight = |(volume, state): &(&Volume, &VolumeState)| sort.weight(present, volume, state);
+    volumes.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    volumes
+}
+
+fn volume_table(
+    present: &Present,
+    volumes: Vec<(&Volume, &VolumeState)>,
+    sort: VolumeSort,
+    title: &'static str,
+) -> Table {
+    let interval = &present.interval;
+    let speed = |volume: &Volume, quantity: Quantity| {
+        rate(quantity.of_work(&interval.work_of_volume(volume), interval.elapsed_us))
+    };
     Table::of(title, volumes)
         .column(Column::name("Volume"), |(volume, _)| {
             let link = Cell::link(&volume.lv, volume_href(&volume.vg, &volume.lv));
             match path(present, volume).len() {
                 1 => link,
+                _ if sort != VolumeSort::Name => link,
                 depth => Cell::class("└ ", &format!("quiet depth-{}", depth - 1)).then(link),
             }
         })
@@ -309,7 +432,7 @@ pub fn used_of_size(fill: Option<Fill>, of: Option<u64>) -> String {
     }
 }
 
-fn group_href(vg: &str) -> String {
+pub fn group_href(vg: &str) -> String {
     format!("/groups/{}", escaped(vg))
 }
 

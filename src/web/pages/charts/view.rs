@@ -45,6 +45,8 @@ pub struct View {
     pub zone: Option<String>,
     /// For lists: the place after which the page starts.
     pub before: Option<String>,
+    /// Rows of a list without this text are left out.
+    pub filter: Option<String>,
     pub width: Option<u32>,
     /// At least, for all charts of the page.
     pub height: Option<u32>,
@@ -89,18 +91,28 @@ impl View {
         }
     }
 
-    /// The query as text, without the size.
-    pub fn query(&self) -> String {
+    /// The query without the size and the filter.
+    pub fn fields(&self) -> Vec<(String, String)> {
         let pairs = [
             ("from", &self.from),
             ("to", &self.to),
             ("zone", &self.zone),
             ("before", &self.before),
         ];
-        let pair = |(key, value): (&str, &Option<String>)| {
-            Some(format!("{key}={}", escaped(value.as_deref()?)))
-        };
-        let pairs: Vec<String> = pairs.into_iter().filter_map(pair).collect();
+        let field = |(key, value): (&str, &Option<String>)| Some((key.into(), value.clone()?));
+        pairs.into_iter().filter_map(field).collect()
+    }
+
+    /// The query as text, without the size.
+    pub fn query(&self) -> String {
+        let filter = self
+            .filter
+            .iter()
+            .map(|filter| ("filter".into(), filter.clone()));
+        let mut pairs = Vec::new();
+        for (key, value) in self.fields().into_iter().chain(filter) {
+            pairs.push(format!("{key}={}", escaped(&value)));
+        }
         pairs.join("&")
     }
 
