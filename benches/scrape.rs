@@ -104,6 +104,7 @@ fn present() -> Present {
         keep: config::Store::default(),
         remote_write: None,
         notes: Vec::new(),
+        is_configuration_refused: false,
         lost: 0,
         published: Instant::now(),
         // Otherwise it would soon be too old to show.

@@ -71,6 +71,8 @@ pub struct Present {
     pub keep: config::Store,
     /// Hints on this program's setup, a sentence each.
     pub notes: Vec<String>,
+    /// Whether the configuration was refused at the last reload.
+    pub is_configuration_refused: bool,
     /// Ticks, jobs and alerts that were dropped since the start.
     pub lost: u64,
     /// Monotonic time of publication.

@@ -6,11 +6,15 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Between two signs of life.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// The kernel's limit of connections that wait at a socket.
+const MOST_WAITING: usize = 4096;
 
 /// Whether systemd wants to know the state of this process.
 pub fn is_supervisor() -> bool {
@@ -48,8 +52,12 @@ fn nonblocking() -> std::io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// Takes the sockets of this process's unit; to be called once.
+/// Takes the sockets of this process's unit; nothing when called again.
 pub fn take_sockets() -> Vec<OwnedFd> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    if TAKEN.swap(true, Ordering::Relaxed) {
+        return Vec::new();
+    }
     // SAFETY: systemd passes these descriptors to this process alone, and they are taken once.
     let owned = |number| unsafe { OwnedFd::from_raw_fd(number) };
     sd_notify::listen_fds()
@@ -57,6 +65,17 @@ pub fn take_sockets() -> Vec<OwnedFd> {
         .flatten()
         .map(owned)
         .collect()
+}
+
+/// Closes the connections that wait for a process which cannot start: systemd would start it again for each of them.
+pub fn close_waiting(sockets: &[OwnedFd]) {
+    for socket in sockets {
+        let is_listening = rustix::io::ioctl_fionbio(socket, true).is_ok();
+        let mut waiting = MOST_WAITING;
+        while is_listening && waiting > 0 && rustix::net::accept(socket).is_ok() {
+            waiting -= 1;
+        }
+    }
 }
 
 /// Whether standard error is connected to the journal. An inherited `JOURNAL_STREAM` alone says nothing: standard error may

@@ -227,6 +227,7 @@ fn present(store: &Store, interval: Arc<cowbell::interval::Interval>) -> Present
         keep: config::Store::default(),
         remote_write: None,
         notes: Vec::new(),
+        is_configuration_refused: false,
         lost,
         published: Instant::now(),
         ended: None,

@@ -7,6 +7,8 @@ use jiff::Timestamp;
 use super::settle::{AlertSubject, Evaluation, RuleFinding};
 use super::{Alert, AlertText, Rule, Rules};
 use crate::sample::PartState;
+use crate::sentence;
+use crate::sentence::command;
 use crate::source::{Part, variant_name};
 use crate::units::duration_text;
 
@@ -63,6 +65,8 @@ pub struct OwnState<'a> {
     pub elapsed_s: f64,
     /// The ticks that were due in that time.
     pub due: u64,
+    /// Why the configuration was not taken at the last reload.
+    pub configuration_error: Option<&'a str>,
     /// Why the database is not written.
     pub store_error: Option<&'a str>,
     /// Entries that were dropped since the start.
@@ -112,6 +116,7 @@ impl Rules {
             }
         }
         changed.extend(self.judge_ticks(own));
+        changed.extend(self.judge_configuration(own));
         changed.extend(self.judge_store(own));
         changed
     }
@@ -194,6 +199,25 @@ impl Rules {
             AlertText::new(problem, then)
         };
         let cleared = || "cowbell takes its ticks in time again.".into();
+        self.settle(&finding, raised, cleared)
+    }
+
+    fn judge_configuration(&mut self, own: &OwnState) -> Option<Alert> {
+        let evaluation = Evaluation::warning_if(own.configuration_error.is_some());
+        let subject = AlertSubject::own("configuration");
+        let finding = RuleFinding::new(Rule::ConfigurationRefused, subject, own.at, evaluation);
+        let raised = |_| {
+            let error = own.configuration_error.unwrap_or_default();
+            let problem = format!("cowbell {error}.");
+            let reload = command("systemctl reload cowbell");
+            let then = sentence![
+                "The next restart will fail: mend the file, then run ",
+                reload,
+                "."
+            ];
+            AlertText::new(problem, then)
+        };
+        let cleared = || "cowbell took the configuration.".into();
         self.settle(&finding, raised, cleared)
     }
 

@@ -94,6 +94,7 @@ impl VolumeUnderRule<'_> {
             | Rule::PartFailed
             | Rule::DataOld
             | Rule::TicksMissed
+            | Rule::ConfigurationRefused
             | Rule::StoreFailed => return None,
         })
     }

@@ -15,7 +15,7 @@ use crate::client;
 use crate::config::{Config, ConfigError, check_address};
 use crate::source::hooks::remove_stale;
 use crate::store::in_words;
-use crate::systemd::take_sockets;
+use crate::systemd::{self, take_sockets};
 use crate::web::Listener;
 
 /// Everybody may connect; who may do what is decided for each connection.
@@ -47,10 +47,13 @@ impl Listeners {
     /// Opens all sockets; within a runtime. Fails if the site would be open to other hosts without a token.
     pub fn open(config: &Config, has_token: bool) -> anyhow::Result<Self> {
         let mut listeners = Self::default();
-        for socket in take_sockets() {
+        let sockets = take_sockets();
+        let addresses: Vec<SocketAddr> = sockets.iter().filter_map(network_address).collect();
+        check_addresses(config, &addresses, has_token)
+            .inspect_err(|_| systemd::close_waiting(&sockets))?;
+        for socket in sockets {
             listeners.add_inherited(socket)?;
         }
-        check_addresses(config, &listeners.inherited, has_token)?;
         if listeners.inherited.is_empty() {
             listeners.listen(config.listen.0)?;
         }
@@ -152,6 +155,10 @@ pub fn check_addresses(
     inherited
         .iter()
         .try_for_each(|address| check_address(*address, has_token))
+}
+
+fn network_address(socket: &OwnedFd) -> Option<SocketAddr> {
+    rustix::net::getsockname(socket).ok()?.try_into().ok()
 }
 
 fn own_control(path: &Path) -> anyhow::Result<tokio::net::UnixListener> {

@@ -35,6 +35,7 @@ use crate::config::{Config, ConfigError};
 use crate::source::files::Root;
 use crate::source::recording::{Player, Speed};
 use crate::store;
+use crate::systemd;
 use crate::verdict::Grade;
 use options::CommonOptions;
 use output::{complain, print, wrapped};
@@ -91,8 +92,11 @@ enum CommandArguments {
     /// List, acknowledge and silence alerts, and test their receivers
     #[command(subcommand, arg_required_else_help = false)]
     Alert(alert::AlertArguments),
-    /// Report what cowbell can read on this host, what it cannot, and how to fix that
+    /// Report what cowbell can read on this host, what it cannot, and how to fix that; or check a file: check --config FILE
     Check,
+    /// Check the configuration, and tell the daemon `MAINPID` to take it; started by systemd
+    #[command(hide = true)]
+    Reload,
     /// Find out how large a snapshot of a volume has to be
     Size(size::SizeArguments),
     /// Create a region of statistics; started by `cowbell size`
@@ -151,7 +155,8 @@ pub fn main() -> ExitCode {
         .try_get_matches_from_mut(std::env::args_os())
         .and_then(|matches| options::check(&mut definition, matches));
     let parsed = matches.and_then(|matches| {
-        let line = CowbellArguments::from_arg_matches(&matches)?;
+        let mut line = CowbellArguments::from_arg_matches(&matches)?;
+        line.options.note_source(&matches);
         let config = line.options.configuration(matches.subcommand_name());
         Ok((line, config))
     });
@@ -164,7 +169,11 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             log::fatal(&error);
-            ExitCode::from(if error.is::<ConfigError>() { MISUSE } else { 1 })
+            if !error.is::<ConfigError>() {
+                return ExitCode::FAILURE;
+            }
+            systemd::close_waiting(&systemd::take_sockets());
+            ExitCode::from(MISUSE)
         }
     }
 }
@@ -221,6 +230,7 @@ async fn dispatch(
     let is_named = options.listen.is_some();
     let daemon = |config: &Config| Daemon::at(config.listen.0, is_named);
     let db = options.db.clone();
+    let named_file = options.file_alone.clone();
     let root = Root(options.root.clone());
     let load = move || Ok(options.configuration(Some("serve"))?);
     let command = command.unwrap_or(CommandArguments::Serve {
@@ -241,7 +251,10 @@ async fn dispatch(
             serve::this_machine(config?, Box::new(load), db, root, reader, web).await?;
         }
         CommandArguments::Demo { speed } => serve::demo(config?, db, speed, web).await?,
-        CommandArguments::Reader { socket } => serve::reader(config?, &socket, root).await?,
+        CommandArguments::Reader { socket } => {
+            serve::reader(config, Box::new(load), &socket, root).await?;
+        }
+        CommandArguments::Reload => reload::tell_daemon(config)?,
         CommandArguments::Record { file, length } => {
             let config = config?;
             record::record(&config, daemon(&config), root, &file, length).await?;
@@ -289,6 +302,14 @@ async fn dispatch(
         CommandArguments::CreateProbes(arguments) => size::probes::run(&arguments, &root).await?,
         CommandArguments::VerifyArchive(arguments) => {
             return Ok(verify_archive::verify_archive(&daemon(&config?), &arguments).await);
+        }
+        CommandArguments::Check if named_file.is_some() => {
+            if let Err(error) = config.and_then(reload::check_elsewhere) {
+                log::fatal(&error.into());
+                return Ok(ExitCode::FAILURE);
+            }
+            let file = named_file.unwrap_or_default();
+            print(&format!("{} is a valid configuration\n", file.display()))?;
         }
         CommandArguments::Check => {
             let (text, would_serve) = check::check(&config?, &root, db.as_deref()).await;

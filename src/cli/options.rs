@@ -21,6 +21,9 @@ pub struct CommonOptions {
     /// The configuration file [default: /etc/cowbell/cowbell.toml, if it exists]
     #[arg(long, value_name = "FILE", env = "COWBELL_CONFIG")]
     config: Option<PathBuf>,
+    /// The same, if it is the only common option on the command line.
+    #[arg(skip)]
+    pub file_alone: Option<PathBuf>,
     /// Address and port of the pages [default: 127.0.0.1:2692]
     #[arg(long, value_name = "ADDR", env = "COWBELL_LISTEN")]
     pub listen: Option<String>,
@@ -47,7 +50,9 @@ enum ConfigurationUse {
 fn used_by(command: &str) -> (&'static [&'static str], ConfigurationUse) {
     use ConfigurationUse::{Address, Whole};
     match command {
-        "serve" | "support-bundle" => (&["config", "listen", "interval", "db", "root"], Whole),
+        "serve" | "support-bundle" | "reload" => {
+            (&["config", "listen", "interval", "db", "root"], Whole)
+        }
         "check" => (&["config", "listen", "db", "root"], Whole),
         "record" => (&["config", "listen", "interval", "root"], Whole),
         "reader" => (&["config", "interval", "root"], Whole),
@@ -91,6 +96,12 @@ pub fn check(parent: &mut Command, matches: ArgMatches) -> Result<ArgMatches, cl
 }
 
 impl CommonOptions {
+    pub fn note_source(&mut self, matches: &ArgMatches) {
+        let is_typed = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let is_alone = is_typed("config") && !["listen", "db", "root"].into_iter().any(is_typed);
+        self.file_alone = self.config.clone().filter(|_| is_alone);
+    }
+
     /// The configuration file as far as a command uses it, overridden by the command line and the environment.
     pub fn configuration(&self, command: Option<&str>) -> Result<Config, ConfigError> {
         let (_, needed) = used_by(command.unwrap_or("serve"));

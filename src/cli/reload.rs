@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{block_in_place, spawn_blocking};
 
 use super::listeners::check_addresses;
 use super::memory;
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::daemon::Reload;
 use crate::notify;
 use crate::remote_write;
@@ -71,6 +72,26 @@ pub fn ready(config: Config, host: &str) -> anyhow::Result<(Access, Config)> {
     let config = notify::ready(config, host)?;
     remote_write::check(&config)?;
     Ok((access, config))
+}
+
+/// Checks the configuration of another host, whose secrets need not be here.
+pub fn check_elsewhere(config: Config) -> Result<(), ConfigError> {
+    if config.clone().load_secrets().is_err() {
+        return Ok(());
+    }
+    let config = notify::ready(config, "localhost")?;
+    remote_write::check(&config)
+}
+
+/// Makes systemd's reload fail if the configuration is wrong; the daemon then says so too, and keeps the old one.
+pub fn tell_daemon(config: Result<Config, ConfigError>) -> anyhow::Result<()> {
+    let pid = std::env::var("MAINPID").ok();
+    let pid = pid.and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+    let pid =
+        pid.context("expected the daemon's process in MAINPID: run `systemctl reload cowbell`")?;
+    kill_process(pid, Signal::HUP).context("cannot send SIGHUP to the daemon")?;
+    ready(config?, "localhost")?;
+    Ok(())
 }
 
 fn log(restart: &[&str]) {

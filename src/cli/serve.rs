@@ -15,7 +15,7 @@ use super::memory;
 use super::output::{complain, print};
 use super::reload::{self, Load};
 use crate::check;
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::daemon::{self, Inlets, Outlets, Terms};
 use crate::fleet::Fleet;
 use crate::notify::Notifier;
@@ -69,24 +69,36 @@ pub async fn this_machine(
 }
 
 /// Reads this machine for a daemon, until a signal. Its hooks are received beside its socket, unless configured.
-pub async fn reader(config: Config, socket: &Path, root: Root) -> anyhow::Result<()> {
+/// systemd starts it for each connection, so with a wrong configuration it waits, and tries again with each.
+pub async fn reader(
+    config: Result<Config, ConfigError>,
+    load: Load,
+    socket: &Path,
+    root: Root,
+) -> anyhow::Result<()> {
     let shutdown = signalled()?;
+    let sockets = Inherited::take();
+    let feeding = tokio::spawn(feed_watchdog());
+    let config = match config {
+        Ok(config) => config,
+        Err(error) => {
+            let loaded = sockets.wait_for(error.into(), load);
+            tokio::select! {
+                () = shutdown.cancelled() => return Ok(()),
+                config = loaded => config?,
+            }
+        }
+    };
     let hooks = config.hooks.socket.as_ref().map_or_else(
         || socket.with_file_name(hooks::FILE_NAME),
         |path| path.0.clone(),
     );
-    let mut reader = ReaderServer::open(
-        Inherited::take(),
-        socket,
-        root,
-        config.interval.0,
-        config.lvm.source,
-    )?;
+    let mut reader =
+        ReaderServer::open(sockets, socket, root, config.interval.0, config.lvm.source)?;
     (reader.hooks, _) = hook_listener(Some(hooks));
     if let Err(error) = memory::lock() {
         tracing::debug!("memory is not locked: {}", store::in_words(&error));
     }
-    let feeding = tokio::spawn(feed_watchdog());
     reader.serve(&shutdown).await?;
     feeding.abort();
     Ok(())

@@ -370,6 +370,7 @@ mod tests {
         config.grafana = None;
         config.heartbeat = None;
         config.remote_write = None;
+        config.fleet = None;
         config.hooks = Hooks::default();
         config.changes = Changes::default();
         config.proxy = Proxy::default();

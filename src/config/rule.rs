@@ -82,6 +82,8 @@ rules! {
     /// A part was not read for too long.
     DataOld "data_old" = limit(Cowbell, 0.25 * HOUR_S);
     TicksMissed "ticks_missed" = state(Cowbell);
+    /// The configuration file was refused when it was to be taken.
+    ConfigurationRefused "configuration_refused" = state(Cowbell);
     /// The database is not written.
     StoreFailed "store_failed" = limit(Cowbell, 30.0);
 }

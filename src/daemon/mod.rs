@@ -306,6 +306,7 @@ impl Watcher {
             parts: self.observer.parts(),
             elapsed_s: interval.elapsed_us as f64 / 1e6,
             due: interval.elapsed_us / micros(self.terms.interval_length).max(1),
+            configuration_error: self.supervisor.problem(),
             store_error: present
                 .as_ref()
                 .and_then(|present| present.store.error.as_deref()),

@@ -96,6 +96,7 @@ impl Watcher {
             store,
             remote_write: outlets.remote_write.as_ref().map(RemoteWrite::state),
             keep: self.terms.keep,
+            is_configuration_refused: self.supervisor.problem().is_some(),
             notes: self.notes(),
             lost,
             published: self.ticked,

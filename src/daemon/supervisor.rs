@@ -66,6 +66,11 @@ impl Supervisor {
         self.problem = problem;
     }
 
+    /// Why the last configuration was refused.
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
     fn status(&self, present: &Present) -> String {
         let interval = &present.interval;
         let devices = count_text(interval.devices.len() as u64, "device", "devices");

@@ -85,6 +85,11 @@ fn write_store(present: &Present, out: &mut Exposition) {
         present.lost as f64,
     );
     out.gauge(
+        "cowbell_configuration_refused",
+        "1 if the configuration was refused at the last reload, else 0.",
+        flag(present.is_configuration_refused),
+    );
+    out.gauge(
         "cowbell_store_size_bytes",
         "Size of stored data, at the last complete ten minutes.",
         store.is_open.then_some(store.stock.size_bytes as f64),

@@ -27,8 +27,9 @@ const MOST_OF_VOLUME: usize = 25;
 const UNITS: [&str; 10] = [
     "pvs", "bytes", "seconds", "ratio", "requests", "ticks", "entries", "samples", "jobs", "alerts",
 ];
-const FLAGS: [&str; 4] = [
+const FLAGS: [&str; 5] = [
     "cowbell_alert",
+    "cowbell_configuration_refused",
     "cowbell_store_failed",
     "cowbell_part_failed",
     "cowbell_backup_last_trustworthy",
@@ -252,6 +253,7 @@ fn present() -> Present {
         keep: config::Store::default(),
         remote_write: None,
         notes: Vec::new(),
+        is_configuration_refused: false,
         lost: 0,
         published: Instant::now(),
         ended: None,

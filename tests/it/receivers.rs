@@ -385,7 +385,9 @@ fn a_template_in_a_file_makes_the_body() {
     );
     let config = folder.path().join("cowbell.toml");
     std::fs::write(&config, &hook).unwrap();
-    let refused = said(cowbell().arg("check").arg("--config").arg(&config));
+    let mut check = cowbell();
+    check.args(["check", "--listen", "127.0.0.1:1", "--config"]);
+    let refused = said(check.arg(&config));
     let expected = "cowbell.toml, line 1, receiver \"webhook at 127.0.0.1\": `template_file`";
     assert!(
         refused.out.contains(expected),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
 
-use crate::daemon::{Daemon, Start};
+use crate::daemon::{Daemon, Start, cowbell, said};
 use crate::hostile::{HOST, JSON};
 use crate::machine::Machine;
 use crate::{http, wait_for};
@@ -273,4 +273,30 @@ fn jobs_are_logged_when_they_begin_and_end() {
         .filter_map(|line| Some(line.split_once(" job ")?.1))
         .collect();
     assert_eq!(said, ["1 `nightly` began", "1 `nightly` ended: failed"]);
+}
+
+#[test]
+fn a_file_alone_is_checked_before_it_is_rolled_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("new.toml");
+    let path = file.to_str().unwrap();
+    for (config, code, part) in [
+        ("interval = \"2s\"\n", 0, "is a valid configuration"),
+        // The secrets of another host are not here.
+        ("[changes]\ntoken_file = \"/not/here\"\n", 0, "is a valid"),
+        ("hostz = []\n", 1, "line 1, `hostz = []`: unknown field"),
+        (
+            "[[notify]]\nkind = \"webhook\"\nurl = \"http://h/\"\ntemplate = '{{'\n",
+            1,
+            "`template`",
+        ),
+    ] {
+        std::fs::write(&file, config).unwrap();
+        let found = said(cowbell().args(["check", "--config", path]));
+        let all = format!("{}{}", found.out, found.err);
+        assert!(
+            found.code == Some(code) && all.lines().count() == 1 && all.contains(part),
+            "{found:?}"
+        );
+    }
 }

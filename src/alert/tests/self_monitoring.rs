@@ -43,6 +43,7 @@ impl Watcher {
             parts: &self.parts,
             elapsed_s: due as f64,
             due,
+            configuration_error: None,
             store_error: self.store_error,
             lost: 0,
         };

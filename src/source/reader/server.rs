@@ -58,6 +58,36 @@ impl Inherited {
     }
 }
 
+impl Inherited {
+    /// Answers clients with what is wrong, until `load` succeeds. The error itself, if no socket is inherited.
+    pub async fn wait_for<T>(
+        &self,
+        error: anyhow::Error,
+        load: impl Fn() -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let Some(socket) = &self.listener else {
+            return Err(error);
+        };
+        let listener = std::os::unix::net::UnixListener::from(socket.try_clone()?);
+        listener.set_nonblocking(true)?;
+        let listener = UnixListener::from_std(listener)?;
+        tracing::error!("waits until this is mended: {error:#}");
+        loop {
+            let Ok((client, _)) = listener.accept().await else {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            match load() {
+                Ok(loaded) => return Ok(loaded),
+                Err(error) => {
+                    // A client that is gone needs no answer.
+                    let _ = client.try_write(format!("{error:#}\n").as_bytes());
+                }
+            }
+        }
+    }
+}
+
 fn is_netlink(socket: BorrowedFd<'_>) -> bool {
     rustix::net::sockopt::socket_domain(socket)
         .is_ok_and(|domain| domain == rustix::net::AddressFamily::NETLINK)

@@ -243,7 +243,11 @@ takes_a_new_configuration() {
     within 10 answers_as lab.example
     check "after a reload it answers by a new name" yes "$(answers_as lab.example && echo yes)"
     sed -i '1i hostz = []' /etc/cowbell/cowbell.toml
-    systemctl reload cowbell
+    check_that "the reload of a wrong one fails" not systemctl reload cowbell
+    within 10 sh -c "curl -fsS $here/metrics | grep -x 'cowbell_configuration_refused\({}\)\? 1'"
+    check "a metric and an alert say so" "1 1" \
+        "$(curl -fsS "$here/metrics" | awk '/^cowbell_configuration_refused/ { print $2 }') $(api alerts | jq '[.[] | select(.rule == "configuration_refused" and .cleared_at == null)] | length')"
+    check "a check of the file alone says so" 1 "$(cowbell check --config /etc/cowbell/cowbell.toml >/dev/null 2>&1; echo $?)"
     within 10 sh -c "systemctl show -P StatusText cowbell | grep 'kept the old'"
     check_that "a wrong one is named in the status" sh -c "systemctl show -P StatusText cowbell | grep 'kept the old configuration: .*hostz'"
     check "and the old one remains" yes "$(answers_as lab.example && echo yes)"
@@ -269,13 +273,53 @@ knows_who_sends_commands() {
 # What no restart mends is not tried again and again; what may mend itself is.
 bad_configuration_is_said_once() {
     echo 'lisen = "127.0.0.1:2692"' >>/etc/cowbell/cowbell.toml
+    local before
     check_that "with a bad configuration the start fails" not systemctl restart cowbell
+    before=$(journal_lines)
+    timeout 5 setpriv --reuid nobody --regid nogroup --clear-groups cowbell status >/dev/null 2>&1 || true
     sleep 5
+    check "a command of a user makes at most 10 lines of log" yes "$(lines=$(($(journal_lines) - before)); ((lines <= 10)) && echo yes || echo "$lines")"
     check "and is not tried again" "failed 2 0" "$(property ActiveState) $(property ExecMainStatus) $(property NRestarts)"
     info "sentence" "$(journalctl -u cowbell -o json --no-pager | jq -r 'select(._COMM == "cowbell") | "priority \(.PRIORITY): \(.MESSAGE)"' | tail -n 1)"
     configure
     systemctl restart cowbell
-    check "mended, it starts" active "$(systemctl is-active cowbell)"
+    check "mended, it starts, and its sockets" "active active active" "$(systemctl is-active cowbell cowbell-control.socket cowbell-reader.socket | xargs)"
+    reader_waits_for_its_configuration
+    a_restart_applies_everything
+}
+
+journal_lines() { journalctl -o cat --no-pager | wc -l; }
+own_lines() { journalctl -t cowbell -o cat --no-pager | wc -l; }
+
+# The daemon asks the reader each second: one that cannot start would be started as often.
+reader_waits_for_its_configuration() {
+    local before
+    cp /etc/cowbell/cowbell.toml "$OUT/good.toml"
+    echo 'lisen = "127.0.0.1:2692"' >>/etc/cowbell/cowbell.toml
+    before=$(own_lines)
+    systemctl restart cowbell-reader
+    sleep 15
+    check "a reader with a bad configuration: at most 10 lines of log" yes "$(lines=$(($(own_lines) - before)); ((lines <= 10)) && echo yes || echo "$lines")"
+    check_that "the daemon says what is wrong" sh -c "journalctl -u cowbell -o cat --no-pager | grep 'refused the connection.*lisen'"
+    cp "$OUT/good.toml" /etc/cowbell/cowbell.toml
+    within 20 sh -c "curl -fsS $here/api/v1/status | jq -e '.parts[] | select(.name == \"dm\") | .ok'"
+    check "mended, it reads again without a restart" true "$(api status | jq '.parts[] | select(.name == "dm") | .ok')"
+}
+
+a_restart_applies_everything() {
+    local reader
+    reader=$(property MainPID cowbell-reader)
+    sed -i '1i interval = "3s"' /etc/cowbell/cowbell.toml
+    systemctl restart cowbell
+    within 20 sh -c "curl -fsS $here/api/v1/status | jq -e '.parts[] | select(.name == \"dm\") | .ok'"
+    check "a restart begins a reader too" no "$([[ $(property MainPID cowbell-reader) == "$reader" ]] && echo yes || echo no)"
+    sleep 10
+    check "with the new interval no tick is missed" "3000 0" "$(api status | jq -r '"\(.ticks.interval_ms) \(.ticks.missed)"')"
+    systemctl stop cowbell
+    check "a stop ends all" "" "$(pgrep -x cowbell || true)"
+    configure
+    systemctl restart cowbell
+    within 20 sh -c "curl -fsS $here/healthz"
 }
 
 not() {

@@ -160,7 +160,7 @@ no_smaller_size() {
     check "the same of the job" true "$(curl -fs "$api/jobs/$id/figures" | jq '.sizing.suggested_bytes >= 80 * 1048576')"
     check "job show: smaller sizes" "" "$("$COWBELL" job show "$id" | grep 'would be enough')"
     mount --bind /mnt/mylvmbackup.conf /etc/mylvmbackup.conf
-    "$COWBELL" check --config /mnt/cowbell.toml >"$OUT/check.log" || true
+    COWBELL_CONFIG=/mnt/cowbell.toml "$COWBELL" check >"$OUT/check.log" || true
     check "check: smaller sizes" "" "$(grep 'would be enough' "$OUT/check.log")"
     echo "figure size: $("$COWBELL" size vg0/data | head -n 3 | xargs)"
     echo "figure check: $(grep 'next snapshot of' "$OUT/check.log")"
