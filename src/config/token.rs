@@ -11,7 +11,7 @@ use super::ConfigError;
 use crate::channel::secret;
 
 /// Characters of a token: enough to resist guessing, and few enough for an HTTP header.
-const SHORTEST: usize = 16;
+const SHORTEST: usize = 32;
 const LONGEST: usize = 512;
 
 /// A secret; neither logs nor errors contain it.
@@ -66,7 +66,7 @@ impl fmt::Debug for Token {
 mod tests {
     use super::*;
 
-    const GOOD: &str = "0123456789abcdef";
+    const GOOD: &str = "0123456789abcdef0123456789abcdef";
 
     fn check(text: &str, expected: &str) {
         let folder = tempfile::tempdir().unwrap();

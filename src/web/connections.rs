@@ -232,6 +232,14 @@ pub enum Peer {
     Process(PeerProcess),
 }
 
+/// Who may be guessing a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Guesser {
+    Address(IpAddr),
+    /// Of this machine, by its number.
+    User(u32),
+}
+
 /// A process, as it was when it connected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PeerProcess {
@@ -252,8 +260,16 @@ impl Peer {
         matches!(self, Self::Process(process) if process.is_operator)
     }
 
+    /// What its wrong tokens are counted by. At the control socket the kernel tells the user, and no header counts.
+    pub fn guesser(&self, headers: &HeaderMap) -> Guesser {
+        match self {
+            Self::Process(process) => Guesser::User(process.user),
+            Self::Host(_) | Self::Proxy => Guesser::Address(self.address(headers)),
+        }
+    }
+
     /// The client's address, which a proxy adds last to a header. One client has all IPv6 addresses of a network.
-    pub fn address(&self, headers: &HeaderMap) -> IpAddr {
+    fn address(&self, headers: &HeaderMap) -> IpAddr {
         let forwarded = || {
             let last = headers.get_all(FORWARDED_FOR).iter().next_back()?;
             let last = last.to_str().ok()?.rsplit(',').next()?;

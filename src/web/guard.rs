@@ -22,7 +22,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::answer::{Problem, header_text};
-use super::connections::{Peer, PeerProcess};
+use super::connections::{Guesser, Peer, PeerProcess};
 use super::{SharedSite, login};
 use crate::config::{Config, ConfigError, Token};
 use crate::source::rate::Rates;
@@ -70,8 +70,8 @@ pub struct Access {
     /// Further names of this site.
     pub hosts: Vec<String>,
     pub token: Option<Token>,
-    /// Limits wrong tokens of an address.
-    wrong_tokens: Rates<IpAddr>,
+    /// Limits wrong tokens.
+    wrong_tokens: Rates<Guesser>,
     /// Limits what a user who is no operator reports.
     users_jobs: Rates<u32>,
 }
@@ -196,11 +196,11 @@ impl Access {
         client: Option<&Peer>,
         headers: &HeaderMap,
     ) -> Result<(), Problem> {
-        let address = client.unwrap_or(&Peer::Proxy).address(headers);
+        let guesser = client.unwrap_or(&Peer::Proxy).guesser(headers);
         let may_guess = if is_right {
-            self.wrong_tokens.would_allow(&address)
+            self.wrong_tokens.would_allow(&guesser)
         } else {
-            self.wrong_tokens.allows(address)
+            self.wrong_tokens.allows(guesser)
         };
         if !may_guess {
             return Err(too_many("wrong tokens"));

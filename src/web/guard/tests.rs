@@ -5,7 +5,7 @@ use axum::body::Body;
 use super::*;
 use crate::web::connections::FORWARDED_FOR;
 
-const TOKEN: &str = "0123456789abcdef";
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 fn access() -> Access {
     Access {
@@ -48,7 +48,7 @@ fn check(access: &Access, peer: &Peer, request: &str, headers: &[(&str, &str)], 
 const JSON: (&str, &str) = ("content-type", "application/json; charset=utf-8");
 const NO_JSON: (&str, &str) = ("content-type", "text/plain");
 const HOST: (&str, &str) = ("host", "127.0.0.1:2692");
-const BEARER: (&str, &str) = ("authorization", "bearer 0123456789abcdef");
+const BEARER: (&str, &str) = ("authorization", "bearer 0123456789abcdef0123456789abcdef");
 const WRONG: (&str, &str) = ("authorization", "Bearer 0123456789abcdee");
 
 fn at(address: &str) -> Peer {
@@ -227,7 +227,7 @@ fn a_cookie_changes_things_from_own_pages_only() {
         &access,
         &Peer::Proxy,
         "GET /",
-        &[HOST, ("cookie", "cowbell=0123456789abcdef")],
+        &[HOST, ("cookie", "cowbell=0123456789abcdef0123456789abcdef")],
         "Unauthorized",
     );
 }
@@ -356,5 +356,34 @@ fn a_wrong_cookie_is_a_guess() {
         "GET /",
         &[("cookie", "theme=dark")],
         "this needs the token",
+    );
+}
+
+#[test]
+fn a_user_at_the_control_socket_cannot_pretend_to_be_many_hosts() {
+    let access = access();
+    let user = Peer::Process(PeerProcess {
+        pid: 1,
+        user: 1000,
+        is_operator: false,
+    });
+    let guess = |number: u32, is_right| {
+        let address = format!("10.0.{}.{}", number / 256, number % 256);
+        let forwarded = (
+            super::super::connections::FORWARDED_FOR,
+            address.parse().unwrap(),
+        );
+        access.check_guess(is_right, Some(&user), &HeaderMap::from_iter([forwarded]))
+    };
+    let wrong =
+        (0..300).filter(|number| matches!(guess(*number, false), Err(Problem::Unauthorized(_))));
+    assert!(wrong.count() <= 110);
+    assert!(matches!(guess(300, true), Err(Problem::TooMany(_))));
+    // Another host still may.
+    let other = Peer::Host([10, 0, 0, 1].into());
+    assert!(
+        access
+            .check_guess(true, Some(&other), &HeaderMap::new())
+            .is_ok()
     );
 }
