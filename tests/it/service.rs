@@ -118,7 +118,10 @@ fn new_credentials_are_taken_and_wrong_ones_are_not() {
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
     };
-    let tokens = ["hunter2-hunter2-hunter2", "hunter3-hunter3-hunter3"];
+    let tokens = [
+        "hunter2-hunter2-hunter2-hunter2-hunter2",
+        "hunter3-hunter3-hunter3-hunter3-hunter3",
+    ];
     write("token", tokens[0]);
     write("webhook", "http://127.0.0.1:9/hunter4");
     let config = "[[notify]]\nkind = \"webhook\"\nurl = \"credential:webhook\"\n";
