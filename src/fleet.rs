@@ -50,7 +50,7 @@ pub struct Fleet {
     /// How the engine is called in sentences.
     name: String,
     link: Option<String>,
-    last: Mutex<Option<(Instant, Vec<FleetHost>)>>,
+    last: Mutex<Option<(Instant, Result<Vec<FleetHost>, String>)>>,
 }
 
 /// A host that cowbell runs on.
@@ -120,48 +120,50 @@ impl Fleet {
         })
     }
 
-    /// The worst first; those that are silent before all. The error is a sentence without its end.
+    /// The worst first; those that are silent before all. The error is a sentence without its end. An engine that does not
+    /// answer is left alone for as long as an answer holds.
     pub async fn servers(&self, now: Timestamp) -> Result<Vec<FleetHost>, String> {
         let mut last = self.last.lock().await;
         if let Some((asked, servers)) = &*last
             && asked.elapsed() < LIFETIME
         {
-            return Ok(servers.clone());
+            return servers.clone();
         }
-        let all = async {
-            let (ticks, hosts, fills, alerts, backups, received, received_before) = try_join!(
-                self.ask(TICKS),
-                self.ask(HOSTS),
-                self.ask(FILLS),
-                self.ask(ALERTS),
-                self.ask(BACKUPS),
-                self.ask(RECEIVED),
-                self.ask(RECEIVED_BEFORE),
-            )?;
-            Ok(FleetAnswers {
-                ticks,
-                hosts,
-                fills,
-                alerts,
-                backups,
-                received,
-                received_before,
-            })
-        };
-        let answers = match tokio::time::timeout(TIME_LIMIT, all).await {
+        let answers = match tokio::time::timeout(TIME_LIMIT, self.ask_all()).await {
             Ok(answers) => answers,
             Err(_) => Err(format!("it did not answer within {TIME_LIMIT:?}")),
         };
-        let answers = answers.map_err(|why| {
-            let why = shortened(&self.secrets.hide(&why));
-            format!(
-                "cannot ask the Prometheus {} for all servers: {why}",
-                self.name
-            )
-        })?;
-        let servers = servers(&answers, self.link.as_deref(), now);
+        let servers = match answers {
+            Ok(answers) => Ok(servers(&answers, self.link.as_deref(), now)),
+            Err(why) => Err(format!(
+                "cannot ask the Prometheus {} for all servers: {}",
+                self.name,
+                shortened(&self.secrets.hide(&why))
+            )),
+        };
         *last = Some((Instant::now(), servers.clone()));
-        Ok(servers)
+        servers
+    }
+
+    async fn ask_all(&self) -> Result<FleetAnswers, String> {
+        let (ticks, hosts, fills, alerts, backups, received, received_before) = try_join!(
+            self.ask(TICKS),
+            self.ask(HOSTS),
+            self.ask(FILLS),
+            self.ask(ALERTS),
+            self.ask(BACKUPS),
+            self.ask(RECEIVED),
+            self.ask(RECEIVED_BEFORE),
+        )?;
+        Ok(FleetAnswers {
+            ticks,
+            hosts,
+            fills,
+            alerts,
+            backups,
+            received,
+            received_before,
+        })
     }
 
     async fn ask(&self, query: &str) -> Result<Vec<FleetSample>, String> {
