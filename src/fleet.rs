@@ -50,8 +50,11 @@ pub struct Fleet {
     /// How the engine is called in sentences.
     name: String,
     link: Option<String>,
-    last: Mutex<Option<(Instant, Result<Vec<FleetHost>, String>)>>,
+    last: Mutex<Option<(Instant, FleetResult)>>,
 }
+
+/// The worst first, or why they are unknown: a sentence without its end.
+pub type FleetResult = Result<Vec<FleetHost>, String>;
 
 /// A host that cowbell runs on.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,9 +123,8 @@ impl Fleet {
         })
     }
 
-    /// The worst first; those that are silent before all. The error is a sentence without its end. An engine that does not
-    /// answer is left alone for as long as an answer holds.
-    pub async fn servers(&self, now: Timestamp) -> Result<Vec<FleetHost>, String> {
+    /// Those that are silent come before all. An engine that does not answer is left alone for as long as an answer holds.
+    pub async fn servers(&self, now: Timestamp) -> FleetResult {
         let mut last = self.last.lock().await;
         if let Some((asked, servers)) = &*last
             && asked.elapsed() < LIFETIME
