@@ -107,7 +107,7 @@ verify_unit() {
     local folder
     folder=$(mktemp -d)
     cp systemd/*.service systemd/*.socket "$folder"
-    sed -i "s|^ExecStart=[^ ]*/cowbell|ExecStart=$PWD/target/release/cowbell|" "$folder"/*.service
+    sed -i "s|^\(Exec[A-Za-z]*\)=[^ ]*/cowbell|\1=$PWD/target/release/cowbell|" "$folder"/*.service
     systemd-analyze verify "$folder"/*
     rm -r "$folder"
 }
