@@ -94,7 +94,7 @@ enum CommandArguments {
     Alert(alert::AlertArguments),
     /// Report what cowbell can read on this host, what it cannot, and how to fix that; or check a file: check --config FILE
     Check,
-    /// Check the configuration, and tell the daemon `MAINPID` to take it; started by systemd
+    /// Tell the daemon `MAINPID` to take its configuration, and fail if that is wrong; started by systemd
     #[command(hide = true)]
     Reload,
     /// Find out how large a snapshot of a volume has to be
