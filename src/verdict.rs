@@ -4,6 +4,7 @@
 //! are told. What cannot be seen is unknown, never ok.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -142,6 +143,16 @@ fn unwritten(present: &Present) -> Option<Verdict> {
     let error = present.store.error.as_ref()?;
     let sentence = Sentence::with_commands(&format!("The database is not written: {error}."));
     Some(Verdict::new(Grade::Warning, sentence))
+}
+
+/// The place of each volume's most urgent alert, by UUID.
+pub fn alert_ranks(present: &Present) -> HashMap<&str, usize> {
+    let mut ranks = HashMap::new();
+    let groups = alike(&present.alerts, present.interval.at);
+    for (rank, group) in groups.iter().enumerate() {
+        ranks.entry(&*group[0].uuid).or_insert(rank);
+    }
+    ranks
 }
 
 /// The grade of a job, without a sentence. A running backup is graded as the volume that it may fill.

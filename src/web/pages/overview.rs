@@ -23,7 +23,7 @@ use crate::store::Subject;
 use crate::table::{Bar, Cell, Column, Table};
 use crate::topology::{Device, Volume, VolumeState};
 use crate::units::{Fill, count_text, duration_text, percent_text, size_text};
-use crate::verdict::{Grade, Verdict, filled_by, grade_by, grade_of};
+use crate::verdict::{Grade, Verdict, alert_ranks, filled_by, grade_by, grade_of};
 
 /// Maximum disks and fills in one readable chart.
 const MOST_DISKS: usize = 4;
@@ -207,16 +207,6 @@ fn fill_table(present: &Present) -> Table {
         ]);
     }
     table
-}
-
-/// The place of each volume's most urgent alert, by UUID.
-fn alert_ranks(present: &Present) -> HashMap<&str, usize> {
-    let mut ranks = HashMap::new();
-    let groups = alike(&present.alerts, present.interval.at);
-    for (rank, group) in groups.iter().enumerate() {
-        ranks.entry(&*group[0].uuid).or_insert(rank);
-    }
-    ranks
 }
 
 /// When a volume is full, or a dash with the reason.

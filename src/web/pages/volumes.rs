@@ -1,6 +1,9 @@
 //! `/volumes`: volume groups with their PVs and free space, and every volume in them. `/groups/VG`: one of them, and how
 //! its load is spread over its PVs; also after it was removed.
 
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Redirect;
@@ -24,7 +27,7 @@ use crate::store::Subject;
 use crate::table::{Bar, Cell, Column, Table};
 use crate::topology::{Device, Group, OUTSIDE_LVM, State as WorkingState, Volume, VolumeState};
 use crate::units::{Fill, count_text, natural_key, percent_text, size_text};
-use crate::verdict::{Grade, grade_of};
+use crate::verdict::{Grade, alert_ranks, grade_of};
 use crate::web::answer::{ParsedQuery, Problem};
 use crate::web::{SharedSite, Site, escaped, zone};
 
@@ -34,8 +37,6 @@ const MOST_VOLUMES: usize = 8;
 /// A PV with at least this share of the work does it alone.
 const MOST_WORK: f64 = 0.8;
 const LINEAR: &str = "linear";
-/// A lost snapshot is more urgent than a full one.
-const MORE_THAN_FULL: f64 = 101.0;
 /// Snapshots of snapshots.
 const MOST_DEPTH: usize = 5;
 
@@ -98,31 +99,43 @@ impl VolumeSort {
         (Self::Written, "written"),
     ];
 
-    /// The highest comes first; 0 if it is unknown.
-    fn weight(self, present: &Present, volume: &Volume, state: &VolumeState) -> f64 {
+    /// The highest comes first; 0 if it is unknown. Urgency is as on the overview: grade, rank of the alert, fill.
+    fn weight(
+        self,
+        ranks: &Ranks,
+        present: &Present,
+        volume: &Volume,
+        state: &VolumeState,
+    ) -> [f64; 3] {
         let speed = |quantity: Quantity| {
             let work = present.interval.work_of_volume(volume);
-            quantity.of_work(&work, present.interval.elapsed_us)
+            let speed = quantity.of_work(&work, present.interval.elapsed_us);
+            [speed.unwrap_or_default(), 0.0, 0.0]
         };
-        let fill = state.fill.map(Fill::percent);
-        let weight = match self {
-            Self::Name => None,
+        let fill = state.fill.map_or(0.0, Fill::percent);
+        match self {
+            Self::Name => [0.0; 3],
             Self::Urgency => {
                 let grade = f64::from(grade_of(present, volume, state) as u8);
-                let is_lost = state.state.is_lost();
-                let percent = if is_lost {
-                    MORE_THAN_FULL
-                } else {
-                    fill.unwrap_or_default()
-                };
-                Some(grade * 2.0 * MORE_THAN_FULL + percent)
+                let rank = ranks
+                    .get(&*volume.uuid)
+                    .map_or(f64::MIN, |rank| -(*rank as f64));
+                [grade, rank, fill]
             }
-            Self::Fill => fill,
+            Self::Fill => [fill, 0.0, 0.0],
             Self::Read => speed(Quantity::ReadBytes),
             Self::Written => speed(Quantity::WrittenBytes),
-        };
-        weight.unwrap_or_default()
+        }
     }
+}
+
+/// Of the alerts, by UUID of the volume.
+type Ranks<'a> = HashMap<&'a str, usize>;
+
+fn descending(a: &[f64; 3], b: &[f64; 3]) -> Ordering {
+    let pairs = b.iter().zip(a);
+    let orders = pairs.map(|(b, a)| b.total_cmp(a));
+    orders.fold(Ordering::Equal, Ordering::then)
 }
 
 pub async fn page(
@@ -131,17 +144,20 @@ pub async fn page(
 ) -> PageResult {
     let present = site.present()?;
     let VolumesQuery { filter, sort } = query;
+    let ranks = alert_ranks(&present);
     let mut groups = Vec::new();
     for group in &present.interval.topology.groups {
-        let volumes = volumes_of(&present, &group.name, sort);
+        let volumes = volumes_of(&present, &ranks, &group.name, sort);
         let first = volumes.first();
-        let weight = first.map_or(0.0, |(volume, state)| sort.weight(&present, volume, state));
+        let weight = first.map_or([f64::MIN; 3], |(volume, state)| {
+            sort.weight(&ranks, &present, volume, state)
+        });
         let volumes = volume_table(&present, volumes, sort, "").filtered(&filter);
         if filter.is_empty() || !volumes.is_empty() {
             groups.push((weight, GroupSection::new(&present, group, volumes)));
         }
     }
-    groups.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    groups.sort_by(|(a, _), (b, _)| descending(a, b));
     let page = VolumesPage {
         groups: groups.into_iter().map(|(_, section)| section).collect(),
         is_filtered: !filter.is_empty(),
@@ -243,7 +259,7 @@ pub async fn group_page(Path(vg): Path<String>, request: PageRequest) -> PageRes
         history,
         volumes: volume_table(
             present,
-            volumes_of(present, &vg, VolumeSort::Name),
+            volumes_of(present, &Ranks::new(), &vg, VolumeSort::Name),
             VolumeSort::Name,
             "Volumes",
         ),
@@ -344,6 +360,7 @@ fn path<'a>(present: &'a Present, volume: &'a Volume) -> Vec<&'a Volume> {
 
 fn volumes_of<'a>(
     present: &'a Present,
+    ranks: &Ranks,
     group: &str,
     sort: VolumeSort,
 ) -> Vec<(&'a Volume, &'a VolumeState)> {
@@ -355,8 +372,9 @@ fn volumes_of<'a>(
         let path = path(present, volume).into_iter();
         path.map(|above| natural_key(&above.lv)).collect::<Vec<_>>()
     });
-    let weight = |(volume, state): &(&Volume, &VolumeState)| sort.weight(present, volume, state);
-    volumes.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    let weight =
+        |(volume, state): &(&Volume, &VolumeState)| sort.weight(ranks, present, volume, state);
+    volumes.sort_by(|a, b| descending(&weight(a), &weight(b)));
     volumes
 }
 
