@@ -66,7 +66,10 @@ fn envelope(layout: &ChartLayout, plot: &Plot, run: &Run) -> Vec<Place> {
     let mut upper = Vec::new();
     let mut lower = Vec::new();
     for column in run.chunk_by(is_column) {
-        let largest = column.iter().map(|point| point.max).fold(0.0, f64::max);
+        let largest = column
+            .iter()
+            .map(|point| point.max)
+            .fold(f64::NEG_INFINITY, f64::max);
         let smallest = column
             .iter()
             .map(|point| point.min)
@@ -94,23 +97,38 @@ pub fn cuts(layout: &ChartLayout, side: Side, svg: &mut Svg) {
         .lines()
         .filter(|(line, _)| layout.chart.side(line.side) == side);
     let points = lines.flat_map(|(_, runs)| runs).flatten();
-    let mut cut: Vec<&FinitePoint> = points
-        .filter(|point| point.max > plot.scale.max * CUT)
-        .collect();
-    cut.sort_by(|a, b| b.max.total_cmp(&a.max));
-    let mut taken: Vec<i32> = Vec::new();
-    for point in cut {
-        let (x, y) = plot.place(point.at, plot.scale.max);
-        if taken.iter().any(|other| (x - other).abs() < CUT_DISTANCE) {
+    let (min, max) = (plot.scale.min, plot.scale.max);
+    // Where they lie, and their value, which is negative below the axis.
+    let mut cut: Vec<(f64, f64)> = Vec::new();
+    for point in points {
+        if point.max > max * CUT {
+            cut.push((point.at, point.max));
+        } else if min < 0.0 && point.min < min * CUT {
+            cut.push((point.at, point.min));
+        }
+    }
+    cut.sort_by(|(_, a), (_, b)| b.abs().total_cmp(&a.abs()));
+    let mut taken: Vec<(i32, bool)> = Vec::new();
+    for (at, value) in cut {
+        let is_above = value > 0.0;
+        let (x, y) = plot.place(at, value);
+        let is_near =
+            |(other, side): &(i32, bool)| *side == is_above && (x - other).abs() < CUT_DISTANCE;
+        if taken.iter().any(is_near) {
             continue;
         }
-        taken.push(x);
-        let value = plot.scale.text(point.max);
-        let (text, across) = if x < layout.size.width as i32 * TENTHS / 2 {
-            (format!("▲ {value}, axis cut"), Across::Left)
+        taken.push((x, is_above));
+        let value = plot.scale.text(value.abs());
+        let (sign, inside, down) = if is_above {
+            ("▲", TENTHS, Down::Below)
         } else {
-            (format!("{value}, axis cut ▲"), Across::Right)
+            ("▼", -TENTHS, Down::Above)
         };
-        svg.text("tick", (x, y + TENTHS), (across, Down::Below), &text);
+        let (text, across) = if x < layout.size.width as i32 * TENTHS / 2 {
+            (format!("{sign} {value}, axis cut"), Across::Left)
+        } else {
+            (format!("{value}, axis cut {sign}"), Across::Right)
+        };
+        svg.text("tick", (x, y + inside), (across, down), &text);
     }
 }

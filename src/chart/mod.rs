@@ -82,7 +82,7 @@ pub struct PictureSize {
     pub height: u32,
 }
 
-/// A vertical axis; it starts at zero.
+/// A vertical axis; it starts at zero. Durations that are decades apart make it logarithmic.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Axis {
     pub unit: Unit,
@@ -97,8 +97,10 @@ pub struct Line {
     pub series: Series,
     pub side: Side,
     pub look: Look,
-    /// Whether the space below the line is tinted.
+    /// Whether the space between the line and the axis is tinted.
     pub area: bool,
+    /// Whether the line is drawn downwards, as writes below reads.
+    pub is_below: bool,
 }
 
 /// Colour and dash of a line: reads are solid, writes are dashed.
@@ -113,6 +115,14 @@ pub enum Look {
 }
 
 impl Look {
+    /// Of the same quantity in an earlier run.
+    pub fn of_earlier(self) -> Self {
+        match self {
+            Self::Fill => Self::Other(4),
+            _ => Self::Other(5),
+        }
+    }
+
     /// The class in the style sheet.
     pub fn class(self) -> &'static str {
         const OTHERS: [&str; 6] = ["k3", "k4", "k5", "k6", "k7", "k8"];

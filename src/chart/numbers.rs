@@ -1,8 +1,9 @@
 //! The numbers of a chart as JSON in the SVG's `<metadata>`, for the crosshair, the legend and the table.
 //!
-//! Values are whole steps of the last decimal that the legend shows, which is all that the chart can tell, and short.
+//! Values are steps of the last decimal that the legend shows, which is all that the chart can tell, and short. Only small
+//! values are not whole steps.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::plot::ChartLayout;
 use super::svg::TENTHS;
@@ -63,23 +64,33 @@ fn times(layout: &ChartLayout) -> Vec<i64> {
 }
 
 /// One row after the other: the milliseconds until the next one, then the mean of each line.
-fn rows(layout: &ChartLayout, times: &[i64]) -> Vec<Option<i64>> {
+fn rows(layout: &ChartLayout, times: &[i64]) -> Vec<Value> {
     let width = 1 + layout.chart.lines.len();
-    let mut rows = vec![None; width * times.len()];
+    let mut rows = vec![Value::Null; width * times.len()];
     for (row, at) in times.iter().enumerate() {
         let next = times.get(row + 1).unwrap_or(at);
-        rows[width * row] = Some(next - at);
+        rows[width * row] = json!(next - at);
     }
     for (number, line) in layout.chart.lines.iter().enumerate() {
         let scale = &layout.plot(line.side).scale;
         for point in points(line, layout.chart.range) {
             let mean = point.avg.filter(|value| value.is_finite());
             if let Ok(row) = times.binary_search(&point.t.as_millisecond()) {
-                rows[width * row + 1 + number] = mean.map(|value| scale.steps(value));
+                rows[width * row + 1 + number] =
+                    mean.map_or(Value::Null, |value| whole(scale.steps(value)));
             }
         }
     }
     rows
+}
+
+/// Without a decimal point where there is nothing behind it.
+fn whole(number: f64) -> Value {
+    if number.fract() == 0.0 {
+        json!(number as i64)
+    } else {
+        json!(number)
+    }
 }
 
 /// An absolute path without host, which no browser runs as a script.

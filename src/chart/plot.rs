@@ -6,9 +6,9 @@ use plotters::coord::cartesian::Cartesian2d;
 use plotters::coord::types::RangedCoordf64;
 
 use super::runs::{self, Run};
-use super::scale::Scale;
+use super::scale::{Extent, Scale};
 use super::svg::{Across, Down, Place, Svg, TENTHS};
-use super::{Chart, Line, PictureSize, Side};
+use super::{Chart, Line, PictureSize, Side, Unit};
 
 /// Margins for axis labels and, above, for units and job names, in pixels.
 const TOP: i32 = 22;
@@ -70,13 +70,17 @@ impl Plot {
             edges,
             scale,
             end,
-            coordinates: Cartesian2d::new(0.0..end, 0.0..scale.max, pixels),
+            coordinates: Cartesian2d::new(
+                0.0..end,
+                scale.position(scale.min)..scale.position(scale.max),
+                pixels,
+            ),
         }
     }
 
     /// The place of a point. One beyond the plot, such as a peak above a cut axis, lies on its edge.
     pub fn place(&self, at: f64, value: f64) -> Place {
-        let inside = (at.clamp(0.0, self.end), value.clamp(0.0, self.scale.max));
+        let inside = (at.clamp(0.0, self.end), self.scale.position(value));
         self.coordinates.translate(&inside)
     }
 
@@ -91,7 +95,8 @@ impl Plot {
     pub fn grid(&self, svg: &mut Svg) {
         for (value, _) in self.scale.ticks() {
             let ends = [self.place(0.0, value), self.place(self.end, value)];
-            svg.stroke(if value == 0.0 { "axis" } else { "grid" }, &ends);
+            let is_axis = value == self.scale.base();
+            svg.stroke(if is_axis { "axis" } else { "grid" }, &ends);
         }
     }
 
@@ -131,11 +136,8 @@ impl<'a> ChartLayout<'a> {
         let edges = Edges::new(size, [TOP, right, BOTTOM, LEFT]);
         let runs = runs::runs_of_lines(chart);
         let plot = |side: Side| {
-            let lines = chart.lines.iter().zip(&runs);
-            let here = lines.filter(|(line, _)| chart.side(line.side) == side);
-            let here: Vec<&Run> = here.flat_map(|(_, runs)| runs).collect();
             let axis = chart.axis(side);
-            let scale = Scale::new(axis, runs::height(&here), edges.height());
+            let scale = Scale::new(axis, extent(chart, &runs, side), edges.height());
             Plot::new(edges, seconds(chart), scale)
         };
         Self {
@@ -182,6 +184,23 @@ impl<'a> ChartLayout<'a> {
         let column_s = self.end() / self.left.edges.width() * COLUMN;
         let from_s = self.chart.range.from.as_millisecond() as f64 / 1000.0;
         ((from_s + at) / column_s).floor() as i64
+    }
+}
+
+/// What the axis of a side has to hold.
+fn extent(chart: &Chart, runs: &[Vec<Run>], side: Side) -> Extent {
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    for (line, runs) in chart.lines.iter().zip(runs) {
+        if chart.side(line.side) == side {
+            if line.is_below { &mut down } else { &mut up }.extend(runs);
+        }
+    }
+    Extent {
+        highest: runs::height(&up, |point| point.max),
+        below: runs::height(&down, |point| -point.min).unwrap_or_default(),
+        decades: (chart.axis(side).unit == Unit::Milliseconds)
+            .then(|| runs::decades(&up))
+            .flatten(),
     }
 }
 

@@ -23,6 +23,12 @@ const FAR: f64 = 3.0;
 const ROOM: f64 = 1.5;
 /// At most two points, or one in this many, are cut; more are a pattern.
 const RARE: usize = 100;
+/// Durations whose largest is so many times a usual small one are shown on a logarithmic axis.
+const DECADES: f64 = 100.0;
+/// The usual small value: one value in so many is smaller.
+const SMALL: usize = 20;
+/// Axes do not begin below this.
+const LEAST_DECADE: f64 = 1e-3;
 
 /// A known point with finite values, and its seconds from the start of the range.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,17 +39,28 @@ pub struct FinitePoint {
     pub max: f64,
 }
 
+impl FinitePoint {
+    fn negate(&mut self) {
+        (self.min, self.max) = (-self.max, -self.min);
+        self.avg = -self.avg;
+    }
+}
+
 /// At least one point.
 pub type Run = Vec<FinitePoint>;
 
-/// The runs of each line. In a stacked chart a point reaches from the sum of the lines before (`min`) to the sum with
+/// The runs of each line. Those that are drawn downwards are negative. In a stacked chart a point reaches from the sum of the lines before (`min`) to the sum with
 /// its own line (`avg` and `max`).
 pub fn runs_of_lines(chart: &Chart) -> Vec<Vec<Run>> {
     let mut sums: BTreeMap<Timestamp, f64> = BTreeMap::new();
     let mut all = Vec::new();
     for line in &chart.lines {
         if !chart.stacked {
-            all.push(runs(&line.series.points, chart.range));
+            let mut runs = runs(&line.series.points, chart.range);
+            if line.is_below {
+                runs.iter_mut().flatten().for_each(FinitePoint::negate);
+            }
+            all.push(runs);
             continue;
         }
         let mut layer = line.series.points.clone();
@@ -110,14 +127,9 @@ fn median_around(distances: &[f64], number: usize) -> f64 {
     near[(near.len() - 1) / 2]
 }
 
-/// The value that an axis has to hold: the largest, but a few points far above the rest do not flatten it.
-pub fn height(runs: &[&Run]) -> Option<f64> {
-    let highs: Vec<f64> = runs
-        .iter()
-        .copied()
-        .flatten()
-        .map(|point| point.max)
-        .collect();
+/// The value that an axis has to hold: the largest `high`, but a few points far above the rest do not flatten it.
+pub fn height(runs: &[&Run], high: impl Fn(&FinitePoint) -> f64) -> Option<f64> {
+    let highs: Vec<f64> = runs.iter().copied().flatten().map(&high).collect();
     let count_above = |limit: f64| highs.iter().filter(|high| **high > limit).count();
     let largest = highs.iter().copied().reduce(f64::max)?;
     let most_cut = (highs.len() / RARE).max(NEAR_POINTS);
@@ -125,21 +137,37 @@ pub fn height(runs: &[&Run]) -> Option<f64> {
     if highs.len() < LEAST_POINTS || count_above(largest / 2.0) > most_cut {
         return Some(largest);
     }
-    let lasting = runs.iter().map(|run| lasting(run)).fold(0.0, f64::max);
+    let lasting = runs
+        .iter()
+        .map(|run| lasting(run, &high))
+        .fold(0.0, f64::max);
     let ceiling = lasting * ROOM;
     let is_cut = lasting > 0.0 && largest > FAR * lasting && count_above(ceiling) <= most_cut;
     Some(if is_cut { ceiling } else { largest })
 }
 
 /// The largest median of a whole neighbourhood. A point alone outlasts nothing.
-fn lasting(run: &Run) -> f64 {
+fn lasting(run: &Run, high: impl Fn(&FinitePoint) -> f64) -> f64 {
     let mut largest: f64 = 0.0;
     for window in run.windows(2 * NEAR_POINTS + 1) {
-        let mut highs: Vec<f64> = window.iter().map(|point| point.max).collect();
+        let mut highs: Vec<f64> = window.iter().map(&high).collect();
         highs.sort_by(f64::total_cmp);
         largest = largest.max(highs[highs.len() / 2]);
     }
     largest
+}
+
+/// A usual small value and the largest, if they are decades apart.
+pub fn decades(runs: &[&Run]) -> Option<(f64, f64)> {
+    let points = runs.iter().copied().flatten();
+    let mut known: Vec<f64> = points
+        .map(|point| point.avg)
+        .filter(|value| *value > 0.0)
+        .collect();
+    known.sort_by(f64::total_cmp);
+    let small = known.get(known.len() / SMALL)?.max(LEAST_DECADE);
+    let largest = *known.last()?;
+    (largest >= DECADES * small).then_some((small, largest))
 }
 
 pub fn seconds(from: Timestamp, to: Timestamp) -> f64 {

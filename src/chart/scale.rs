@@ -1,5 +1,5 @@
-//! The upper end and the labels of a vertical axis, at round values. plotters steps in tens only; sizes are round in
-//! powers of two.
+//! The ends and the labels of a vertical axis, at round values. plotters steps in tens only; sizes are round in powers of
+//! two.
 
 use super::{Axis, Unit};
 use crate::units::grouped;
@@ -11,14 +11,40 @@ const MIN_DISTANCE: f64 = 22.0;
 /// Upper limit of values, which keeps the arithmetic finite.
 const MAX_VALUE: f64 = 1e18;
 
+/// An axis shows at least so many significant figures of a value that is small on it, but not more decimals than these.
+const LEAST_STEPS: f64 = 10.0;
+const MOST_DECIMALS: usize = 6;
+
 const SIZES: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 const RATES: [&str; 5] = ["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"];
 const COUNTS: [&str; 4] = ["", "thousand", "million", "billion"];
 
-/// From zero to `max`, labelled every `step`, in the axis's own unit.
+/// What an axis has to hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extent {
+    pub highest: Option<f64>,
+    /// How far lines reach that are drawn downwards.
+    pub below: f64,
+    /// The smallest and the largest value, if they are decades apart: then the axis is logarithmic.
+    pub decades: Option<(f64, f64)>,
+}
+
+impl Extent {
+    pub fn up_to(highest: Option<f64>) -> Self {
+        Self {
+            highest,
+            ..Self::default()
+        }
+    }
+}
+
+/// From `min` to `max`, labelled every `step`, in the axis's own unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
+    /// Zero; below zero with lines that are drawn downwards; above zero on a logarithmic axis.
+    pub min: f64,
     pub max: f64,
+    /// A factor on a logarithmic axis.
     step: f64,
     /// Labels show a value divided by this, in the unit of this name.
     divisor: f64,
@@ -27,18 +53,30 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// A scale on `height` pixels that holds `largest`, if the axis has no fixed end.
-    pub fn new(axis: Axis, largest: Option<f64>, height: f64) -> Self {
+    /// A scale on `height` pixels that holds `extent`, if the axis has no fixed end.
+    pub fn new(axis: Axis, extent: Extent, height: f64) -> Self {
         let unit = axis.unit;
+        if let Some((smallest, largest)) = extent.decades {
+            return Self {
+                min: 10_f64.powf(smallest.log10().floor()),
+                max: 10_f64.powf(largest.log10().ceil()),
+                step: 10.0,
+                divisor: 1.0,
+                name: multiple(unit, 1.0).1,
+                unit,
+            };
+        }
         let fixed = axis.max.filter(|max| max.is_finite() && *max > 0.0);
         let preferred = match fixed {
             Some(max) => max.min(MAX_VALUE),
-            None => largest.unwrap_or(0.0).clamp(least(unit), MAX_VALUE),
+            None => extent.highest.unwrap_or(0.0).clamp(least(unit), MAX_VALUE),
         };
         let steps = (height / MIN_DISTANCE).floor().clamp(2.0, MAX_STEPS);
+        let below = extent.below.clamp(0.0, MAX_VALUE);
+        let least = (preferred + below) / steps;
         let step = match unit {
-            Unit::Bytes | Unit::BytesPerSecond => power_of_two(preferred / steps),
-            _ => round_number(preferred / steps),
+            Unit::Bytes | Unit::BytesPerSecond => power_of_two(least),
+            _ => round_number(least),
         };
         let max = match fixed {
             Some(_) => preferred,
@@ -46,6 +84,7 @@ impl Scale {
         };
         let (divisor, name) = multiple(unit, step);
         Self {
+            min: -(below / step).ceil() * step,
             max,
             step,
             divisor,
@@ -54,17 +93,49 @@ impl Scale {
         }
     }
 
-    /// The labelled values, from zero up, with their labels.
+    /// The labelled values, from the lowest up, with their labels. What is drawn downwards is not negative.
     pub fn ticks(&self) -> Vec<(f64, String)> {
+        let label = |value: f64, step: f64| {
+            let decimals = decimals(step / self.divisor);
+            grouped(value.abs() / self.divisor, decimals)
+        };
+        if self.is_logarithmic() {
+            let (first, last) = (self.min.log10().round(), self.max.log10().round());
+            let decades = (first as i32..=last as i32).map(|power| 10_f64.powi(power));
+            return decades.map(|value| (value, label(value, value))).collect();
+        }
         // Rounding must not cost the last one.
-        let last = (self.max / self.step * (1.0 + 1e-9)).floor() as u32;
-        let decimals = decimals(self.step / self.divisor);
-        let mut ticks = vec![(0.0, "0".to_owned())];
-        for number in 1..=last {
+        let last = (self.max / self.step * (1.0 + 1e-9)).floor() as i32;
+        let first = (self.min / self.step).round() as i32;
+        let mut ticks = Vec::new();
+        for number in first..=last {
             let value = f64::from(number) * self.step;
-            ticks.push((value, grouped(value / self.divisor, decimals)));
+            let label = match number {
+                0 => "0".to_owned(),
+                _ => label(value, self.step),
+            };
+            ticks.push((value, label));
         }
         ticks
+    }
+
+    pub fn is_logarithmic(&self) -> bool {
+        self.min > 0.0
+    }
+
+    /// Where the axis of time lies: at zero, or at the lower end.
+    pub fn base(&self) -> f64 {
+        self.min.max(0.0)
+    }
+
+    /// How far up a value lies, in a measure of the scale's own. What is beyond an end lies on it.
+    pub fn position(&self, value: f64) -> f64 {
+        let inside = value.clamp(self.min, self.max);
+        if self.is_logarithmic() {
+            inside.log10()
+        } else {
+            inside
+        }
     }
 
     /// Decimals of a value beside the axis: three figures at its upper end, but a percentage as tables have it.
@@ -79,18 +150,35 @@ impl Scale {
         }
     }
 
-    /// A value in steps of its last decimal.
-    pub fn steps(&self, value: f64) -> i64 {
-        (value / self.divisor * 10_f64.powi(self.decimals() as i32)).round() as i64
+    /// A value in steps of the last decimal; a small one keeps two significant figures.
+    pub fn steps(&self, value: f64) -> f64 {
+        let (number, decimals) = self.number(value);
+        let last = 10_f64.powi(self.decimals() as i32);
+        let finer = 10_f64.powi((decimals - self.decimals()) as i32);
+        (number * last * finer).round() / finer
     }
 
-    /// A value in the unit of the labels: `3.12 MiB/s`.
+    /// A value in the unit of the labels: `3.12 MiB/s`. A small one keeps two significant figures: `0.063 MiB/s`.
     pub fn text(&self, value: f64) -> String {
+        let (number, decimals) = self.number(value);
+        let text = format!("{} {}", grouped(number, decimals), self.name);
+        text.trim_end().to_string()
+    }
+
+    /// A value in the unit of the labels, and its decimals.
+    fn number(&self, value: f64) -> (f64, usize) {
         // Dividing by a part, as of percent, may exceed what is finite.
         let number = (value / self.divisor).clamp(f64::MIN, f64::MAX);
-        let number = grouped(number, self.decimals());
-        let text = format!("{number} {}", self.name);
-        text.trim_end().to_string()
+        let mut decimals = self.decimals();
+        let is_part = matches!(self.unit, Unit::Percent | Unit::Share);
+        while !is_part
+            && number != 0.0
+            && number.abs() * 10_f64.powi(decimals as i32) < LEAST_STEPS
+            && decimals < MOST_DECIMALS
+        {
+            decimals += 1;
+        }
+        (number, decimals)
     }
 
     /// The unit of the labels.

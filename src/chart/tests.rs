@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::scale::Scale;
+use super::scale::{Extent, Scale};
 use super::*;
 use crate::series::Point;
 
@@ -55,6 +55,7 @@ pub fn percent_chart(seconds: i64, values: &[(i64, Option<f64>)]) -> Chart {
             side: Side::Left,
             look: Look::Fill,
             area: false,
+            is_below: false,
         }],
         bands: Vec::new(),
         marks: Vec::new(),
@@ -261,6 +262,7 @@ fn two_axes_scale_independently() {
         side: Side::Right,
         look: Look::Read,
         area: false,
+        is_below: false,
     });
     let svg = draw(&chart);
     assert_eq!(path(&svg, "line k1"), "M52 122l300-50");
@@ -557,13 +559,71 @@ fn a_legend_and_its_axis_have_one_unit() {
     };
     assert_eq!(
         super::draw(&chart).legend[0].last.as_deref(),
-        Some("0.00 MiB/s")
+        // Not 0.00 MiB/s, which would say that nothing was read.
+        Some("0.00098 MiB/s")
     );
     assert_eq!(
         numbers(&draw(&chart))["axes"],
         json!([{ "unit": "MiB/s", "decimals": 2 }])
     );
-    assert_eq!(numbers(&draw(&chart))["rows"], json!([1_000, 572, 0, 0]));
+    assert_eq!(
+        numbers(&draw(&chart))["rows"],
+        json!([1_000, 572, 0, 0.098])
+    );
+}
+
+#[test]
+fn writes_are_drawn_below_reads_and_stay_positive_numbers() {
+    let mut chart = percent_chart(10, &[(0, Some(4e6)), (10, Some(4e6))]);
+    chart.left = Axis {
+        unit: Unit::BytesPerSecond,
+        max: None,
+    };
+    chart.lines.push(Line {
+        label: "written".into(),
+        series: series(&[(0, Some(1e6)), (10, Some(2e6))]),
+        look: Look::Write,
+        area: true,
+        is_below: true,
+        ..chart.lines[0].clone()
+    });
+    let svg = draw(&chart);
+    assert_eq!(labels(&svg)[..4], ["2", "0", "2", "4"]);
+    let lines = &numbers(&svg)["rows"];
+    assert_eq!(*lines, json!([10_000, 381, 95, 0, 381, 191]));
+    // From a quarter of the way down, to half of it; the axis is above.
+    let [_, axis_y] = path(&svg, "axis")
+        .split(['M', ' ', 'l'])
+        .collect::<Vec<_>>()[1..3]
+    else {
+        panic!("no axis")
+    };
+    let start = path(&svg, "line k2").split(['M', ' ', 'l']).nth(2).unwrap();
+    assert!(start.parse::<f64>().unwrap() > axis_y.parse::<f64>().unwrap());
+}
+
+#[test]
+fn latencies_that_are_decades_apart_have_a_logarithmic_axis() {
+    let values: Vec<(i64, Option<f64>)> = (0..100)
+        .map(|second| (second, Some(if second < 50 { 0.4 } else { 4_200.0 })))
+        .collect();
+    let mut chart = percent_chart(100, &values);
+    chart.left = Axis {
+        unit: Unit::Milliseconds,
+        max: None,
+    };
+    let svg = draw(&chart);
+    assert_eq!(
+        labels(&svg)[..7],
+        ["0.1", "1", "10", "100", "1,000", "10,000", "ms"]
+    );
+    assert_eq!(
+        super::draw(&chart).legend[0].last.as_deref(),
+        Some("4,200 ms")
+    );
+    // Within two decades it is linear, from zero.
+    chart.lines[0].series = series(&[(0, Some(1.0)), (99, Some(60.0))]);
+    assert_eq!(labels(&draw(&chart))[0], "0");
 }
 
 // Any input
@@ -678,7 +738,7 @@ prop_compose! {
         (width, height) in (any::<u32>(), any::<u32>()),
         points in prop::collection::vec((any_time(), any_value(), any_value(), any_value()), 0..30),
         (label, start, end) in (".*", any_time(), prop::option::of(any_time())),
-        (look, area) in (any::<u8>(), any::<bool>()),
+        (look, area, is_below) in (any::<u8>(), any::<bool>(), any::<bool>()),
     ) -> Chart {
         let points = points.into_iter().map(|(t, min, avg, max)| Point { t, min, avg, max }).collect();
         let axis = Axis { unit, max };
@@ -690,7 +750,7 @@ prop_compose! {
             left: axis,
             right: has_right.then_some(axis),
             lines: vec![Line {
-                label: label.clone(), series: Series { points }, side: Side::Right, look: Look::Other(look), area,
+                label: label.clone(), series: Series { points }, side: Side::Right, look: Look::Other(look), area, is_below,
             }],
             bands: vec![Band { from: start, to: end, label: label.clone(), href: Some(label.clone()) }],
             stacked: false,
@@ -708,7 +768,11 @@ prop_compose! {
 #[test]
 fn the_largest_values_have_a_text() {
     for unit in [Unit::Share, Unit::Percent, Unit::BytesPerSecond] {
-        let scale = Scale::new(Axis { unit, max: None }, Some(f64::MAX), 100.0);
+        let scale = Scale::new(
+            Axis { unit, max: None },
+            Extent::up_to(Some(f64::MAX)),
+            100.0,
+        );
         for text in [scale.text(f64::MAX), unit.value_text(f64::MAX)] {
             assert!(!text.contains("inf"), "{text}");
         }
@@ -756,6 +820,7 @@ fn overflowing() -> Chart {
         side: Side::Right,
         look: Look::Read,
         area: false,
+        is_below: false,
     });
     chart.bands.push(Band {
         from: at(10),
@@ -812,6 +877,7 @@ fn stacked() -> Chart {
             side: Side::Left,
             look: Look::Other(number),
             area: true,
+            is_below: false,
         })
         .collect();
     chart

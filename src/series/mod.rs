@@ -49,6 +49,24 @@ impl Range {
     pub fn contains(self, at: Timestamp) -> bool {
         self.from <= at && at <= self.to
     }
+
+    /// So many seconds later, or earlier.
+    pub fn moved(self, seconds: f64) -> Self {
+        Self {
+            from: saturating_add_seconds(self.from, seconds),
+            to: saturating_add_seconds(self.to, seconds),
+        }
+    }
+}
+
+impl Series {
+    /// So many seconds later, or earlier.
+    pub fn moved(mut self, seconds: f64) -> Self {
+        for point in &mut self.points {
+            point.t = saturating_add_seconds(point.t, seconds);
+        }
+        self
+    }
 }
 
 /// So many seconds later, or earlier. It saturates, since some forecasts are years ahead.

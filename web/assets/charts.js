@@ -54,9 +54,13 @@
     return low > 0 && (low === times.length || at - times[low - 1] < times[low] - at) ? low - 1 : low;
   }
 
-  const digits = [0, 1, 2].map((decimals) => new Intl.NumberFormat("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
+  const [LEAST_STEPS, MOST_DECIMALS] = [10, 6];
+  const digits = [0, 1, 2, 3, 4, 5, 6].map((decimals) => new Intl.NumberFormat("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
+  /** A small value keeps two significant figures, but for percentages, as in src/chart/scale.rs. */
   function written(steps, { unit, decimals }) {
-    const text = digits[decimals].format(steps / 10 ** decimals);
+    let shown = decimals;
+    while (unit !== "%" && steps && Math.abs(steps) * 10 ** (shown - decimals) < LEAST_STEPS && shown < MOST_DECIMALS) shown += 1;
+    const text = digits[shown].format(steps / 10 ** decimals);
     return unit ? `${text} ${unit}` : text;
   }
 

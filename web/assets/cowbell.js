@@ -129,12 +129,12 @@
   });
 
   // Charts are drawn for their actual width and for the height of the window, in steps of 20 pixels: three of them fit below
-  // the overview's table. A wide screen has two columns, as in cowbell.css.
+  // the overview's table. A wide screen has two columns, unless there are three charts, as in cowbell.css.
   const [COLUMN_GAP, ABOVE_CHARTS, OF_LEGEND, AROUND_LARGE, MOST] = [32, 470, 60, 160, 360];
   const wide = matchMedia("(min-width: 1800px)");
   function chartSize(place) {
     if (body.classList.contains("enlarged")) return [innerWidth - 48, innerHeight - AROUND_LARGE];
-    const columns = wide.matches ? 2 : 1;
+    const columns = wide.matches && place.querySelectorAll(".charts > figure").length !== 3 ? 2 : 1;
     const height = (innerHeight - ABOVE_CHARTS) / Math.ceil(3 / columns) - OF_LEGEND;
     return [(place.clientWidth - (columns - 1) * COLUMN_GAP) / columns, Math.min(height, MOST)];
   }

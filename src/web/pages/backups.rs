@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use askama::Template;
 
-use super::jobs::{job_class, took};
+use super::jobs::{JobTable, job_class, took};
 use super::text::{moment, zoned_minute};
 use super::volumes::volume_href;
 use super::{Content, PageRequest, PageResult, Refresh};
@@ -24,11 +24,15 @@ const MOST_NIGHTS: usize = 30;
 #[template(path = "backups.html")]
 struct BackupsPage {
     nights: Table,
+    others: JobTable,
 }
 
 pub async fn page(request: PageRequest) -> PageResult {
+    let present = &request.present;
+    let latest = present.jobs.iter().rev().map(Arc::as_ref);
     let page = BackupsPage {
-        nights: nights(&request.present),
+        nights: nights(present),
+        others: JobTable::of_others(latest, present),
     };
     Content::new("Backups", "/backups", Some(Refresh::EACH_TICK), &page)
 }

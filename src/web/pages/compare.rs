@@ -239,6 +239,7 @@ fn figure(
                 side: Side::Left,
                 look,
                 area: false,
+                is_below: false,
             });
         }
         legend.push(LegendEntry {

@@ -86,10 +86,18 @@ pub async fn whole(request: &PageRequest, job: &Job) -> Result<String, Problem> 
     } else {
         view.range(present)?
     };
+    let previous = site.previous_run(job).await?;
+    let mut ranges = view.ranges_of(job, range);
     let charts = if job.is_imported() {
         super::compare::alone(job, site.cost(job).await?, view.width()).into()
     } else {
-        let sketches = sketches(job, present);
+        let mut sketches = sketches(job, present);
+        if let Some(previous) = previous.as_ref().filter(|run| !run.is_imported()) {
+            ranges.last = Some(view.with_previous());
+            if view.previous.is_some() {
+                lay_under(&mut sketches, job, previous, present);
+            }
+        }
         charts::draw(request, range, slice::from_ref(job), sketches).await?
     };
     let outlook = present.outlook(job);
@@ -119,7 +127,7 @@ pub async fn whole(request: &PageRequest, job: &Job) -> Result<String, Problem> 
             ));
         }
     }
-    links.extend(comparisons(site, job, present).await?);
+    links.extend(comparisons(job, previous.as_ref(), present));
     let page = shown(&JobDetailPage {
         name: job.name.clone(),
         description: told(&summary.heading),
@@ -131,7 +139,7 @@ pub async fn whole(request: &PageRequest, job: &Job) -> Result<String, Problem> 
         remarks,
         key_figures: key_figures(job, &summary, present, outlook.as_ref()),
         links,
-        ranges: (!job.is_imported()).then(|| view.ranges_of(job, range)),
+        ranges: (!job.is_imported()).then_some(ranges),
         charts,
         phases: job_cost::phases(job, &work, now),
         phases_note: (!work.is_empty()).then_some(OF_WHOLE_TICKS),
@@ -220,6 +228,16 @@ fn sketches(job: &Job, present: &Present) -> Vec<Sketch> {
     ]
 }
 
+/// Lays the first chart of the previous run under that of a job, from the same place on.
+fn lay_under(sketches: &mut [Sketch], job: &Job, previous: &Job, present: &Present) {
+    let began = moment(previous.started_at, present.interval.at);
+    let moved_s = Range::new(previous.started_at, job.started_at).seconds();
+    let earlier = self::sketches(previous, present).into_iter().next();
+    for (sketch, earlier) in sketches.iter_mut().zip(earlier) {
+        sketch.over(earlier, &began, moved_s);
+    }
+}
+
 fn key_figures(
     job: &Job,
     summary: &JobSummary,
@@ -267,9 +285,9 @@ pub(super) fn full_in(present: &Present, volume: &Volume) -> Option<KeyFigure> {
 }
 
 /// Links to comparisons with the previous run and with the set.
-async fn comparisons(site: &Site, job: &Job, present: &Present) -> Result<Links, Problem> {
+fn comparisons(job: &Job, previous: Option<&Job>, present: &Present) -> Links {
     let mut links = Links::new();
-    if let Some(before) = site.previous_run(job).await? {
+    if let Some(before) = previous {
         let began = zoned_moment(before.started_at, present.interval.at);
         let href = format!("/jobs/compare?ids={},{}", before.id, job.id);
         links.push((format!("compare with the previous run, {began}"), href));
@@ -278,7 +296,7 @@ async fn comparisons(site: &Site, job: &Job, present: &Present) -> Result<Links,
         let href = format!("/jobs/compare?set={}", escaped(&label.set));
         links.push((format!("compare the runs of {}", label.set), href));
     }
-    Ok(links)
+    links
 }
 
 /// The volumes of a job.

@@ -17,6 +17,8 @@ use crate::web::answer::{Partial, parsed_place};
 
 /// Jobs per page.
 const MOST_JOBS: usize = 200;
+/// Of those that are no backups.
+const MOST_OTHERS: usize = 20;
 /// A week of nightly backups.
 const DEFAULT_SPAN: &str = "-7d";
 
@@ -79,6 +81,29 @@ pub fn below_jobs(content: Content) -> Content {
 impl JobTable {
     pub fn of(jobs: &Partial<Vec<Job>>, present: &Present) -> Self {
         Self::named(jobs, present, "Jobs", |job| {
+            Cell::link(&job.name, format!("/jobs/{}", job.id))
+        })
+    }
+
+    /// Of these jobs, those that are no backups.
+    pub fn of_others<'a>(jobs: impl Iterator<Item = &'a Job>, present: &Present) -> Self {
+        let jobs: Vec<&Job> = jobs.collect();
+        let is_of_command = |job: &Job| {
+            let mut others = jobs.iter();
+            others.any(|other| other.command_key.as_ref() == Some(&job.key))
+        };
+        let others = jobs
+            .iter()
+            .filter(|job| !job.is_own_backup() && !is_of_command(job));
+        let others = others
+            .take(MOST_OTHERS)
+            .map(|job| Job::clone(job))
+            .collect();
+        let others = Partial {
+            found: others,
+            missing: None,
+        };
+        Self::named(&others, present, "Other jobs", |job| {
             Cell::link(&job.name, format!("/jobs/{}", job.id))
         })
     }

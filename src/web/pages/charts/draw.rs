@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::marks::{gone, marks, resumed};
 use super::nearest::{Nearest, nearest};
-use super::{Sketch, axis};
+use super::{Sketch, Trace, axis};
 use crate::alert::Pace;
 use crate::chart::{
     self, Band, Chart, EventMark, Forecast, LegendEntry, Line, Picture, PictureSize, Side,
@@ -20,6 +20,7 @@ use crate::quantity::Quantity;
 use crate::series::{Range, Series, saturating_add_seconds};
 use crate::store::{SeriesKey, Subject};
 use crate::units::count_text;
+use crate::web::Site;
 use crate::web::answer::{Partial, Problem};
 use crate::web::pages::PageRequest;
 use crate::web::pages::text::{moment, zoned_moment};
@@ -120,6 +121,8 @@ pub async fn draw(
         Partial::or_from_memory(stored, in_memory, "only the last minutes are drawn")?;
     let host = found.pop().flatten().unwrap_or_default();
     wanted.pop();
+    let traces = sketches.iter().flat_map(|sketch| &sketch.traces);
+    lay_earlier(site, traces, range, points, &mut found).await?;
     let nearest = nearest(site, present, &wanted, range, &found).await;
     let mut marks = marks(site, present, range).await;
     marks.extend(resumed(&host));
@@ -158,6 +161,34 @@ pub async fn draw(
     })
 }
 
+/// Replaces what was found of earlier runs with what was measured then, moved to now. What cannot be read is not drawn.
+async fn lay_earlier(
+    site: &Site,
+    traces: impl Iterator<Item = &Trace>,
+    range: Range,
+    points: usize,
+    found: &mut [Option<Series>],
+) -> Result<(), Problem> {
+    let earlier: Vec<(usize, &Trace, f64)> = traces
+        .enumerate()
+        .filter_map(|(place, trace)| Some((place, trace, trace.moved_s?)))
+        .collect();
+    let Some((_, _, moved_s)) = earlier.first() else {
+        return Ok(());
+    };
+    let then = range.moved(-moved_s);
+    let wanted: Vec<SeriesKey> = earlier
+        .iter()
+        .map(|(_, trace, _)| trace.wanted.clone())
+        .collect();
+    let stored = site.store.series(&wanted, then, points).await;
+    let read = Partial::or_from_memory(stored, Vec::new, "")?.found;
+    for ((place, _, moved_s), series) in earlier.iter().zip(read) {
+        found[*place] = series.map(|series| series.moved(*moved_s));
+    }
+    Ok(())
+}
+
 impl ChartContext<'_> {
     /// Takes the series of its traces.
     fn figure(
@@ -167,6 +198,8 @@ impl ChartContext<'_> {
     ) -> ChartFigure {
         let (left, right) = (sketch.axis(Side::Left), sketch.axis(Side::Right));
         let (mut lines, mut forecasts) = (Vec::new(), Vec::new());
+        let own = sketch.traces.iter().filter(|trace| trace.moved_s.is_none());
+        let own = own.count();
         for trace in sketch.traces {
             let line = Line {
                 label: trace.label,
@@ -174,6 +207,7 @@ impl ChartContext<'_> {
                 side: trace.side,
                 look: trace.look,
                 area: trace.area,
+                is_below: trace.is_below,
             };
             if let Some(eta) = time_until_full(&trace.wanted, self.paces) {
                 forecasts.extend(forecast(eta, &line));
@@ -184,7 +218,7 @@ impl ChartContext<'_> {
         if sketch.stacked {
             sums = label_shares(&mut lines);
         }
-        let named = lines.iter().map(|line| (&*line.label, &line.series));
+        let named = lines[..own].iter().map(|line| (&*line.label, &line.series));
         let mut marks = gone(&self.host, named);
         marks.extend(self.marks.iter().cloned());
         let chart = Chart {

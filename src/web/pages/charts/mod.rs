@@ -31,6 +31,10 @@ pub struct Trace {
     pub look: Look,
     pub side: Side,
     pub area: bool,
+    /// Drawn downwards.
+    pub is_below: bool,
+    /// Of an earlier run that is laid under the chart: the seconds by which its points are moved.
+    pub moved_s: Option<f64>,
 }
 
 /// A chart before its series are read.
@@ -55,6 +59,19 @@ impl Sketch {
         }
     }
 
+    /// Lays the lines of the same chart of an earlier run under its own, in quiet looks.
+    pub fn over(&mut self, earlier: Sketch, named: &str, moved_s: f64) {
+        for trace in earlier.traces {
+            self.traces.push(Trace {
+                label: format!("{}, {named}", trace.label),
+                look: trace.look.of_earlier(),
+                area: false,
+                moved_s: Some(moved_s),
+                ..trace
+            });
+        }
+    }
+
     /// The axis of a side, in the unit of its first line; `None` without lines. What is a part of a whole ends at it.
     fn axis(&self, side: Side) -> Option<Axis> {
         let first = self.traces.iter().find(|trace| trace.side == side)?;
@@ -73,6 +90,15 @@ impl Trace {
         Self { area: true, ..self }
     }
 
+    /// As an area below the axis: what is written, beside what is read above it.
+    fn downwards(self) -> Self {
+        Self {
+            area: true,
+            is_below: true,
+            ..self
+        }
+    }
+
     fn on_the_right(self) -> Self {
         let side = Side::Right;
         Self { side, ..self }
@@ -89,13 +115,15 @@ pub fn trace(label: impl Into<String>, subject: &Subject, quantity: Quantity, lo
         look,
         side: Side::Left,
         area: false,
+        is_below: false,
+        moved_s: None,
     }
 }
 
 pub fn throughput(title: &str, subject: &Subject) -> Sketch {
     let read = trace("read", subject, Quantity::ReadBytes, Look::Read).with_area();
     let written = trace("written", subject, Quantity::WrittenBytes, Look::Write);
-    Sketch::new(title, vec![read, written])
+    Sketch::new(title, vec![read, written.downwards()])
 }
 
 pub fn throughput_of_all() -> Sketch {
@@ -131,7 +159,7 @@ pub fn copying<'a>(pvs: impl Iterator<Item = &'a Device>) -> Sketch {
     Sketch::new("COW copying", disk_traces(pvs, quantities))
 }
 
-/// Two traces of each disk, such as what is read and what is written.
+/// Two traces of each disk: upwards, such as what is read, and downwards, such as what is written.
 pub fn disk_traces<'a>(
     disks: impl Iterator<Item = &'a Device>,
     quantities: [(&str, Quantity); 2],
@@ -145,7 +173,10 @@ pub fn disk_traces<'a>(
         };
         for ((what, quantity), look) in quantities.into_iter().zip(looks) {
             let label = format!("{} {what}", disk.name);
-            traces.push(trace(label, &subject, quantity, look));
+            traces.push(Trace {
+                is_below: look == looks[1],
+                ..trace(label, &subject, quantity, look)
+            });
         }
     }
     traces
@@ -179,8 +210,8 @@ pub fn of_device(subject: &Subject, copied: Option<&Device>) -> Vec<Sketch> {
 /// `vmstat`'s bi and bo.
 pub fn paging() -> Sketch {
     let traces = vec![
-        trace("bi", &Subject::Host, Quantity::BiKibPerS, Look::Read),
-        trace("bo", &Subject::Host, Quantity::BoKibPerS, Look::Write),
+        trace("bi", &Subject::Host, Quantity::BiKibPerS, Look::Read).with_area(),
+        trace("bo", &Subject::Host, Quantity::BoKibPerS, Look::Write).downwards(),
     ];
     let title = "Paged in and out (vmstat's bi and bo)";
     Sketch::new(title, traces)

@@ -47,6 +47,8 @@ pub struct View {
     pub before: Option<String>,
     /// Rows of a list without this text are left out.
     pub filter: Option<String>,
+    /// Of a job: lays the previous run under its chart, whatever it says.
+    pub previous: Option<String>,
     pub width: Option<u32>,
     /// At least, for all charts of the page.
     pub height: Option<u32>,
@@ -98,6 +100,7 @@ impl View {
             ("to", &self.to),
             ("zone", &self.zone),
             ("before", &self.before),
+            ("previous", &self.previous),
         ];
         let field = |(key, value): (&str, &Option<String>)| Some((key.into(), value.clone()?));
         pairs.into_iter().filter_map(field).collect()
@@ -129,7 +132,7 @@ impl View {
         let running = jobs.iter().find(|job| job.is_running());
         let presets = SPANS.map(|(name, from)| self.choice(name, from));
         RangeTools {
-            running: running.map(|job| self.since(job, "running job")),
+            last: running.map(|job| self.since(job, "running job")),
             ..RangeTools::new(presets.into(), range)
         }
     }
@@ -142,6 +145,20 @@ impl View {
             is_current: self.is_default(),
         };
         RangeTools::new(vec![whole, self.since(job, "from its start to now")], range)
+    }
+
+    /// A link that lays the previous run under the chart, or takes it away.
+    pub fn with_previous(&self) -> ChoiceLink {
+        let other = Self {
+            previous: self.previous.is_none().then(|| "shown".into()),
+            filter: None,
+            ..self.clone()
+        };
+        ChoiceLink {
+            name: "with the previous run",
+            href: format!("?{}", other.query()),
+            is_current: self.previous.is_some(),
+        }
     }
 
     fn since(&self, job: &Job, name: &'static str) -> ChoiceLink {
@@ -176,8 +193,8 @@ impl View {
 /// Selects a range: presets, and fields for its ends.
 pub struct RangeTools {
     pub choices: Vec<ChoiceLink>,
-    /// Comes last, so that it moves nothing when it appears.
-    pub running: Option<ChoiceLink>,
+    /// The running job's, or the previous run of a job. It comes last, so that it moves nothing when it appears.
+    pub last: Option<ChoiceLink>,
     /// The range in words.
     pub span: String,
     /// Its ends and their time zone, for the fields.
@@ -205,7 +222,7 @@ impl RangeTools {
         let [from, to] = [range.from, range.to].map(field);
         Self {
             choices,
-            running: None,
+            last: None,
             span: span_text(range),
             from,
             to,
