@@ -103,7 +103,7 @@ pub struct Line {
     pub is_below: bool,
 }
 
-/// Colour and dash of a line: reads are solid, writes are dashed.
+/// Colour and dash of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     Read,

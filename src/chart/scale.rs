@@ -56,11 +56,16 @@ impl Scale {
     /// A scale on `height` pixels that holds `extent`, if the axis has no fixed end.
     pub fn new(axis: Axis, extent: Extent, height: f64) -> Self {
         let unit = axis.unit;
+        let steps = (height / MIN_DISTANCE).floor().clamp(2.0, MAX_STEPS);
         if let Some((smallest, largest)) = extent.decades {
+            let first = smallest.log10().floor();
+            let decades = largest.min(MAX_VALUE).log10().ceil() - first;
+            let decades_a_step = (decades / steps).ceil();
+            let labels = (decades / decades_a_step).ceil();
             return Self {
-                min: 10_f64.powf(smallest.log10().floor()),
-                max: 10_f64.powf(largest.log10().ceil()),
-                step: 10.0,
+                min: 10_f64.powf(first),
+                max: 10_f64.powf(first + labels * decades_a_step),
+                step: 10_f64.powf(decades_a_step),
                 divisor: 1.0,
                 name: multiple(unit, 1.0).1,
                 unit,
@@ -71,7 +76,6 @@ impl Scale {
             Some(max) => max.min(MAX_VALUE),
             None => extent.highest.unwrap_or(0.0).clamp(least(unit), MAX_VALUE),
         };
-        let steps = (height / MIN_DISTANCE).floor().clamp(2.0, MAX_STEPS);
         let below = extent.below.clamp(0.0, MAX_VALUE);
         let least = (preferred + below) / steps;
         let step = match unit {
@@ -100,9 +104,11 @@ impl Scale {
             grouped(value.abs() / self.divisor, decimals)
         };
         if self.is_logarithmic() {
-            let (first, last) = (self.min.log10().round(), self.max.log10().round());
-            let decades = (first as i32..=last as i32).map(|power| 10_f64.powi(power));
-            return decades.map(|value| (value, label(value, value))).collect();
+            let [first, last, step] =
+                [self.min, self.max, self.step].map(|end| end.log10().round());
+            let powers = (first as i32..=last as i32).step_by(step as usize);
+            let values = powers.map(|power| 10_f64.powi(power));
+            return values.map(|value| (value, label(value, value))).collect();
         }
         // Rounding must not cost the last one.
         let last = (self.max / self.step * (1.0 + 1e-9)).floor() as i32;
@@ -154,7 +160,7 @@ impl Scale {
     pub fn steps(&self, value: f64) -> f64 {
         let (number, decimals) = self.number(value);
         let last = 10_f64.powi(self.decimals() as i32);
-        let finer = 10_f64.powi((decimals - self.decimals()) as i32);
+        let finer = 10_f64.powi(decimals.saturating_sub(self.decimals()) as i32);
         (number * last * finer).round() / finer
     }
 
@@ -170,11 +176,13 @@ impl Scale {
         // Dividing by a part, as of percent, may exceed what is finite.
         let number = (value / self.divisor).clamp(f64::MIN, f64::MAX);
         let mut decimals = self.decimals();
-        let is_part = matches!(self.unit, Unit::Percent | Unit::Share);
-        while !is_part
-            && number != 0.0
-            && number.abs() * 10_f64.powi(decimals as i32) < LEAST_STEPS
-            && decimals < MOST_DECIMALS
+        if matches!(self.unit, Unit::Percent | Unit::Share) {
+            return (number, decimals);
+        }
+        if number == 0.0 {
+            return (number, 0);
+        }
+        while number.abs() * 10_f64.powi(decimals as i32) < LEAST_STEPS && decimals < MOST_DECIMALS
         {
             decimals += 1;
         }

@@ -608,6 +608,7 @@ fn latencies_that_are_decades_apart_have_a_logarithmic_axis() {
         .map(|second| (second, Some(if second < 50 { 0.4 } else { 4_200.0 })))
         .collect();
     let mut chart = percent_chart(100, &values);
+    chart.size.height = 172;
     chart.left = Axis {
         unit: Unit::Milliseconds,
         max: None,
@@ -617,6 +618,13 @@ fn latencies_that_are_decades_apart_have_a_logarithmic_axis() {
         labels(&svg)[..7],
         ["0.1", "1", "10", "100", "1,000", "10,000", "ms"]
     );
+    // On a low chart, each second decade.
+    chart.size.height = 142;
+    assert_eq!(
+        labels(&draw(&chart))[..4],
+        ["0.1", "10", "1,000", "100,000"]
+    );
+    chart.size.height = 172;
     assert_eq!(
         super::draw(&chart).legend[0].last.as_deref(),
         Some("4,200 ms")

@@ -58,7 +58,7 @@
   const digits = [0, 1, 2, 3, 4, 5, 6].map((decimals) => new Intl.NumberFormat("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
   /** A small value keeps two significant figures, but for percentages, as in src/chart/scale.rs. */
   function written(steps, { unit, decimals }) {
-    let shown = decimals;
+    let shown = steps || unit === "%" ? decimals : 0;
     while (unit !== "%" && steps && Math.abs(steps) * 10 ** (shown - decimals) < LEAST_STEPS && shown < MOST_DECIMALS) shown += 1;
     const text = digits[shown].format(steps / 10 ** decimals);
     return unit ? `${text} ${unit}` : text;
