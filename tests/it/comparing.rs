@@ -405,3 +405,58 @@ fn a_report_of_one_job_tells_what_its_page_does() {
         "pages have their own policy"
     );
 }
+
+/// The numbers of the first chart of a page.
+fn first_chart(page: &str) -> Value {
+    let (_, rest) = page.split_once("<metadata>").expect(page);
+    serde_json::from_str(rest.split_once("</metadata>").unwrap().0).unwrap()
+}
+
+fn labels(chart: &Value) -> Vec<&str> {
+    let lines = chart["lines"].as_array().unwrap();
+    lines
+        .iter()
+        .filter_map(|line| line["label"].as_str())
+        .collect()
+}
+
+#[test]
+fn the_previous_run_is_laid_under_the_chart_of_a_job() {
+    let (_tape, daemon) = experiment();
+    let alone = daemon.get("/jobs/2").body;
+    has(&alone, &["href=\"?previous=shown\">with the previous run<"]);
+    assert_eq!(labels(&first_chart(&alone)), ["read", "written"]);
+    let chart = first_chart(&daemon.get("/jobs/2?previous=shown").body);
+    let labels = labels(&chart);
+    assert_eq!(labels[..2], ["read", "written"]);
+    assert!(
+        labels[2].starts_with("read, ") && labels[3].starts_with("written, "),
+        "{labels:?}"
+    );
+    // Both run at the same seconds, the second one twice as fast: the numbers have one decimal.
+    let rows = chart["rows"].as_array().unwrap();
+    let both: Vec<(i64, i64)> = rows
+        .chunks(5)
+        .filter_map(|row| Some((row[1].as_i64()?, row[3].as_i64()?)))
+        .filter(|(read, _)| *read == 410)
+        .collect();
+    assert!(both.len() >= RUN as usize - 2, "{rows:?}");
+    assert!(both.iter().all(|(_, earlier)| *earlier == 200), "{both:?}");
+    let first = daemon.get("/jobs/1").body;
+    assert!(!first.contains("previous=shown"), "it has no previous run");
+}
+
+#[test]
+fn a_legend_ends_with_the_last_tick_and_not_with_the_mean_of_a_point() {
+    let mut tape = Tape::new(Duration::from_secs(1));
+    let mut read = 0;
+    for second in 0..600 {
+        tape.tick(Snapshot::Absent, Done::sectors(read, 0), Done::default());
+        read += if second == 598 { 64 * MIB } else { 2 * MIB };
+    }
+    let tape = tape.saved();
+    let daemon = Start::playing(&tape, "max").start();
+    daemon.has_played(600);
+    let page = daemon.get("/status?width=240&from=-599s").body;
+    has(&page, &["read<b>64.00 MiB/s</b>"]);
+}

@@ -121,9 +121,20 @@ pub async fn draw(
         Partial::or_from_memory(stored, in_memory, "only the last minutes are drawn")?;
     let host = found.pop().flatten().unwrap_or_default();
     wanted.pop();
+    let nearest = nearest(site, present, &wanted, range, &found).await;
+    if range.contains(now) {
+        // Lines and legends end with the last tick, not with the mean of the last point.
+        let last = site
+            .store
+            .series_in_memory(&wanted, Range::new(now, now), 1);
+        for (series, last) in found.iter_mut().zip(last) {
+            if let (Some(series), Some(last)) = (series, last) {
+                series.points.extend(last.points);
+            }
+        }
+    }
     let traces = sketches.iter().flat_map(|sketch| &sketch.traces);
     lay_earlier(site, traces, range, points, &mut found).await?;
-    let nearest = nearest(site, present, &wanted, range, &found).await;
     let mut marks = marks(site, present, range).await;
     marks.extend(resumed(&host));
     let no_paces = Paces::new();
