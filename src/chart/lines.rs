@@ -1,5 +1,7 @@
 //! The lines of a chart: tints, strokes and dots, and what of them is above the axis.
 
+use std::iter;
+
 use super::plot::{ChartLayout, Plot};
 use super::runs::{FinitePoint, Run};
 use super::svg::{Across, Class, Down, Place, Svg, TENTHS};
@@ -16,10 +18,10 @@ pub fn draw(layout: &ChartLayout, svg: &mut Svg) {
         let plot = layout.plot(line.side);
         for run in runs.iter().filter(|run| run.len() > 1) {
             if line.area {
-                svg.area(class("area", line, number), &below(plot, run));
+                svg.area(class("area", line, number), &below(layout, plot, run));
             }
             let varies = |point: &FinitePoint| point.min < point.avg || point.max > point.avg;
-            if run.iter().any(varies) {
+            if run.iter().any(varies) || layout.columns(run).count() < run.len() {
                 let outline = envelope(layout, plot, run);
                 svg.tint(class("envelope", line, number), &outline);
             }
@@ -28,7 +30,7 @@ pub fn draw(layout: &ChartLayout, svg: &mut Svg) {
     for (number, (line, runs)) in layout.lines().enumerate() {
         let plot = layout.plot(line.side);
         for run in runs.iter().filter(|run| run.len() > 1) {
-            svg.stroke(class("line", line, number), &means(plot, run));
+            svg.stroke(class("line", line, number), &means(layout, plot, run));
         }
     }
     for (number, (line, runs)) in layout.lines().enumerate() {
@@ -47,14 +49,26 @@ fn class(role: &'static str, line: &Line, number: usize) -> Class {
     }
 }
 
-pub fn means(plot: &Plot, run: &Run) -> Vec<Place> {
-    let mean = |point: &FinitePoint| plot.place(point.at, point.avg);
-    run.iter().map(mean).collect()
+/// From the first point to the last one, through the mean of each column.
+fn means(layout: &ChartLayout, plot: &Plot, run: &Run) -> Vec<Place> {
+    let place = |point: &FinitePoint| plot.place(point.at, point.avg);
+    let mean = |column: &[FinitePoint], value: fn(&FinitePoint) -> f64| {
+        column.iter().map(value).sum::<f64>() / column.len() as f64
+    };
+    let columns = layout.columns(run);
+    let inside = columns.map(|column| {
+        plot.place(
+            mean(column, |point| point.at),
+            mean(column, |point| point.avg),
+        )
+    });
+    let (first, last) = (place(&run[0]), place(&run[run.len() - 1]));
+    iter::once(first).chain(inside).chain([last]).collect()
 }
 
 /// The outline of what is between a run and zero.
-fn below(plot: &Plot, run: &Run) -> Vec<Place> {
-    let mut corners = means(plot, run);
+fn below(layout: &ChartLayout, plot: &Plot, run: &Run) -> Vec<Place> {
+    let mut corners = means(layout, plot, run);
     corners.push(plot.place(run[run.len() - 1].at, 0.0));
     corners.push(plot.place(run[0].at, 0.0));
     corners
@@ -62,10 +76,9 @@ fn below(plot: &Plot, run: &Run) -> Vec<Place> {
 
 /// The outline along the largest values and back along the smallest, in columns.
 fn envelope(layout: &ChartLayout, plot: &Plot, run: &Run) -> Vec<Place> {
-    let is_column = |a: &FinitePoint, b: &FinitePoint| layout.column(a.at) == layout.column(b.at);
     let mut upper = Vec::new();
     let mut lower = Vec::new();
-    for column in run.chunk_by(is_column) {
+    for column in layout.columns(run) {
         let largest = column
             .iter()
             .map(|point| point.max)

@@ -5,7 +5,7 @@ use plotters::coord::CoordTranslate;
 use plotters::coord::cartesian::Cartesian2d;
 use plotters::coord::types::RangedCoordf64;
 
-use super::runs::{self, Run};
+use super::runs::{self, FinitePoint, Run};
 use super::scale::{Extent, Scale};
 use super::svg::{Across, Down, Place, Svg, TENTHS};
 use super::{Chart, Line, PictureSize, Side, Unit};
@@ -20,8 +20,9 @@ const RIGHT: i32 = 14;
 const ALIGNED_FROM: u32 = 560;
 /// Distance of labels from the plot, in tenths of a pixel.
 pub const LABEL_DISTANCE: i32 = 6 * TENTHS;
-/// Width of the columns of an envelope in pixels; narrower ones would make the SVG long.
-const COLUMN: f64 = 3.0;
+/// Width in pixels of the columns that lines and bands are drawn by. In narrower ones, a line that varies from second to
+/// second would be hatching.
+const COLUMN: f64 = 4.0;
 
 /// The edges of a plot in its picture, in tenths of a pixel.
 #[derive(Clone, Copy)]
@@ -178,9 +179,13 @@ impl<'a> ChartLayout<'a> {
         self.left.place(self.seconds_at(at), 0.0).0
     }
 
-    /// The number of the column of an envelope. Columns stay where they are in time, so that the outline does not flicker
-    /// when the chart moves on.
-    pub fn column(&self, at: f64) -> i64 {
+    /// The columns of a run, which are not empty. They stay where they are in time, so that nothing flickers when the chart
+    /// moves on.
+    pub fn columns<'run>(&self, run: &'run Run) -> impl Iterator<Item = &'run [FinitePoint]> {
+        run.chunk_by(|a, b| self.column(a.at) == self.column(b.at))
+    }
+
+    fn column(&self, at: f64) -> i64 {
         let column_s = self.end() / self.left.edges.width() * COLUMN;
         let from_s = self.chart.range.from.as_millisecond() as f64 / 1000.0;
         ((from_s + at) / column_s).floor() as i64

@@ -87,10 +87,8 @@ fn runs(points: &[Point], range: Range) -> Vec<Run> {
         .windows(2)
         .map(|pair| seconds(pair[0].t, pair[1].t))
         .collect();
-    // No median is smaller, and most distances are not longer: then no median is needed. The last two points may have one
-    // time.
-    let apart = distances.iter().copied().filter(|distance| *distance > 0.0);
-    let shortest = apart.fold(f64::INFINITY, f64::min);
+    // No median is smaller, and most distances are not longer: then no median is needed.
+    let shortest = distances.iter().copied().fold(f64::INFINITY, f64::min);
     let is_gap = |number: usize| {
         let distance = distances[number];
         distance < 0.0

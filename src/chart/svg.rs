@@ -161,6 +161,10 @@ fn connected(points: &[Place]) -> String {
         push_step(&mut data, pair[1].0 - pair[0].0);
         push_step(&mut data, pair[1].1 - pair[0].1);
     }
+    if data.ends_with('l') {
+        // All at one place: a line needs a step.
+        data.push_str("0 0");
+    }
     data
 }
 

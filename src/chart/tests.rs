@@ -551,6 +551,28 @@ fn a_chart_carries_its_numbers_in_the_units_of_its_axis() {
 }
 
 #[test]
+fn what_varies_from_second_to_second_is_a_mean_with_a_band() {
+    let values: Vec<(i64, Option<f64>)> = (0..900)
+        .map(|second| (second, Some(if second % 2 == 0 { 20.0 } else { 80.0 })))
+        .collect();
+    let svg = draw(&percent_chart(900, &values));
+    let ys: Vec<f64> = path(&svg, "line kf")
+        .split(['l', ' '])
+        .filter_map(|number| number.parse().ok())
+        .collect();
+    assert!(ys.len() < 2 * 90, "a point for each column: {}", ys.len());
+    assert_eq!(count(&svg, "envelope kf"), 1);
+    // The rows under the crosshair stay those of the series.
+    assert_eq!(numbers(&svg)["rows"].as_array().unwrap().len(), 2 * 900);
+}
+
+#[test]
+fn points_at_one_place_are_a_line_that_browsers_accept() {
+    let svg = draw(&percent_chart(1_000_000, &[(0, Some(5.0)), (1, Some(5.0))]));
+    assert_eq!(path(&svg, "line kf"), "M52 117l0 0");
+}
+
+#[test]
 fn a_legend_and_its_axis_have_one_unit() {
     let mut chart = percent_chart(100, &[(0, Some(6_000_000.0)), (1, Some(1_024.0))]);
     chart.left = Axis {

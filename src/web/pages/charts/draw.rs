@@ -128,8 +128,12 @@ pub async fn draw(
             .store
             .series_in_memory(&wanted, Range::new(now, now), 1);
         for (series, last) in found.iter_mut().zip(last) {
-            if let (Some(series), Some(last)) = (series, last) {
-                series.points.extend(last.points);
+            let point = series.as_mut().and_then(|series| series.points.last_mut());
+            let tick = last.and_then(|last| last.points.last().copied());
+            if let (Some(point), Some(tick)) = (point, tick)
+                && point.t == tick.t
+            {
+                point.avg = tick.avg;
             }
         }
     }

@@ -18,8 +18,8 @@ use crate::web::{escaped, zone};
 /// The width of a chart for a browser that does not say how wide it is: without a script, or before it runs.
 const WIDTH: u32 = 1_000;
 const TELEPHONE_WIDTH: u32 = 340;
-/// With more points, a line that varies from second to second would be hatching. The band around it has every second.
-const PIXELS_PER_POINT: usize = 4;
+/// More points would not be visible.
+const PIXELS_PER_POINT: usize = 2;
 /// Ranges for selection.
 const SPANS: [(&str, &str); 7] = [
     ("5 m", "-5m"),
