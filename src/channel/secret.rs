@@ -272,7 +272,9 @@ fn loaded(value: &str) -> Result<String, String> {
                 "expected \"credential:NAME\" with a name of letters, digits and -_.".into(),
             );
         }
-        let way_out = format!("set `LoadCredential={name}:FILE` in cowbell.service");
+        let way_out = format!(
+            "set `LoadCredential={name}:FILE` in cowbell.service; before systemd 247, write \"file:/etc/cowbell/{name}\" in place of \"{value}\""
+        );
         return read(&credential(name), way_out);
     }
     if let Some(path) = value.strip_prefix(FILE) {

@@ -6,7 +6,7 @@ use plotters::coord::cartesian::Cartesian2d;
 use plotters::coord::types::RangedCoordf64;
 
 use super::runs::{self, FinitePoint, Run};
-use super::scale::{Extent, Scale};
+use super::scale::{Reach, Scale};
 use super::svg::{Across, Down, Place, Svg, TENTHS};
 use super::{Chart, Line, PictureSize, Side, Unit};
 
@@ -138,7 +138,7 @@ impl<'a> ChartLayout<'a> {
         let runs = runs::runs_of_lines(chart);
         let plot = |side: Side| {
             let axis = chart.axis(side);
-            let scale = Scale::new(axis, extent(chart, &runs, side), edges.height());
+            let scale = Scale::new(axis, reach(chart, &runs, side), edges.height());
             Plot::new(edges, seconds(chart), scale)
         };
         Self {
@@ -193,14 +193,14 @@ impl<'a> ChartLayout<'a> {
 }
 
 /// What the axis of a side has to hold.
-fn extent(chart: &Chart, runs: &[Vec<Run>], side: Side) -> Extent {
+fn reach(chart: &Chart, runs: &[Vec<Run>], side: Side) -> Reach {
     let (mut up, mut down) = (Vec::new(), Vec::new());
     for (line, runs) in chart.lines.iter().zip(runs) {
         if chart.side(line.side) == side {
             if line.is_below { &mut down } else { &mut up }.extend(runs);
         }
     }
-    Extent {
+    Reach {
         highest: runs::height(&up, |point| point.max),
         below: runs::height(&down, |point| -point.min).unwrap_or_default(),
         decades: (chart.axis(side).unit == Unit::Milliseconds)

@@ -21,7 +21,7 @@ const COUNTS: [&str; 4] = ["", "thousand", "million", "billion"];
 
 /// What an axis has to hold.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Extent {
+pub struct Reach {
     pub highest: Option<f64>,
     /// How far lines reach that are drawn downwards.
     pub below: f64,
@@ -29,7 +29,7 @@ pub struct Extent {
     pub decades: Option<(f64, f64)>,
 }
 
-impl Extent {
+impl Reach {
     pub fn up_to(highest: Option<f64>) -> Self {
         Self {
             highest,
@@ -53,11 +53,11 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// A scale on `height` pixels that holds `extent`, if the axis has no fixed end.
-    pub fn new(axis: Axis, extent: Extent, height: f64) -> Self {
+    /// A scale on `height` pixels that holds `reach`, if the axis has no fixed end.
+    pub fn new(axis: Axis, reach: Reach, height: f64) -> Self {
         let unit = axis.unit;
         let steps = (height / MIN_DISTANCE).floor().clamp(2.0, MAX_STEPS);
-        if let Some((smallest, largest)) = extent.decades {
+        if let Some((smallest, largest)) = reach.decades {
             let first = smallest.log10().floor();
             let decades = largest.min(MAX_VALUE).log10().ceil() - first;
             let decades_a_step = (decades / steps).ceil();
@@ -74,9 +74,9 @@ impl Scale {
         let fixed = axis.max.filter(|max| max.is_finite() && *max > 0.0);
         let preferred = match fixed {
             Some(max) => max.min(MAX_VALUE),
-            None => extent.highest.unwrap_or(0.0).clamp(least(unit), MAX_VALUE),
+            None => reach.highest.unwrap_or(0.0).clamp(least(unit), MAX_VALUE),
         };
-        let below = extent.below.clamp(0.0, MAX_VALUE);
+        let below = reach.below.clamp(0.0, MAX_VALUE);
         let least = (preferred + below) / steps;
         let step = match unit {
             Unit::Bytes | Unit::BytesPerSecond => power_of_two(least),

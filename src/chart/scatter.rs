@@ -1,7 +1,7 @@
 //! One quantity against another: points, a line through them, curves, and a band around one.
 
 use super::plot::{Edges, LABEL_DISTANCE, Plot};
-use super::scale::{Extent, Scale};
+use super::scale::{Reach, Scale};
 use super::svg::{Across, Class, Down, Svg};
 use super::{Axis, Look, PictureSize, Side};
 
@@ -38,12 +38,12 @@ pub fn scatter(scatter: &Scatter) -> String {
     let (ats, values): (Vec<f64>, Vec<f64>) = finite.unzip();
     let x = Scale::new(
         scatter.x,
-        Extent::up_to(ats.into_iter().reduce(f64::max)),
+        Reach::up_to(ats.into_iter().reduce(f64::max)),
         edges.width() / LABELS_APART,
     );
     let y = Scale::new(
         scatter.y,
-        Extent::up_to(values.into_iter().reduce(f64::max)),
+        Reach::up_to(values.into_iter().reduce(f64::max)),
         edges.height(),
     );
     let plot = Plot::new(edges, x.max, y);

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::scale::{Extent, Scale};
+use super::scale::{Reach, Scale};
 use super::*;
 use crate::series::Point;
 
@@ -800,7 +800,7 @@ fn the_largest_values_have_a_text() {
     for unit in [Unit::Share, Unit::Percent, Unit::BytesPerSecond] {
         let scale = Scale::new(
             Axis { unit, max: None },
-            Extent::up_to(Some(f64::MAX)),
+            Reach::up_to(Some(f64::MAX)),
             100.0,
         );
         for text in [scale.text(f64::MAX), unit.value_text(f64::MAX)] {

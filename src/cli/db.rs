@@ -1,4 +1,4 @@
-//! `cowbell db`: verifies, compacts and copies the database.
+//! `cowbell db`: verifies, compacts, copies and restores the database.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,6 +21,11 @@ pub enum DbArguments {
         /// The copy; it must not exist
         file: PathBuf,
     },
+    /// Put such a copy in the place of the database, which is kept beside it; stop the daemon first
+    Restore {
+        /// The copy
+        file: PathBuf,
+    },
 }
 
 pub async fn db(path: &Path, arguments: DbArguments) -> anyhow::Result<ExitCode> {
@@ -36,6 +41,18 @@ pub async fn db(path: &Path, arguments: DbArguments) -> anyhow::Result<ExitCode>
             Ok(ExitCode::SUCCESS)
         }
         DbArguments::Backup { file } => backup(path, &file).await,
+        DbArguments::Restore { file } => {
+            let replaced = store::restore(path, &file).await?;
+            let kept = replaced.map_or_else(String::new, |replaced| {
+                format!("; what was there is now {}", replaced.display())
+            });
+            print(&format!(
+                "{} is restored from {}{kept}\n",
+                path.display(),
+                file.display()
+            ))?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

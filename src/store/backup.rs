@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::fs::{File, Permissions};
 use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use jiff::Timestamp;
@@ -112,6 +112,78 @@ pub async fn compact(path: &Path) -> anyhow::Result<(u64, u64)> {
         .and(closed)
         .map_err(|error| with_way_out(path, error))?;
     Ok((before, bytes(path)))
+}
+
+/// Puts a copy in the place of the database at `path`, which no daemon may use meanwhile, with its owner and permissions.
+/// Returns where the database is that was there.
+pub async fn restore(path: &Path, file: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let named = || {
+        format!(
+            "cannot restore the database {} from {}",
+            path.display(),
+            file.display()
+        )
+    };
+    database::refuse_copy(file).await.with_context(named)?;
+    let is_there = path.exists();
+    // Makes the file if it is missing.
+    let _lock = paths::lock(path)?;
+    let new = paths::free_name(path, "restoring");
+    let copied = copy_for(path, is_there, file, &new).await;
+    let replaced = paths::free_name(path, "replaced");
+    let exchanged = copied.and_then(|()| {
+        for ending in ["-wal", "-shm"] {
+            let (from, to) = (beside(path, ending), beside(&replaced, ending));
+            if is_there && from.exists() {
+                std::fs::rename(from, to)?;
+            }
+        }
+        if is_there {
+            std::fs::rename(path, &replaced)?;
+        }
+        std::fs::rename(&new, path)?;
+        Ok(File::open(paths::folder_of(path))?.sync_all()?)
+    });
+    if exchanged.is_err() {
+        let _ = std::fs::remove_file(&new);
+        if !is_there {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+    exchanged.with_context(named)?;
+    Ok(is_there.then_some(replaced))
+}
+
+/// Copies `file` to `new`, with the owner and the permissions of the database at `path`; without one, or if root copied it
+/// there, with the owner of its folder.
+async fn copy_for(path: &Path, is_there: bool, file: &Path, new: &Path) -> anyhow::Result<()> {
+    let target = new
+        .to_str()
+        .with_context(|| format!("the name {} is no text", new.display()))?;
+    // A copy by SQLite has its log too.
+    let mut connection = database::to_look_at(file).await?;
+    let copied = sqlx::query("VACUUM INTO ?")
+        .bind(target)
+        .execute(&mut connection)
+        .await;
+    let closed = connection.close().await;
+    copied?;
+    closed?;
+    let folder = paths::folder_of(path).metadata()?;
+    let (mut owner, mut rights) = (folder, OWN_RIGHTS);
+    if is_there {
+        let database = path.metadata()?;
+        rights = database.permissions().mode();
+        // One that root copied there would keep the service out.
+        if database.uid() != 0 {
+            owner = database;
+        }
+    }
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(new, Some(owner.uid()), Some(owner.gid()))?;
+    }
+    std::fs::set_permissions(new, Permissions::from_mode(rights & 0o777))?;
+    Ok(File::open(new)?.sync_all()?)
 }
 
 async fn rewrite(connection: &mut SqliteConnection) -> sqlx::Result<()> {

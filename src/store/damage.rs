@@ -203,7 +203,7 @@ async fn application_id(path: &Path) -> Option<i64> {
 }
 
 /// What SQLite says is damaged in the file.
-async fn check(path: &Path, all: bool) -> Option<String> {
+pub async fn check(path: &Path, all: bool) -> Option<String> {
     match try_check(path, all).await {
         Ok(said) => finding(&said),
         Err(error) => said(&error.into()),

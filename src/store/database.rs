@@ -1,7 +1,7 @@
 //! Opens the database: only cowbell's own, never a newer one. A file that is refused is not changed.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use anyhow::{Context, bail};
@@ -13,6 +13,7 @@ use super::paths::{
     APPLICATION_ID, beside, cannot_use, folder_of, has_content, has_folder, has_log, hindrance,
     options,
 };
+use super::words::in_words;
 use super::{TickOrigin, damage, paths};
 
 /// `sqlx::migrate!` would do the same, but its macro makes cargo compile SQLite and most of sqlx a second time.
@@ -32,6 +33,8 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
 pub const PAGE: u32 = 1_024;
 /// The table of completed migrations.
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
+/// The ending of a copy from before the schema was changed; the number of its schema follows.
+const COPY: &str = ".schema-";
 
 /// A database that is open for writing.
 pub struct OpenDatabase {
@@ -65,9 +68,13 @@ pub async fn for_writing(
             notes.push(damage::set_aside(path, &damage).await.with_context(named)?);
             lock = paths::lock(path)?;
         }
-        match open_and_migrate(path, holds).await {
+        match open_and_migrate(path, holds, &MIGRATIONS).await {
             Err(error) if error.is::<OldFormat>() => damage = Some(error.to_string()),
-            opened => break opened.with_context(named)?,
+            opened => {
+                let (connection, note) = opened.with_context(named)?;
+                notes.extend(note);
+                break connection;
+            }
         }
     };
     Ok(OpenDatabase {
@@ -87,7 +94,12 @@ struct Foreign(String);
 #[error("it has a format from before version 0.1")]
 struct OldFormat;
 
-async fn open_and_migrate(path: &Path, holds: TickOrigin) -> anyhow::Result<SqliteConnection> {
+/// With a sentence if the database was brought up to date.
+async fn open_and_migrate(
+    path: &Path,
+    holds: TickOrigin,
+    migrations: &Migrator,
+) -> anyhow::Result<(SqliteConnection, Option<String>)> {
     roll_back_making(path).await?;
     let mut is_new = !has_content(path)?;
     if is_new {
@@ -112,7 +124,11 @@ async fn open_and_migrate(path: &Path, holds: TickOrigin) -> anyhow::Result<Sqli
             .execute(&mut connection)
             .await?;
     }
-    match MIGRATIONS.run(&mut connection).await {
+    let mut note = None;
+    if !is_new {
+        note = keep_copy(path, &mut connection, migrations).await?;
+    }
+    match migrations.run(&mut connection).await {
         Err(MigrateError::VersionMismatch(_)) => return Err(OldFormat.into()),
         migrated => migrated?,
     }
@@ -122,7 +138,56 @@ async fn open_and_migrate(path: &Path, holds: TickOrigin) -> anyhow::Result<Sqli
             .execute(&mut connection)
             .await;
     }
-    Ok(connection)
+    Ok((connection, note))
+}
+
+/// Copies a database whose schema will be changed, so that an older cowbell can go on with the copy. One copy is kept.
+async fn keep_copy(
+    path: &Path,
+    connection: &mut SqliteConnection,
+    migrations: &Migrator,
+) -> anyhow::Result<Option<String>> {
+    let (found, newest) = (schema_of(connection).await?, newest_of(migrations));
+    let Some(found) = found.filter(|found| Some(*found) < newest) else {
+        return Ok(None);
+    };
+    for (_, earlier) in kept_copies(path) {
+        let _ = std::fs::remove_file(earlier);
+    }
+    let copy = beside(path, &format!("{COPY}{found}"));
+    let copied = sqlx::query("VACUUM INTO ?")
+        .bind(copy.to_str().context("its name is no text")?)
+        .execute(connection)
+        .await;
+    Ok(Some(match copied {
+        Ok(_) => format!(
+            "the database gets a new schema; as it was, it is now {}",
+            copy.display()
+        ),
+        Err(error) => {
+            // A full disk, say. The migration itself changes all or nothing.
+            let _ = std::fs::remove_file(&copy);
+            let why = in_words(&error.into());
+            format!("the database gets a new schema, and no copy of it could be kept: {why}")
+        }
+    }))
+}
+
+/// The copies that were kept before the schema was changed, with the number of their schema.
+fn kept_copies(path: &Path) -> Vec<(i64, PathBuf)> {
+    let mut copies = Vec::new();
+    let start = beside(path, COPY);
+    for entry in std::fs::read_dir(folder_of(path))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let found = folder_of(path).join(entry.file_name());
+        let number = found.to_str().zip(start.to_str());
+        let number = number.and_then(|(found, start)| found.strip_prefix(start)?.parse().ok());
+        copies.extend(number.map(|number| (number, found)));
+    }
+    copies
 }
 
 /// Rolls back a first page that the program did not finish. Later pages are in the log, which needs no rollback.
@@ -184,8 +249,29 @@ enum DatabaseContent {
     Schema,
 }
 
-/// Refuses the database of another program or of a newer cowbell. It is opened read-only.
-async fn refuse_foreign(path: &Path, holds: TickOrigin) -> anyhow::Result<DatabaseContent> {
+/// Refuses a copy that cannot take the place of a database: of another program, of a newer cowbell, or damaged.
+pub async fn refuse_copy(file: &Path) -> anyhow::Result<()> {
+    if !file.exists() {
+        bail!("there is none");
+    }
+    if !has_content(file)? {
+        bail!("it is empty");
+    }
+    if let Some(damage) = damage::check(file, true).await {
+        bail!("it is damaged: {damage}");
+    }
+    if refuse_foreign(file, None).await? == DatabaseContent::Nothing {
+        bail!("it is empty");
+    }
+    Ok(())
+}
+
+/// Refuses the database of another program or of a newer cowbell, and one that does not hold the expected ticks. It is
+/// opened read-only.
+async fn refuse_foreign(
+    path: &Path,
+    holds: impl Into<Option<TickOrigin>>,
+) -> anyhow::Result<DatabaseContent> {
     let mut connection = options(path).read_only(true).connect().await?;
     let tables: Vec<String> =
         sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'table'")
@@ -208,7 +294,7 @@ async fn refuse_foreign(path: &Path, holds: TickOrigin) -> anyhow::Result<Databa
     let held: i64 = sqlx::query_scalar("PRAGMA user_version")
         .fetch_one(&mut connection)
         .await?;
-    if held != holds as i64 {
+    if holds.into().is_some_and(|holds| held != holds as i64) {
         let holder = match held {
             0 => "this machine's own ticks",
             1 => "a recording",
@@ -221,21 +307,42 @@ async fn refuse_foreign(path: &Path, holds: TickOrigin) -> anyhow::Result<Databa
         };
         bail!("it holds {holder}, and the two are not mixed; name another file with --db");
     }
-    let newest: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations")
-        .fetch_one(&mut connection)
-        .await?;
-    if let Some(newest) = newest.filter(|newest| Some(*newest) > newest_version()) {
-        bail!(
-            "it is of a newer cowbell (its version is {newest}); install that one, or name another file with --db"
-        );
-    }
+    refuse_newer(path, schema_of(&mut connection).await?)?;
     connection.close().await?;
     Ok(DatabaseContent::Schema)
 }
 
-/// The version of this program's databases.
-pub fn newest_version() -> Option<i64> {
-    MIGRATIONS.iter().map(|migration| migration.version).max()
+/// The number of the schema of a database.
+pub async fn schema_of(connection: &mut SqliteConnection) -> sqlx::Result<Option<i64>> {
+    sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations")
+        .fetch_one(connection)
+        .await
+}
+
+/// The number of this program's schema.
+pub fn newest_schema() -> Option<i64> {
+    newest_of(&MIGRATIONS)
+}
+
+fn newest_of(migrations: &Migrator) -> Option<i64> {
+    migrations.iter().map(|migration| migration.version).max()
+}
+
+/// Refuses a schema that only a newer cowbell knows, and names the way back.
+pub fn refuse_newer(path: &Path, found: Option<i64>) -> anyhow::Result<()> {
+    let ours = newest_schema();
+    let Some(found) = found.filter(|found| Some(*found) > ours) else {
+        return Ok(());
+    };
+    let mut way_back = String::from("install that one, or name another file with --db");
+    let copies = kept_copies(path).into_iter();
+    if let Some((_, copy)) = copies.filter(|(schema, _)| Some(*schema) <= ours).max() {
+        way_back = format!(
+            "install that one, or go back to the copy from before: stop cowbell, then `cowbell db restore {}`",
+            copy.display()
+        );
+    }
+    bail!("it is of a newer cowbell (its schema is {found}); {way_back}")
 }
 
 /// Whether `serve` could use the database; nothing is changed or left behind.
@@ -273,4 +380,49 @@ pub async fn try_out(path: &Path, is_named: bool) -> anyhow::Result<()> {
             folder.display()
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a next version would have it.
+    fn next_migrations() -> Migrator {
+        let mut migrations: Vec<Migration> = MIGRATIONS.iter().cloned().collect();
+        migrations.push(Migration::new(
+            2,
+            "more".into(),
+            MigrationType::Simple,
+            "CREATE TABLE more (one INTEGER) STRICT".into_sql_str(),
+            false,
+        ));
+        Migrator::with_migrations(migrations)
+    }
+
+    #[tokio::test]
+    async fn a_copy_is_kept_before_the_schema_changes_and_it_is_the_way_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cowbell.db");
+        let holds = TickOrigin::ThisMachine;
+        drop(for_writing(&path, holds, false).await.unwrap());
+        let copy = beside(&path, ".schema-1");
+        let open = async |migrations: &Migrator| {
+            let (connection, note) = open_and_migrate(&path, holds, migrations).await?;
+            connection.close().await?;
+            anyhow::Ok(note)
+        };
+        assert_eq!(open(&MIGRATIONS).await.unwrap(), None);
+        assert!(!copy.exists(), "nothing changed");
+        let note = open(&next_migrations()).await.unwrap().unwrap();
+        assert!(note.ends_with("cowbell.db.schema-1"), "{note}");
+
+        // The version before refuses it, and says how to go back.
+        let refused = format!("{:#}", open(&MIGRATIONS).await.unwrap_err());
+        assert!(refused.contains("its schema is 2"), "{refused}");
+        let way_back = format!("`cowbell db restore {}`", copy.display());
+        assert!(refused.contains(&way_back), "{refused}");
+        let replaced = crate::store::restore(&path, &copy).await.unwrap();
+        assert!(replaced.is_some_and(|replaced| replaced.exists()));
+        assert_eq!(open(&MIGRATIONS).await.unwrap(), None);
+    }
 }

@@ -50,7 +50,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use address::{Level, Position, Progress, Span};
-pub use backup::{Inventory, backup, compact, give_rights, inventory};
+pub use backup::{Inventory, backup, compact, give_rights, inventory, restore};
 pub use damage::with_way_out;
 pub use database::try_out;
 pub use export::{

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
-use sqlx::{Connection, Row, SqliteConnection};
+use sqlx::{Connection, SqliteConnection};
 
 use super::catalog::{Catalog, catalog_rows};
 use super::damage::with_way_out;
@@ -31,7 +31,7 @@ impl ReadView {
     async fn at(path: &Path) -> anyhow::Result<Self> {
         let named = || format!("cannot read the database {}", path.display());
         let mut connection = database::to_look_at(path).await?;
-        refuse_unreadable(&mut connection)
+        refuse_unreadable(path, &mut connection)
             .await
             .with_context(named)?;
         Self::begin(connection).await.with_context(named)
@@ -75,27 +75,19 @@ impl ReadView {
 }
 
 /// Refuses a database that is not cowbell's, or not of this version.
-async fn refuse_unreadable(connection: &mut SqliteConnection) -> anyhow::Result<()> {
+async fn refuse_unreadable(path: &Path, connection: &mut SqliteConnection) -> anyhow::Result<()> {
     let id: i64 = sqlx::query_scalar("PRAGMA application_id")
         .fetch_one(&mut *connection)
         .await?;
     if id != paths::APPLICATION_ID {
         bail!("it is another program's database; name another file with --db");
     }
-    let row = sqlx::query("SELECT max(version) FROM _sqlx_migrations")
-        .fetch_one(connection)
-        .await?;
-    let found = row.try_get::<Option<i64>, _>(0)?;
-    let known = database::newest_version();
-    match found.cmp(&known) {
-        std::cmp::Ordering::Equal => Ok(()),
-        std::cmp::Ordering::Less => {
-            bail!(
-                "it is of an older cowbell; start `cowbell serve` on it once, which brings it up to date"
-            )
-        }
-        std::cmp::Ordering::Greater => {
-            bail!("it is of a newer cowbell; install that one, or name another file with --db")
-        }
+    let found = database::schema_of(connection).await?;
+    database::refuse_newer(path, found)?;
+    if found < database::newest_schema() {
+        bail!(
+            "it is of an older cowbell; start `cowbell serve` on it once, which brings it up to date"
+        );
     }
+    Ok(())
 }

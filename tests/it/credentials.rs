@@ -68,7 +68,7 @@ fn an_invalid_credential_ends_the_daemon_with_a_sentence_without_it() {
         (&[("token", "hunter2")][..], "but found fewer characters"),
         (
             &[("token", TOKEN)],
-            "webhook does not exist: set `LoadCredential=webhook:FILE` in cowbell.service",
+            "webhook does not exist: set `LoadCredential=webhook:FILE` in cowbell.service; before systemd 247, write \"file:/etc/cowbell/webhook\" in place of \"credential:webhook\"",
         ),
         (
             &[("token", TOKEN), ("webhook", "htp://hunter2")],
@@ -86,4 +86,31 @@ fn an_invalid_credential_ends_the_daemon_with_a_sentence_without_it() {
             assert!(!all.contains("hunter2") && !all.contains(TOKEN), "{all}");
         }
     }
+}
+
+/// Before systemd 247 there are no credentials.
+#[test]
+fn each_shipped_receiver_takes_a_file_in_place_of_a_credential() {
+    let folder = credentials("", &[]);
+    let mut count = 0;
+    for entry in std::fs::read_dir("systemd/receivers").unwrap() {
+        let shipped = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let text: String = shipped
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .fold(String::new(), |all, line| all + line + "\n");
+        for place in text.split("credential:").skip(1) {
+            let name = place.split(['"', ' ']).next().unwrap();
+            let path = folder.path().join(name);
+            std::fs::write(&path, "https://example.com/0123456789abcdef").unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+            count += 1;
+        }
+        let place = format!("file:{}/", folder.path().display());
+        let config = folder.path().join("cowbell.toml");
+        std::fs::write(&config, text.replace("credential:", &place)).unwrap();
+        let check = said(cowbell().arg("check").arg("--config").arg(&config));
+        assert_eq!(check.code, Some(0), "{text}: {check:?}");
+    }
+    assert!(count >= 7, "{count}");
 }

@@ -143,6 +143,81 @@ fn what_is_no_database_of_ours_is_a_sentence_and_leaves_no_copy() {
 }
 
 #[test]
+fn a_copy_is_restored_with_the_rights_of_the_database_which_is_kept() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    let daemon = kept(20);
+    let copy = daemon.folder.path().join("copy.db");
+    db(&daemon.db, &["backup", copy.to_str().unwrap()]);
+    change_database(&daemon.db, "DELETE FROM tick");
+    // As a service has it: the folder and the database are its user's, and root restores.
+    let is_root = rustix::process::geteuid().is_root();
+    let folder = daemon.db.parent().unwrap();
+    if is_root {
+        chown(folder, Some(65_534), Some(65_534)).unwrap();
+    }
+    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let said = db(&daemon.db, &["restore", copy.to_str().unwrap()]);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{said:?}");
+    assert!(said.out.contains("what was there is now"), "{said:?}");
+    assert_eq!(kept_ticks(&daemon.db).len(), 20);
+    let restored = daemon.db.metadata().unwrap();
+    assert_eq!(restored.mode() & 0o777, 0o600);
+    assert!(!is_root || restored.uid() == 65_534, "{}", restored.uid());
+    let replaced = said.out.split("is now ").nth(1).unwrap().trim();
+    assert_eq!(
+        ask_database(Path::new(replaced), "SELECT count(*) FROM tick"),
+        0
+    );
+
+    // Where there is none yet, too; but not below a daemon that writes.
+    let other = daemon.folder.path().join("other.db");
+    assert_eq!(
+        db(&other, &["restore", copy.to_str().unwrap()]).code,
+        Some(0)
+    );
+    assert_eq!(kept_ticks(&other).len(), 20);
+    let machine = Machine::new();
+    let running = Start::watching(&machine).start();
+    let said = db(&running.db, &["restore", copy.to_str().unwrap()]);
+    assert!(
+        said.code == Some(1) && said.err.contains("another cowbell writes to it"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn what_is_no_whole_copy_is_not_restored_and_the_database_stays() {
+    let daemon = kept(20);
+    let file = |name: &str| daemon.folder.path().join(name);
+    let whole = std::fs::read(&daemon.db).unwrap();
+    let mut damaged = whole.clone();
+    damaged[4096..8192].fill(0xaa);
+    for (name, content, expected) in [
+        (
+            "text",
+            b"this is a text".to_vec(),
+            "it is no SQLite database",
+        ),
+        ("empty", Vec::new(), "it is empty"),
+        ("damaged", damaged, "it is damaged"),
+        ("half", whole[..whole.len() / 2].to_vec(), "it is damaged"),
+    ] {
+        std::fs::write(file(name), content).unwrap();
+        let said = db(&daemon.db, &["restore", file(name).to_str().unwrap()]);
+        assert!(
+            said.code == Some(1) && said.err.contains(expected) && said.err.lines().count() == 1,
+            "{name}: {said:?}"
+        );
+        assert_eq!(std::fs::read(&daemon.db).unwrap(), whole, "{name}");
+    }
+    let said = db(&daemon.db, &["restore", file("nothing").to_str().unwrap()]);
+    assert!(
+        said.code == Some(1) && said.err.contains("there is none"),
+        "{said:?}"
+    );
+}
+
+#[test]
 fn verify_says_what_is_there_also_while_a_daemon_writes() {
     let machine = Machine::new();
     let daemon = Start::watching(&machine).start();
