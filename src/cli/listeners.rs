@@ -25,6 +25,8 @@ const SOCKET_MODE: u32 = 0o666;
 #[derive(Default)]
 pub struct Listeners {
     pub all: Vec<Listener>,
+    /// The user that the proxy runs as.
+    proxy_user: Option<u32>,
     /// Where people find the site.
     pub places: Vec<String>,
     /// Addresses of systemd's sockets, which replace the configured one.
@@ -46,7 +48,10 @@ impl Drop for RemovedFile {
 impl Listeners {
     /// Opens all sockets; within a runtime. Fails if the site would be open to other hosts without a token.
     pub fn open(config: &Config, has_token: bool) -> anyhow::Result<Self> {
-        let mut listeners = Self::default();
+        let mut listeners = Self {
+            proxy_user: config.proxy.user_number()?,
+            ..Self::default()
+        };
         let sockets = take_sockets();
         let addresses: Vec<SocketAddr> = sockets.iter().filter_map(network_address).collect();
         check_addresses(config, &addresses, has_token)
@@ -116,7 +121,10 @@ impl Listeners {
 
     fn add_proxy(&mut self, socket: UnixListener, path: &Path) -> anyhow::Result<()> {
         self.places.push(format!("{}, for a proxy", path.display()));
-        self.all.push(Listener::Proxy(nonblocking(socket)?));
+        self.all.push(Listener::Proxy {
+            socket: nonblocking(socket)?,
+            user: self.proxy_user,
+        });
         Ok(())
     }
 

@@ -10,6 +10,8 @@ use crate::channel::secret::{self, Address, External, Headers};
 
 /// `sun_path` without its final NUL.
 const LONGEST_SOCKET_PATH: usize = 107;
+/// The users of this machine.
+const USERS: &str = "/etc/passwd";
 /// `PATH_MAX` without its final NUL.
 const LONGEST_PATH: usize = 4095;
 
@@ -129,8 +131,31 @@ impl Changes {
 pub struct Proxy {
     /// A Unix socket for it, besides `listen`.
     pub socket: Option<AbsolutePath<LONGEST_SOCKET_PATH>>,
+    /// The user that it runs as: only then is an address believed that it forwards.
+    pub user: Option<String>,
     /// The path under which it serves the site.
     pub prefix: PathPrefix,
+}
+
+impl Proxy {
+    /// The number of its user, as this machine knows it.
+    pub fn user_number(&self) -> Result<Option<u32>, ConfigError> {
+        let Some(name) = &self.user else {
+            return Ok(None);
+        };
+        let users = std::fs::read_to_string(USERS).unwrap_or_default();
+        for user in users.lines() {
+            let mut fields = user.split(':');
+            if fields.next() == Some(name)
+                && let Some(Ok(number)) = fields.nth(1).map(str::parse)
+            {
+                return Ok(Some(number));
+            }
+        }
+        Err(ConfigError(format!(
+            "`user` in [proxy]: {USERS} has no user {name:?}; name the one that the proxy runs as, such as \"www-data\""
+        )))
+    }
 }
 
 /// A receiver to which every stored tick is sent.

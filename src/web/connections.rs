@@ -3,10 +3,11 @@
 //!
 //! Over the control socket, the kernel tells which process connected. All others have an address, or came through a proxy.
 
+use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -29,13 +30,18 @@ use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tower_http::add_extension::AddExtension;
 
-/// Concurrent connections; further ones are closed. A browser keeps up to six.
-const MOST_CONNECTIONS: usize = 512;
-/// Of these, connections from other machines and through a proxy: the rest remains for this machine.
-const MOST_REMOTE: usize = 448;
-/// Further connections over the control socket, for operators and for other users.
+/// Concurrent connections from other machines, from this one, and through a proxy; further ones are closed. A browser keeps
+/// up to six.
+const MOST_REMOTE: usize = 192;
+const MOST_LOOPBACK: usize = 192;
+const MOST_PROXIED: usize = 128;
+/// Over the control socket, for operators and for other users.
 const MOST_OPERATORS: usize = 16;
-const MOST_USERS: usize = 64;
+const MOST_USERS: usize = 128;
+/// Of one address, or of one user of this machine. Operators and a known proxy have no such limit.
+const MOST_OF_ONE: usize = 48;
+/// With fewer connections from this machine, it does not matter whose they are.
+const LOOPBACK_OF_ALL: usize = 32;
 /// The time limit for the head of a request, and for the pause before the next one.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time limit for a body. The largest is the file of a job, from a machine nearby.
@@ -50,8 +56,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub enum Listener {
     /// For everybody who reaches its address.
     Network(TcpListener),
-    /// For a proxy.
-    Proxy(UnixListener),
+    /// For a proxy, which runs as this user. `None` if it was not said: then no forwarded address is believed.
+    Proxy {
+        socket: UnixListener,
+        user: Option<u32>,
+    },
     /// For commands on this machine. Processes of the group may change everything.
     Control {
         socket: UnixListener,
@@ -68,7 +77,10 @@ impl Listener {
             Self::Network(socket) => Self::Network(TcpListener::from_std(
                 socket.as_fd().try_clone_to_owned()?.into(),
             )?),
-            Self::Proxy(socket) => Self::Proxy(try_clone(socket)?),
+            Self::Proxy { socket, user } => Self::Proxy {
+                socket: try_clone(socket)?,
+                user: *user,
+            },
             Self::Control { socket, group } => Self::Control {
                 socket: try_clone(socket)?,
                 group: *group,
@@ -84,7 +96,15 @@ impl Listener {
                 let _ = stream.set_nodelay(true);
                 (Either::Left(stream), Peer::Host(client.ip()))
             }
-            Self::Proxy(socket) => (Either::Right(socket.accept().await?.0), Peer::Proxy),
+            Self::Proxy { socket, user } => {
+                let (stream, _) = socket.accept().await?;
+                let found = stream.peer_cred()?.uid();
+                let peer = Peer::Proxy {
+                    user: found,
+                    is_known: Some(found) == *user,
+                };
+                (Either::Right(stream), peer)
+            }
             Self::Control { socket, group } => {
                 let (stream, _) = socket.accept().await?;
                 let peer = Peer::at_control(&stream, *group)?;
@@ -98,40 +118,79 @@ fn try_clone(socket: &UnixListener) -> io::Result<UnixListener> {
     UnixListener::from_std(socket.as_fd().try_clone_to_owned()?.into())
 }
 
-/// Places for connections, and the permits that hold one.
+/// Places for connections: of each kind of client, and of each client.
 #[derive(Clone)]
 struct Places {
-    all: Arc<Semaphore>,
     remote: Arc<Semaphore>,
+    loopback: Arc<Semaphore>,
+    proxied: Arc<Semaphore>,
     operators: Arc<Semaphore>,
     users: Arc<Semaphore>,
+    clients: Arc<Mutex<HashMap<CountedClient, Arc<Semaphore>>>>,
 }
 
 type HeldPermits = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 impl Places {
     fn new() -> Self {
+        let places = |most| Arc::new(Semaphore::new(most));
         Self {
-            all: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
-            remote: Arc::new(Semaphore::new(MOST_REMOTE)),
-            operators: Arc::new(Semaphore::new(MOST_OPERATORS)),
-            users: Arc::new(Semaphore::new(MOST_USERS)),
+            remote: places(MOST_REMOTE),
+            loopback: places(MOST_LOOPBACK),
+            proxied: places(MOST_PROXIED),
+            operators: places(MOST_OPERATORS),
+            users: places(MOST_USERS),
+            clients: Arc::default(),
         }
     }
 
-    /// `None` if there is none for this client.
-    fn take(&self, client: &Peer) -> Option<HeldPermits> {
-        let take = |places: &Arc<Semaphore>| Arc::clone(places).try_acquire_owned().ok();
-        Some(match client {
-            process if process.is_operator() => (take(&self.operators)?, None),
-            Peer::Process(_) => (take(&self.users)?, None),
-            host if host.is_loopback() => (take(&self.all)?, None),
-            _ => {
-                let remote = take(&self.remote)?;
-                (take(&self.all)?, Some(remote))
+    /// `None` if there is none for this client. `user` looks up whose program it is on this machine.
+    fn take(&self, peer: &Peer, user: impl Fn() -> Option<u32>) -> Option<HeldPermits> {
+        let (places, client) = match peer {
+            process if process.is_operator() => (&self.operators, None),
+            Peer::Process(process) => (&self.users, Some(CountedClient::User(process.user))),
+            Peer::Proxy { is_known: true, .. } => (&self.proxied, None),
+            Peer::Proxy { user, .. } => (&self.proxied, Some(CountedClient::User(*user))),
+            host if host.is_loopback() => {
+                let taken = MOST_LOOPBACK - self.loopback.available_permits();
+                let counts = taken >= LOOPBACK_OF_ALL;
+                let user = || user().map(CountedClient::User);
+                (&self.loopback, counts.then(user).flatten())
             }
-        })
+            Peer::Host(address) => (&self.remote, Some(CountedClient::of(*address))),
+        };
+        let of_one = match client {
+            Some(client) => Some(self.take_of(client)?),
+            None => None,
+        };
+        let place = Arc::clone(places).try_acquire_owned().ok()?;
+        Some((place, of_one))
     }
+
+    fn take_of(&self, client: CountedClient) -> Option<OwnedSemaphorePermit> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who has no connection is forgotten.
+        clients.retain(|_, places| places.available_permits() < MOST_OF_ONE);
+        let places = clients
+            .entry(client)
+            .or_insert_with(|| Arc::new(Semaphore::new(MOST_OF_ONE)));
+        Arc::clone(places).try_acquire_owned().ok()
+    }
+}
+
+/// The user whose program on this machine is at the other end of a connection, as `/proc/net` tells.
+fn user_of(stream: &ClientStream) -> Option<u32> {
+    let Either::Left(stream) = stream else {
+        return None;
+    };
+    let (ours, theirs) = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
+    let entries = match theirs {
+        SocketAddr::V4(_) => procfs::net::tcp(),
+        SocketAddr::V6(_) => procfs::net::tcp6(),
+    };
+    let mut entries = entries.ok()?.into_iter();
+    let entry = entries.find(|entry| entry.local_address == theirs && entry.remote_address == ours);
+    Some(entry?.uid)
 }
 
 /// Serves until the token is cancelled, and then completes pending responses.
@@ -165,7 +224,7 @@ async fn serve_one(
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        if let Some(place) = places.take(&client) {
+        if let Some(place) = places.take(&client, || user_of(&stream)) {
             let connection = open.watch(connection(stream, client, router.clone()));
             tokio::spawn(async move {
                 // After a client's error the other connections go on.
@@ -226,18 +285,28 @@ const MOST_GROUPS: usize = 65_536;
 pub enum Peer {
     /// A host, over TCP.
     Host(IpAddr),
-    /// A proxy, over its own Unix socket. Its clients are on any host.
-    Proxy,
+    /// A program of this user, over the Unix socket for a proxy. The clients of the known proxy are on any host.
+    Proxy { user: u32, is_known: bool },
     /// A process of this machine, over the control socket.
     Process(PeerProcess),
 }
 
-/// Who may be guessing a token.
+/// Whose connections and wrong tokens are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Guesser {
+pub enum CountedClient {
     Address(IpAddr),
     /// Of this machine, by its number.
     User(u32),
+}
+
+impl CountedClient {
+    /// One client has all IPv6 addresses of a network.
+    fn of(address: IpAddr) -> Self {
+        Self::Address(match address.to_canonical() {
+            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+            address => address,
+        })
+    }
 }
 
 /// A process, as it was when it connected.
@@ -260,29 +329,24 @@ impl Peer {
         matches!(self, Self::Process(process) if process.is_operator)
     }
 
-    /// What its wrong tokens are counted by. At the control socket the kernel tells the user, and no header counts.
-    pub fn guesser(&self, headers: &HeaderMap) -> Guesser {
-        match self {
-            Self::Process(process) => Guesser::User(process.user),
-            Self::Host(_) | Self::Proxy => Guesser::Address(self.address(headers)),
-        }
-    }
-
-    /// The client's address, which a proxy adds last to a header. One client has all IPv6 addresses of a network.
-    fn address(&self, headers: &HeaderMap) -> IpAddr {
+    /// What its wrong tokens are counted by: the address that the known proxy adds last to a header, or what the kernel
+    /// tells.
+    pub fn client(&self, headers: &HeaderMap) -> CountedClient {
         let forwarded = || {
             let last = headers.get_all(FORWARDED_FOR).iter().next_back()?;
             let last = last.to_str().ok()?.rsplit(',').next()?;
             last.trim().parse().ok()
         };
-        let address = match self {
-            Self::Host(address) => Some(address.to_canonical()),
-            _ => forwarded(),
-        };
-        match address {
-            Some(IpAddr::V6(address)) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-            Some(address) => address,
-            None => Ipv4Addr::UNSPECIFIED.into(),
+        match self {
+            Self::Process(PeerProcess { user, .. })
+            | Self::Proxy {
+                user,
+                is_known: false,
+            } => CountedClient::User(*user),
+            Self::Host(address) => CountedClient::of(*address),
+            Self::Proxy { .. } => {
+                CountedClient::of(forwarded().unwrap_or(Ipv4Addr::UNSPECIFIED.into()))
+            }
         }
     }
 
@@ -348,28 +412,61 @@ mod tests {
         assert_eq!(&*whole, b"{}");
     }
 
+    fn host(address: &str) -> Peer {
+        Peer::Host(address.parse().unwrap())
+    }
+
     #[test]
-    fn no_kind_of_client_takes_the_places_of_another() {
+    fn no_client_takes_the_places_of_others() {
         let places = Places::new();
-        let take = |ip: &str| places.take(&Peer::Host(ip.parse().unwrap()));
-        let process = |is_operator| {
+        let process = |user, is_operator| {
             Peer::Process(PeerProcess {
                 pid: 1,
-                user: 1000,
+                user,
                 is_operator,
             })
         };
-        let users: Vec<_> = std::iter::from_fn(|| places.take(&process(false))).collect();
-        assert_eq!(users.len(), MOST_USERS);
-        let mut taken: Vec<_> = std::iter::from_fn(|| take("10.0.0.5")).collect();
-        assert_eq!(taken.len(), MOST_REMOTE);
-        assert!(places.take(&Peer::Proxy).is_none());
-        taken.extend(std::iter::from_fn(|| take("127.0.0.1")));
-        assert_eq!(taken.len(), MOST_CONNECTIONS);
-        assert!(take("::1").is_none());
-        assert!(places.take(&process(true)).is_some());
-        taken.pop();
-        assert!(take("10.0.0.5").is_none() && take("::ffff:127.0.0.1").is_some());
+        let proxy = |user, is_known| Peer::Proxy { user, is_known };
+        // Each takes what it gets, and one more comes in.
+        for (greedy, most, other) in [
+            (process(1000, false), MOST_OF_ONE, process(1001, false)),
+            (proxy(1000, false), MOST_OF_ONE, proxy(1001, false)),
+            (host("10.0.0.5"), MOST_OF_ONE, host("10.0.0.6")),
+            (host("2001:db8::5"), MOST_OF_ONE, host("2001:db8:1::5")),
+            (host("10.0.0.5"), MOST_OF_ONE, host("127.0.0.1")),
+            (process(1000, false), MOST_OF_ONE, process(0, true)),
+        ] {
+            let places = Places::new();
+            let taken: Vec<_> = std::iter::from_fn(|| places.take(&greedy, || None)).collect();
+            assert_eq!(taken.len(), most, "{greedy:?}");
+            assert!(places.take(&other, || None).is_some(), "{other:?}");
+        }
+        // Of those on this machine, users are told apart once there are many.
+        let local = |user| places.take(&host("127.0.0.1"), || Some(user));
+        let mut taken: Vec<_> = std::iter::from_fn(|| local(1000)).collect();
+        assert_eq!(taken.len(), LOOPBACK_OF_ALL + MOST_OF_ONE);
+        assert!(local(1001).is_some());
+        taken.clear();
+        assert!(local(1000).is_some());
+        // The known proxy has all of its kind.
+        let taken = std::iter::from_fn(|| places.take(&proxy(33, true), || None));
+        assert_eq!(taken.collect::<Vec<_>>().len(), MOST_PROXIED);
+    }
+
+    #[tokio::test]
+    async fn the_kernel_tells_whose_program_connected_over_loopback() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(address).await else {
+                continue;
+            };
+            let (client, accepted) = tokio::join!(
+                TcpStream::connect(listener.local_addr().unwrap()),
+                listener.accept()
+            );
+            let stream = Either::Left(accepted.unwrap().0);
+            let own = rustix::process::geteuid().as_raw();
+            assert_eq!(user_of(&stream), Some(own), "{client:?}");
+        }
     }
 
     #[tokio::test]
@@ -403,6 +500,5 @@ mod tests {
                 "{address}"
             );
         }
-        assert!(!Peer::Proxy.is_loopback());
     }
 }

@@ -22,7 +22,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::answer::{Problem, header_text};
-use super::connections::{Guesser, Peer, PeerProcess};
+use super::connections::{CountedClient, Peer, PeerProcess};
 use super::{SharedSite, login};
 use crate::config::{Config, ConfigError, Token};
 use crate::source::rate::Rates;
@@ -71,7 +71,7 @@ pub struct Access {
     pub hosts: Vec<String>,
     pub token: Option<Token>,
     /// Limits wrong tokens.
-    wrong_tokens: Rates<Guesser>,
+    wrong_tokens: Rates<CountedClient>,
     /// Limits what a user who is no operator reports.
     users_jobs: Rates<u32>,
 }
@@ -196,11 +196,13 @@ impl Access {
         client: Option<&Peer>,
         headers: &HeaderMap,
     ) -> Result<(), Problem> {
-        let guesser = client.unwrap_or(&Peer::Proxy).guesser(headers);
+        let client = client.map(|peer| peer.client(headers));
+        // Each request has its peer.
+        let client = client.unwrap_or(CountedClient::User(u32::MAX));
         let may_guess = if is_right {
-            self.wrong_tokens.would_allow(&guesser)
+            self.wrong_tokens.would_allow(&client)
         } else {
-            self.wrong_tokens.allows(guesser)
+            self.wrong_tokens.allows(client)
         };
         if !may_guess {
             return Err(too_many("wrong tokens"));

@@ -5,6 +5,10 @@ use axum::body::Body;
 use super::*;
 use crate::web::connections::FORWARDED_FOR;
 
+const PROXY: Peer = Peer::Proxy {
+    user: 33,
+    is_known: true,
+};
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 fn access() -> Access {
@@ -117,7 +121,7 @@ fn reading_is_free_on_loopback_by_own_names() {
         &[HOST, ("host", "evil.example")],
         "has no name",
     );
-    for peer in [at("10.0.0.5"), Peer::Proxy] {
+    for peer in [at("10.0.0.5"), PROXY] {
         check(
             &access,
             &peer,
@@ -150,7 +154,7 @@ fn reading_is_free_on_loopback_by_own_names() {
     }
     check(
         &Access::default(),
-        &Peer::Proxy,
+        &PROXY,
         "GET /",
         &[HOST],
         "set `token_file`",
@@ -160,7 +164,7 @@ fn reading_is_free_on_loopback_by_own_names() {
 #[test]
 fn changes_over_http_need_the_token_from_wherever() {
     let access = access();
-    for peer in [at("127.0.0.1"), at("10.0.0.5"), Peer::Proxy] {
+    for peer in [at("127.0.0.1"), at("10.0.0.5"), PROXY] {
         for change in [
             "PUT /api/v1/marks/a",
             "DELETE /api/v1/jobs/1",
@@ -193,11 +197,11 @@ fn a_cookie_changes_things_from_own_pages_only() {
     let access = access();
     let cookie = login::cookie(access.token.as_ref().unwrap());
     let cookie = ("cookie", &*cookie);
-    check(&access, &Peer::Proxy, "GET /", &[HOST, cookie], "ok");
+    check(&access, &PROXY, "GET /", &[HOST, cookie], "ok");
     let own = ("origin", "http://127.0.0.1:2692");
     check(
         &access,
-        &Peer::Proxy,
+        &PROXY,
         "POST /api/v1/jobs/1/accept",
         &[HOST, JSON, cookie, own],
         "ok",
@@ -210,7 +214,7 @@ fn a_cookie_changes_things_from_own_pages_only() {
         let headers = [HOST, JSON, cookie, ("origin", origin)];
         check(
             &access,
-            &Peer::Proxy,
+            &PROXY,
             "POST /api/v1/jobs/1/accept",
             &headers,
             "of other sites",
@@ -218,14 +222,14 @@ fn a_cookie_changes_things_from_own_pages_only() {
     }
     check(
         &access,
-        &Peer::Proxy,
+        &PROXY,
         "POST /api/v1/jobs/1/accept",
         &[HOST, JSON, cookie],
         "of other sites",
     );
     check(
         &access,
-        &Peer::Proxy,
+        &PROXY,
         "GET /",
         &[HOST, ("cookie", "cowbell=0123456789abcdef0123456789abcdef")],
         "Unauthorized",
@@ -307,30 +311,24 @@ fn a_guesser_has_to_wait_and_nobody_else() {
     for right in [BEARER, ("cookie", &*cookie)] {
         check(&access, &at("10.0.0.5"), "GET /", &[right], "TooMany");
         check(&access, &at("10.0.0.6"), "GET /", &[right], "ok");
-        check(&access, &Peer::Proxy, "GET /", &[right], "ok");
+        check(&access, &PROXY, "GET /", &[right], "ok");
     }
     let forwarded = ("x-forwarded-for", "8.8.8.8, 2001:db8::1");
     guess(
-        &Peer::Proxy,
+        &PROXY,
         &HeaderMap::from_iter([(FORWARDED_FOR, forwarded.1.parse().unwrap())]),
     );
+    check(&access, &PROXY, "GET /", &[forwarded, BEARER], "TooMany");
     check(
         &access,
-        &Peer::Proxy,
-        "GET /",
-        &[forwarded, BEARER],
-        "TooMany",
-    );
-    check(
-        &access,
-        &Peer::Proxy,
+        &PROXY,
         "GET /",
         &[("x-forwarded-for", "2001:db8::2"), BEARER],
         "TooMany",
     );
     check(
         &access,
-        &Peer::Proxy,
+        &PROXY,
         "GET /",
         &[("x-forwarded-for", "8.8.8.8"), BEARER],
         "ok",
@@ -343,16 +341,17 @@ fn a_wrong_cookie_is_a_guess() {
     for _ in 0..200 {
         let _ = access.check_token(
             &Request::builder()
+                .extension(PROXY)
                 .header("cookie", "cowbell=guess")
                 .body(Body::empty())
                 .unwrap(),
             true,
         );
     }
-    check(&access, &Peer::Proxy, "GET /", &[BEARER], "TooMany");
+    check(&access, &PROXY, "GET /", &[BEARER], "TooMany");
     check(
         &access,
-        &Peer::Proxy,
+        &PROXY,
         "GET /",
         &[("cookie", "theme=dark")],
         "this needs the token",
@@ -360,26 +359,40 @@ fn a_wrong_cookie_is_a_guess() {
 }
 
 #[test]
-fn a_user_at_the_control_socket_cannot_pretend_to_be_many_hosts() {
-    let access = access();
-    let user = Peer::Process(PeerProcess {
+fn a_user_of_this_machine_cannot_pretend_to_be_many_hosts() {
+    cannot_pretend(&Peer::Process(PeerProcess {
         pid: 1,
         user: 1000,
         is_operator: false,
+    }));
+    cannot_pretend(&Peer::Proxy {
+        user: 1000,
+        is_known: false,
     });
+}
+
+fn cannot_pretend(user: &Peer) {
+    let access = access();
     let guess = |number: u32, is_right| {
         let address = format!("10.0.{}.{}", number / 256, number % 256);
         let forwarded = (
             super::super::connections::FORWARDED_FOR,
             address.parse().unwrap(),
         );
-        access.check_guess(is_right, Some(&user), &HeaderMap::from_iter([forwarded]))
+        access.check_guess(is_right, Some(user), &HeaderMap::from_iter([forwarded]))
     };
     let wrong =
         (0..300).filter(|number| matches!(guess(*number, false), Err(Problem::Unauthorized(_))));
     assert!(wrong.count() <= 110);
     assert!(matches!(guess(300, true), Err(Problem::TooMany(_))));
-    // Another host still may.
+    // Another host still may, also through the proxy.
+    check(
+        &access,
+        &PROXY,
+        "GET /",
+        &[("x-forwarded-for", "10.0.0.1"), BEARER],
+        "ok",
+    );
     let other = Peer::Host([10, 0, 0, 1].into());
     assert!(
         access
