@@ -22,6 +22,7 @@ mod verify_archive;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -42,6 +43,8 @@ use output::{complain, print, wrapped};
 
 /// The exit status for an invalid configuration or command line.
 const MISUSE: u8 = 2;
+/// Threads of a start: for pages, the store, and slow reads.
+const THREADS_AT_START: usize = 4;
 /// Allocations from this size on are returned to the system when freed.
 #[cfg(target_env = "gnu")]
 const LARGE: i32 = 512 * 1024;
@@ -186,6 +189,7 @@ fn run(line: CowbellArguments, config: Result<Config, ConfigError>) -> anyhow::R
         raise_file_limit();
         give_memory_back();
     }
+    check_threads()?;
     // The loop has the main thread and a runtime of its own: no page delays a tick, and no tick wakes the other thread.
     let main = runtime::Builder::new_current_thread()
         .enable_all()
@@ -201,6 +205,18 @@ fn run(line: CowbellArguments, config: Result<Config, ConfigError>) -> anyhow::R
     main.shutdown_background();
     web.shutdown_background();
     code
+}
+
+/// tokio panics if a thread cannot start.
+fn check_threads() -> anyhow::Result<()> {
+    let mut held = Vec::new();
+    for _ in 0..THREADS_AT_START {
+        let (release, released) = mpsc::channel::<()>();
+        let thread = std::thread::Builder::new().spawn(move || released.recv());
+        thread.context("cannot start threads (`ulimit -u`, or TasksMax= of the service)")?;
+        held.push(release);
+    }
+    Ok(())
 }
 
 /// Raises the limit of open files, so that connections leave enough for sampling.

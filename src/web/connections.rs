@@ -22,6 +22,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use rustix::process::{Resource, getrlimit};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -42,6 +43,8 @@ const MOST_USERS: usize = 128;
 const MOST_OF_ONE: usize = 48;
 /// With fewer connections from this machine, it does not matter whose they are.
 const LOOPBACK_OF_ALL: usize = 32;
+/// File descriptors that no client gets; of a lower limit than usual, a quarter.
+const MOST_RESERVED: u64 = 64;
 /// The time limit for the head of a request, and for the pause before the next one.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time limit for a body. The largest is the file of a job, from a machine nearby.
@@ -224,6 +227,9 @@ async fn serve_one(
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
+        if is_reserved(&stream) && !client.is_operator() {
+            continue;
+        }
         if let Some(place) = places.take(&client, || user_of(&stream)) {
             let connection = open.watch(connection(stream, client, router.clone()));
             tokio::spawn(async move {
@@ -235,6 +241,20 @@ async fn serve_one(
     }
     drop(listener);
     open.shutdown().await;
+}
+
+/// Whether a connection has one of the file descriptors that reading LVM, sysfs and the database needs: the kernel gives
+/// the lowest number that is free.
+fn is_reserved(stream: &ClientStream) -> bool {
+    let number = match stream {
+        Either::Left(stream) => stream.as_raw_fd(),
+        Either::Right(stream) => stream.as_raw_fd(),
+    };
+    let Some(limit) = getrlimit(Resource::Nofile).current else {
+        return false;
+    };
+    let reserved = (limit / 4).min(MOST_RESERVED);
+    u64::try_from(number).unwrap_or_default() >= limit - reserved
 }
 
 /// The router with the client of a connection. A layer of the router would copy all its routes for each connection.

@@ -647,3 +647,69 @@ fn a_machine_without_diskstats_says_so_and_goes_on() {
     assert_eq!(daemon.json("/api/v1/devices"), serde_json::json!([]));
     assert_eq!(daemon.part("vmstat")["ok"], true);
 }
+
+/// The limit is lowered below a running daemon, which has most of them open.
+#[test]
+fn with_few_file_descriptors_clients_do_not_keep_it_from_reading() {
+    use rustix::process::{Resource, Rlimit, prlimit};
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).start();
+    let open = fs::read_dir(format!("/proc/{}/fd", daemon.pid().as_raw_nonzero()))
+        .unwrap()
+        .count() as u64;
+    let most = (open + 20).max(40);
+    let limit = Rlimit {
+        current: Some(most),
+        maximum: Some(most),
+    };
+    prlimit(Some(daemon.pid()), Resource::Nofile, limit).unwrap();
+    // They stay open, and are closed or answered.
+    let clients: Vec<_> = (0..60)
+        .filter_map(|_| std::net::TcpStream::connect(("127.0.0.1", daemon.port)).ok())
+        .collect();
+    let before = daemon.log().len();
+    let taken = clients.len();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let log = daemon.log()[before..].to_owned();
+    assert!(
+        !log.contains("Too many open files"),
+        "{taken} clients: {log}"
+    );
+    drop(clients);
+    wait_for("an answer", || (daemon.taken() > 25).then_some(()));
+    let parts = daemon.json("/api/v1/status")["parts"].to_string();
+    assert!(!parts.contains("Too many open files"), "{parts}");
+}
+
+#[test]
+fn a_thread_that_cannot_start_is_a_sentence() {
+    use std::os::unix::process::CommandExt;
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = crate::daemon::cowbell();
+    command
+        .args(["serve", "--db"])
+        .arg(folder.path().join("cowbell.db"));
+    if rustix::process::geteuid().is_root() {
+        // The limit does not bind root.
+        command.uid(65_533).gid(65_533);
+    }
+    // SAFETY: `setrlimit` may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            let none = libc::rlimit {
+                rlim_cur: 1,
+                rlim_max: 1,
+            };
+            match libc::setrlimit(libc::RLIMIT_NPROC, &raw const none) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        });
+    }
+    let said = crate::daemon::said(&mut command);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(
+        said.err.contains("cannot start threads") && said.err.lines().count() == 1,
+        "{said:?}"
+    );
+}
