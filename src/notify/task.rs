@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::connect;
 use super::message::message;
-use super::outbox::{self, Batch, Outbox};
+use super::outbox::{Batch, Outbox};
 use super::policy::{AlertsNow, Delivery, DeliveryPolicy};
 use crate::alert::Alert;
 use crate::channel::{Failure, ReceiverConnection};
@@ -23,6 +23,8 @@ use crate::units::count_text;
 const AT_ONCE: usize = 4;
 /// How often silences, quiet hours and repeats are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// How often the log tells about a receiver that still refuses.
+const TELL_EVERY: Duration = Duration::from_secs(3600);
 
 /// What a receiver's task gets.
 pub enum Item {
@@ -44,6 +46,7 @@ pub struct ReceiverTask {
     host: String,
     /// `None` until it is prepared for the first time.
     prepared: Option<Prepared>,
+    refusing: Option<RefusalCount>,
     outbox: Outbox,
     standing: watch::Receiver<Arc<AlertsNow>>,
     report: mpsc::UnboundedSender<Delivery>,
@@ -59,6 +62,7 @@ impl ReceiverTask {
         Self {
             host: host.into(),
             prepared: None,
+            refusing: None,
             outbox,
             standing,
             report,
@@ -168,8 +172,21 @@ impl ReceiverTask {
     fn settle(&mut self, batch: &Batch, result: &Result<String, Failure>) {
         let prepared = self.prepared.as_ref();
         let name = prepared.map_or("", |prepared| &prepared.receiver.name);
-        log(name, batch, result);
+        let ids = ids_of(batch);
         let now = (Instant::now(), clock::now());
+        match result {
+            Ok(_) if batch.tries > 0 && self.refusing.take().is_some() => {
+                let failures = count_text(batch.tries, "failure", "failures");
+                tracing::info!("delivered alert {ids} to {name} after {failures}");
+            }
+            Ok(_) => {}
+            Err(Failure { sentence, .. }) => {
+                let text = format!("cannot deliver alert {ids} to {name}: {sentence}");
+                if let Some(line) = RefusalCount::add(&mut self.refusing, now.0, &text) {
+                    tracing::warn!("{line}");
+                }
+            }
+        }
         for record in self.outbox.settle(name, batch, result, now) {
             // The notifier may be gone while the program stops.
             let _ = self.report.send(record);
@@ -204,21 +221,57 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-fn log(name: &str, batch: &Batch, result: &Result<String, Failure>) {
-    let tries = batch.tries;
+/// A receiver that refuses. The log has a line when it begins, one when it ends, and the count each hour.
+struct RefusalCount {
+    told_at: Instant,
+    since_told: u32,
+}
+
+impl RefusalCount {
+    /// The line to log about another refusal, if there is one.
+    fn add(refusing: &mut Option<Self>, now: Instant, text: &str) -> Option<String> {
+        let Some(count) = refusing else {
+            *refusing = Some(Self {
+                told_at: now,
+                since_told: 0,
+            });
+            return Some(format!("{text}; it is tried again until it succeeds"));
+        };
+        count.since_told += 1;
+        if now - count.told_at < TELL_EVERY {
+            return None;
+        }
+        let failures = count_text(count.since_told, "failure", "failures");
+        (count.told_at, count.since_told) = (now, 0);
+        Some(format!("{text}; {failures} since the last line"))
+    }
+}
+
+fn ids_of(batch: &Batch) -> String {
     let ids = batch.alerts.iter().map(|alert| alert.id.to_string());
-    let ids = ids.collect::<Vec<_>>().join(", ");
-    match result {
-        Ok(_) if tries > 0 => {
-            let failures = count_text(tries, "failure", "failures");
-            tracing::info!("delivered alert {ids} to {name} after {failures}");
+    ids.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusing_receiver_is_a_line_and_then_a_line_an_hour() {
+        let begin = Instant::now();
+        let mut refusing = None;
+        let mut lines = Vec::new();
+        for minute in 0..150 {
+            let now = begin + Duration::from_secs(60 * minute);
+            lines.extend(RefusalCount::add(&mut refusing, now, "refused"));
         }
-        Ok(_) => {}
-        Err(Failure { sentence, .. }) => {
-            tracing::warn!(
-                "cannot deliver alert {ids} to {name}, retrying in {:?}: {sentence}",
-                outbox::pause(tries)
-            );
-        }
+        assert_eq!(
+            lines,
+            [
+                "refused; it is tried again until it succeeds",
+                "refused; 60 failures since the last line",
+                "refused; 60 failures since the last line",
+            ]
+        );
     }
 }

@@ -3,7 +3,7 @@
 
 use std::io::Cursor;
 
-use procfs::{CpuTime, ExplicitSystemInfo, FromBufReadSI, KernelStats};
+use procfs::{CpuTime, ExplicitSystemInfo, FromBufReadSI, KernelStats, ProcError};
 use serde::{Deserialize, Serialize};
 
 /// KiB paged in and out since boot: `vmstat`'s bi and bo.
@@ -49,8 +49,16 @@ pub fn parse_stat(text: &str) -> Result<(CpuTimes, Option<u32>), String> {
         is_little_endian: true,
     };
     let stat = KernelStats::from_buf_read(Cursor::new(text), &machine)
-        .map_err(|error| format!("cannot parse /proc/stat: {error}"))?;
+        .map_err(|error| format!("cannot parse /proc/stat: {}", reason(&error)))?;
     Ok((cpu_times(&stat.total), stat.procs_blocked))
+}
+
+/// Of what the kernel does not write, procfs says in two lines where in its source it noticed; only the second tells what.
+fn reason(error: &ProcError) -> String {
+    match error {
+        ProcError::InternalError(error) => error.msg.replace('\n', " "),
+        error => error.to_string(),
+    }
 }
 
 /// User time includes guest time already. As in `vmstat`, system time includes irq and softirq.
@@ -187,6 +195,15 @@ mod tests {
             "full avg10=0.00 total=7\nsome avg10=1.00 avg60=0.00 avg300=0.00 total=5887846\n";
         assert_eq!(parse_pressure(both), Ok(5_887_846));
     }
+    #[test]
+    fn what_is_wrong_with_proc_stat_is_one_line_without_a_path() {
+        let error = parse_stat("cpu 1 2 3 4\nctxt 1\n").unwrap_err();
+        assert!(
+            !error.contains('\n') && !error.contains(".rs") && !error.contains("report"),
+            "{error}"
+        );
+    }
+
     proptest::proptest! {
         #[test]
         fn any_text_parses_without_panic(text in "(\\PC|\n| )*") {

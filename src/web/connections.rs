@@ -33,14 +33,15 @@ use tower_http::add_extension::AddExtension;
 
 /// Concurrent connections from other machines, from this one, and through a proxy; further ones are closed. A browser keeps
 /// up to six.
-const MOST_REMOTE: usize = 192;
-const MOST_LOOPBACK: usize = 192;
-const MOST_PROXIED: usize = 128;
+const MOST_REMOTE: usize = 384;
+const MOST_LOOPBACK: usize = 448;
+const MOST_PROXIED: usize = 256;
 /// Over the control socket, for operators and for other users.
 const MOST_OPERATORS: usize = 16;
-const MOST_USERS: usize = 128;
-/// Of one address, or of one user of this machine. Operators and a known proxy have no such limit.
-const MOST_OF_ONE: usize = 48;
+const MOST_USERS: usize = 64;
+/// One address, or one user of this machine, gets three quarters of the places of its kind. Operators and the known proxy
+/// have no such limit.
+const OF_ONE: (usize, usize) = (3, 4);
 /// With fewer connections from this machine, it does not matter whose they are.
 const LOOPBACK_OF_ALL: usize = 32;
 /// File descriptors that no client gets; of a lower limit than usual, a quarter.
@@ -129,9 +130,11 @@ struct Places {
     proxied: Arc<Semaphore>,
     operators: Arc<Semaphore>,
     users: Arc<Semaphore>,
-    clients: Arc<Mutex<HashMap<CountedClient, Arc<Semaphore>>>>,
+    clients: Arc<Mutex<PlacesOfOne>>,
 }
 
+/// By client and the number of its places.
+type PlacesOfOne = HashMap<(CountedClient, usize), Arc<Semaphore>>;
 type HeldPermits = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 impl Places {
@@ -149,34 +152,41 @@ impl Places {
 
     /// `None` if there is none for this client. `user` looks up whose program it is on this machine.
     fn take(&self, peer: &Peer, user: impl Fn() -> Option<u32>) -> Option<HeldPermits> {
-        let (places, client) = match peer {
-            process if process.is_operator() => (&self.operators, None),
-            Peer::Process(process) => (&self.users, Some(CountedClient::User(process.user))),
-            Peer::Proxy { is_known: true, .. } => (&self.proxied, None),
-            Peer::Proxy { user, .. } => (&self.proxied, Some(CountedClient::User(*user))),
+        let (places, all, client) = match peer {
+            process if process.is_operator() => (&self.operators, MOST_OPERATORS, None),
+            Peer::Process(PeerProcess { user, .. }) => {
+                (&self.users, MOST_USERS, Some(CountedClient::User(*user)))
+            }
+            Peer::Proxy { user, is_known } => {
+                let client = (!is_known).then_some(CountedClient::User(*user));
+                (&self.proxied, MOST_PROXIED, client)
+            }
             host if host.is_loopback() => {
                 let taken = MOST_LOOPBACK - self.loopback.available_permits();
                 let counts = taken >= LOOPBACK_OF_ALL;
                 let user = || user().map(CountedClient::User);
-                (&self.loopback, counts.then(user).flatten())
+                (&self.loopback, MOST_LOOPBACK, counts.then(user).flatten())
             }
-            Peer::Host(address) => (&self.remote, Some(CountedClient::of(*address))),
+            Peer::Host(address) => {
+                let client = CountedClient::of(*address);
+                (&self.remote, MOST_REMOTE, Some(client))
+            }
         };
         let of_one = match client {
-            Some(client) => Some(self.take_of(client)?),
+            Some(client) => Some(self.take_of(client, all * OF_ONE.0 / OF_ONE.1)?),
             None => None,
         };
         let place = Arc::clone(places).try_acquire_owned().ok()?;
         Some((place, of_one))
     }
 
-    fn take_of(&self, client: CountedClient) -> Option<OwnedSemaphorePermit> {
+    fn take_of(&self, client: CountedClient, most: usize) -> Option<OwnedSemaphorePermit> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         // Who has no connection is forgotten.
-        clients.retain(|_, places| places.available_permits() < MOST_OF_ONE);
+        clients.retain(|(_, most), places| places.available_permits() < *most);
         let places = clients
-            .entry(client)
-            .or_insert_with(|| Arc::new(Semaphore::new(MOST_OF_ONE)));
+            .entry((client, most))
+            .or_insert_with(|| Arc::new(Semaphore::new(most)));
         Arc::clone(places).try_acquire_owned().ok()
     }
 }
@@ -449,12 +459,12 @@ mod tests {
         let proxy = |user, is_known| Peer::Proxy { user, is_known };
         // Each takes what it gets, and one more comes in.
         for (greedy, most, other) in [
-            (process(1000, false), MOST_OF_ONE, process(1001, false)),
-            (proxy(1000, false), MOST_OF_ONE, proxy(1001, false)),
-            (host("10.0.0.5"), MOST_OF_ONE, host("10.0.0.6")),
-            (host("2001:db8::5"), MOST_OF_ONE, host("2001:db8:1::5")),
-            (host("10.0.0.5"), MOST_OF_ONE, host("127.0.0.1")),
-            (process(1000, false), MOST_OF_ONE, process(0, true)),
+            (process(1000, false), 48, process(1001, false)),
+            (proxy(1000, false), 192, proxy(1001, false)),
+            (host("10.0.0.5"), 288, host("10.0.0.6")),
+            (host("2001:db8::5"), 288, host("2001:db8:1::5")),
+            (host("10.0.0.5"), 288, host("127.0.0.1")),
+            (process(1000, false), 48, process(0, true)),
         ] {
             let places = Places::new();
             let taken: Vec<_> = std::iter::from_fn(|| places.take(&greedy, || None)).collect();
@@ -464,7 +474,7 @@ mod tests {
         // Of those on this machine, users are told apart once there are many.
         let local = |user| places.take(&host("127.0.0.1"), || Some(user));
         let mut taken: Vec<_> = std::iter::from_fn(|| local(1000)).collect();
-        assert_eq!(taken.len(), LOOPBACK_OF_ALL + MOST_OF_ONE);
+        assert_eq!(taken.len(), LOOPBACK_OF_ALL + 336);
         assert!(local(1001).is_some());
         taken.clear();
         assert!(local(1000).is_some());
