@@ -112,7 +112,7 @@ enum CommandArguments {
     VerifyArchive(verify_archive::ArchiveArguments),
     /// Write stored data as CSV, JSON lines or OpenMetrics
     Export(export::ExportArguments),
-    /// Verify, compact or copy the database
+    /// Verify, compact, copy or restore the database
     #[command(subcommand, arg_required_else_help = false)]
     Db(db::DbArguments),
     /// Write raw readings to a file, for `serve --replay`

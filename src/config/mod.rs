@@ -32,6 +32,9 @@ pub use values::{
 /// The configuration file if `--config` names none; it may be missing.
 pub const DEFAULT_PATH: &str = "/etc/cowbell/cowbell.toml";
 
+/// The folder beside the configuration whose `*.toml` add to it.
+const FRAGMENTS: &str = "conf.d";
+
 /// All settings; every key has a default.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
@@ -104,16 +107,94 @@ impl ConfigError {
     }
 }
 
-/// Reads the named file, or the one at [`DEFAULT_PATH`], which may be missing.
+/// Reads the named file, or the one at [`DEFAULT_PATH`], which may be missing; then the files of the folder [`FRAGMENTS`]
+/// beside it, in the order of their names.
 pub fn load(named: Option<&Path>) -> Result<Config, ConfigError> {
     let path = named.map_or_else(|| PathBuf::from(DEFAULT_PATH), Path::to_path_buf);
+    let mut files = Vec::new();
     match std::fs::read_to_string(&path) {
-        Ok(text) => parse(&path, &text),
-        Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => {
-            Ok(Config::default())
-        }
-        Err(error) => Err(unreadable(&path, &error, named.is_some())),
+        Ok(text) => files.push((path.clone(), text)),
+        Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(unreadable(&path, &error, named.is_some())),
     }
+    let fragments = fragments(&path).map_err(|error| unreadable(&path, &error, false))?;
+    for fragment in fragments {
+        let text = std::fs::read_to_string(&fragment);
+        let text = text.map_err(|error| unreadable(&fragment, &error, false))?;
+        files.push((fragment, text));
+    }
+    parse_all(&files)
+}
+
+fn fragments(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(path.with_file_name(FRAGMENTS)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let fragment = entry?.path();
+        let is_hidden = fragment
+            .file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if !is_hidden && fragment.extension().is_some_and(|kind| kind == "toml") {
+            found.push(fragment);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Parses several files into one configuration: a later value replaces an earlier one, and lists add up.
+fn parse_all(files: &[(PathBuf, String)]) -> Result<Config, ConfigError> {
+    if let [(path, text)] = files {
+        return parse(path, text);
+    }
+    let (mut merged, mut places) = (toml::Table::new(), Vec::new());
+    for (path, text) in files {
+        let parsed = DeTable::parse(text).map_err(|error| invalid(path, text, &error));
+        places.extend(places_of(
+            path,
+            text,
+            receiver::nest_kinds(parsed?.get_mut()),
+        ));
+        merge(&mut merged, text.parse().unwrap_or_default());
+    }
+    let (mut config, _) = deserialized(&merged.to_string()).map_err(|error| {
+        // Alone, the file with the error has its line.
+        let alone = |(path, text): &(PathBuf, String)| {
+            let error = deserialized(text).err()?;
+            Some(invalid(path, text, &error))
+        };
+        files.iter().find_map(alone).unwrap_or_else(|| {
+            let why = quotation::message(error.message());
+            ConfigError(format!(
+                "the files of the configuration do not fit together: {why}"
+            ))
+        })
+    })?;
+    receiver::settle(&mut config.notify, places)?;
+    Ok(config)
+}
+
+fn merge(into: &mut toml::Table, from: toml::Table) {
+    for (key, value) in from {
+        match (into.get_mut(&key), value) {
+            (Some(toml::Value::Table(table)), toml::Value::Table(more)) => merge(table, more),
+            (Some(toml::Value::Array(list)), toml::Value::Array(more)) => list.extend(more),
+            (_, value) => {
+                into.insert(key, value);
+            }
+        }
+    }
+}
+
+fn places_of(path: &Path, text: &str, starts: Vec<usize>) -> Vec<String> {
+    let places = starts.into_iter().map(|start| {
+        let (path, number) = (path.display(), line_number(text, start));
+        format!("in the configuration {path}, line {number},")
+    });
+    places.collect()
 }
 
 fn unreadable(path: &Path, error: &std::io::Error, is_named: bool) -> ConfigError {
@@ -137,11 +218,7 @@ pub fn default_is_hidden() -> bool {
 /// Parses a configuration file; `path` appears in the error, and no secret.
 pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
     let (mut config, starts) = deserialized(text).map_err(|error| invalid(path, text, &error))?;
-    let places = starts.into_iter().map(|start| {
-        let (path, number) = (path.display(), line_number(text, start));
-        format!("in the configuration {path}, line {number},")
-    });
-    receiver::settle(&mut config.notify, places.collect())?;
+    receiver::settle(&mut config.notify, places_of(path, text, starts))?;
     Ok(config)
 }
 
@@ -186,6 +263,47 @@ mod tests {
         assert!(
             found.contains(expected),
             "expected {expected:?} in {found:?}"
+        );
+    }
+
+    #[test]
+    fn files_beside_it_add_to_the_configuration_in_the_order_of_their_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cowbell.toml");
+        let write = |name: &str, text: &str| {
+            let file = folder.path().join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        };
+        // 40 days of ticks are allowed beside 60 of minutes only.
+        write(
+            "cowbell.toml",
+            "interval = \"2s\"\nhosts = [\"a\"]\n[store]\nminutes = \"60d\"\n[[notify]]\nname = \"one\"\nkind = \"command\"\ncommand = [\"/bin/true\"]\n",
+        );
+        write("conf.d/20-b.toml", "interval = \"5s\"\n");
+        write(
+            "conf.d/10-a.toml",
+            "interval = \"3s\"\nhosts = [\"b\"]\n[store]\nticks = \"40d\"\n[[notify]]\nname = \"two\"\nkind = \"command\"\ncommand = [\"/bin/true\"]\n",
+        );
+        write("conf.d/30-c.toml.dpkg-old", "no configuration");
+        write("conf.d/.40-d.toml", "no configuration");
+        let config = load(Some(&path)).unwrap();
+        assert_eq!(config.interval.0.as_secs(), 5);
+        assert_eq!(config.hosts, ["a", "b"]);
+        assert_ne!(config.store, Store::default());
+        let names: Vec<&str> = config.notify.iter().map(|it| &*it.name).collect();
+        assert_eq!(names, ["one", "two"]);
+
+        // Errors name file and line: of a key, and of a receiver whose name is taken.
+        write("conf.d/20-b.toml", "\nlisten = 5\n");
+        let error = load(Some(&path)).unwrap_err().to_string();
+        assert!(error.contains("conf.d/20-b.toml, line 2,"), "{error}");
+        let again = "[[notify]]\nname = \"one\"\nkind = \"command\"\ncommand = [\"/bin/true\"]\n";
+        write("conf.d/20-b.toml", again);
+        let error = load(Some(&path)).unwrap_err().to_string();
+        assert!(
+            error.contains("20-b.toml, line 1,") && error.contains("has this name"),
+            "{error}"
         );
     }
 
