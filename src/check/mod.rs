@@ -286,7 +286,9 @@ async fn address(config: &Config, is_running: bool) -> CheckLine {
 
 /// `None` without a configured token, if none is needed.
 fn token(config: &Config) -> Option<CheckLine> {
-    match config.changes.token() {
+    let reading = config.changes.read_token();
+    let token = config.changes.token();
+    match token.and_then(|token| Ok(token.or(reading?))) {
         Ok(Some(_)) => Some(CheckLine::Good("the token can be read".into())),
         Ok(None) => check_address(config.listen.0, false)
             .err()

@@ -62,7 +62,7 @@ fn read(load: &Load, inherited: &[SocketAddr]) -> anyhow::Result<(Access, Config
     let config = load()?;
     let host = RecordingHeader::of_this_machine(config.interval.0).host;
     let (access, config) = ready(config, &host)?;
-    check_addresses(&config, inherited, access.token.is_some())?;
+    check_addresses(&config, inherited, access.tokens().next().is_some())?;
     Ok((access, config))
 }
 

@@ -216,7 +216,7 @@ impl<'a> Server<'a> {
         let (access, config) = reload::ready(config, host)?;
         let listeners = {
             let _web = web.enter();
-            Listeners::open(&config, access.token.is_some())?
+            Listeners::open(&config, access.tokens().next().is_some())?
         };
         memory::keep(&config);
         Ok(Self {

@@ -109,20 +109,34 @@ pub struct Changes {
     /// The file with the token. `None`: systemd's credential `token`; without one, only the control socket accepts
     /// changes.
     pub token_file: Option<AbsolutePath<LONGEST_PATH>>,
+    /// The file with a token that reads, and changes nothing. `None`: the credential `read-token`, if there is one.
+    pub read_token_file: Option<AbsolutePath<LONGEST_PATH>>,
 }
 
 impl Changes {
-    /// Reads the token file, or else the credential `token` if there is one.
+    /// Reads the token file, or else the credential if there is one.
     pub fn token(&self) -> Result<Option<Token>, ConfigError> {
-        if let Some(path) = &self.token_file {
-            return Token::read(&path.0).map(Some);
-        }
-        let credential = secret::credential("token");
-        if !credential.exists() {
-            return Ok(None);
-        }
-        Token::read(&credential).map(Some)
+        token_of(self.token_file.as_ref(), "token")
     }
+
+    /// The same of the token that only reads.
+    pub fn read_token(&self) -> Result<Option<Token>, ConfigError> {
+        token_of(self.read_token_file.as_ref(), "read-token")
+    }
+}
+
+fn token_of(
+    file: Option<&AbsolutePath<LONGEST_PATH>>,
+    credential: &str,
+) -> Result<Option<Token>, ConfigError> {
+    if let Some(path) = file {
+        return Token::read(&path.0).map(Some);
+    }
+    let credential = secret::credential(credential);
+    if !credential.exists() {
+        return Ok(None);
+    }
+    Token::read(&credential).map(Some)
 }
 
 /// A web server in front of cowbell.

@@ -5,7 +5,7 @@
 //! | an operator at the control socket | yes | yes |
 //! | another user at the control socket | yes | its own jobs |
 //! | this machine over loopback, by one of this site's names | yes | with the token |
-//! | all others, also through a proxy | with the token | with the token |
+//! | all others, also through a proxy | with the token, or the one that only reads | with the token |
 //!
 //! Each group of routes has a [`Right`]; [`super::routes`] says which.
 //!
@@ -70,6 +70,8 @@ pub struct Access {
     /// Further names of this site.
     pub hosts: Vec<String>,
     pub token: Option<Token>,
+    /// Reads, and changes nothing.
+    pub read_token: Option<Token>,
     /// Limits wrong tokens.
     wrong_tokens: Rates<CountedClient>,
     /// Limits what a user who is no operator reports.
@@ -96,6 +98,7 @@ impl Access {
         Ok(Self {
             hosts: config.hosts.clone(),
             token: config.changes.token()?,
+            read_token: config.changes.read_token()?,
             ..Self::default()
         })
     }
@@ -149,6 +152,11 @@ impl Access {
         }
     }
 
+    /// Those that read.
+    pub fn tokens(&self) -> impl Iterator<Item = &Token> {
+        self.token.iter().chain(&self.read_token)
+    }
+
     /// A foreign name reads nothing without the token.
     fn check_name(&self, request: &Request) -> Result<(), Problem> {
         let mut hosts = request.headers().get_all(header::HOST).iter();
@@ -168,14 +176,26 @@ impl Access {
     }
 
     fn check_token(&self, request: &Request, reads: bool) -> Result<(), Problem> {
-        let Some(token) = &self.token else {
+        let accepted: Vec<&Token> = if reads {
+            self.tokens().collect()
+        } else {
+            self.token.iter().collect()
+        };
+        if accepted.is_empty() {
             return Err(Problem::Forbidden(
                 "over HTTP this needs a token: set `token_file` in [changes], or use `cowbell` on that machine".into(),
             ));
-        };
+        }
         let headers = request.headers();
         let has_header = headers.contains_key(header::AUTHORIZATION);
-        let Some(is_right) = is_right(headers, token) else {
+        let only_reads = |token: &Token| is_right(headers, token) == Some(true);
+        if !reads && self.read_token.as_ref().is_some_and(only_reads) {
+            return Err(Problem::Forbidden(
+                "this token only reads: send the one of `token_file`".into(),
+            ));
+        }
+        let offered = accepted.into_iter().map(|token| is_right(headers, token));
+        let Some(is_right) = offered.reduce(|one, other| one.max(other)).flatten() else {
             return Err(Problem::Unauthorized(
                 "this needs the token: send `Authorization: Bearer` with the content of the daemon's `token_file`".into(),
             ));

@@ -53,7 +53,7 @@ pub struct Login {
 
 /// The page, unless there is no token to ask for.
 pub async fn ask(State(site): State<SharedSite>) -> Response {
-    if site.access.borrow().token.is_none() {
+    if site.access.borrow().tokens().next().is_none() {
         return Redirect::to(&zone::prefixed("/")).into_response();
     }
     page(None)
@@ -67,15 +67,19 @@ pub async fn login(
     Form(login): Form<Login>,
 ) -> Response {
     let access = Arc::clone(&site.access.borrow());
-    let Some(token) = &access.token else {
+    if access.tokens().next().is_none() {
         return Redirect::to(&zone::prefixed("/")).into_response();
-    };
-    let is_right = token.is(login.token.trim().as_bytes());
-    match access.check_guess(is_right, Some(&client), &headers) {
-        Ok(()) => {}
-        Err(Problem::TooMany(sentence)) => return page(Some(sentence)),
-        Err(_) => return page(Some("This is not the token.".into())),
     }
+    let offered = login.token.trim().as_bytes();
+    let token = access.tokens().find(|token| token.is(offered));
+    let token = match (
+        access.check_guess(token.is_some(), Some(&client), &headers),
+        token,
+    ) {
+        (Ok(()), Some(token)) => token,
+        (Err(Problem::TooMany(sentence)), _) => return page(Some(sentence)),
+        _ => return page(Some("This is not the token.".into())),
+    };
     let secure = if header_text(&headers, SCHEME) == "https" {
         "; Secure"
     } else {

@@ -336,6 +336,35 @@ fn a_guesser_has_to_wait_and_nobody_else() {
 }
 
 #[test]
+fn the_second_token_reads_and_changes_nothing() {
+    let second = "fedcba9876543210fedcba9876543210";
+    let access = Access {
+        read_token: Some(Token::parse(second).unwrap()),
+        ..access()
+    };
+    let header = ("authorization", &*format!("Bearer {second}"));
+    let cookie = login::cookie(access.read_token.as_ref().unwrap());
+    let own = ("origin", "http://127.0.0.1:2692");
+    for peer in [at("10.0.0.5"), PROXY] {
+        for offered in [header, ("cookie", &*cookie)] {
+            for path in ["GET /", "GET /metrics", "GET /api/v1/jobs"] {
+                check(&access, &peer, path, &[HOST, offered], "ok");
+            }
+            for change in ["DELETE /api/v1/jobs/1", "PUT /api/v1/marks/a"] {
+                let headers = [HOST, JSON, own, offered];
+                check(&access, &peer, change, &headers, "this token only reads");
+            }
+        }
+        check(&access, &peer, "GET /", &[HOST, BEARER], "ok");
+        let wrong = ("authorization", "Bearer 00000000000000000000000000000000");
+        check(&access, &peer, "GET /", &[HOST, wrong], "Unauthorized");
+        check(&access, &peer, "GET /", &[HOST], "Unauthorized");
+    }
+    let offered = HeaderMap::from_iter([(header::COOKIE, cookie.parse().unwrap())]);
+    assert_eq!(access.changes(&offered), ChangeAccess::NeedLogin);
+}
+
+#[test]
 fn a_wrong_cookie_is_a_guess() {
     let access = access();
     for _ in 0..200 {
