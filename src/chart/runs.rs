@@ -49,8 +49,8 @@ impl FinitePoint {
 /// At least one point.
 pub type Run = Vec<FinitePoint>;
 
-/// The runs of each line. Those that are drawn downwards are negative. In a stacked chart a point reaches from the sum of the lines before (`min`) to the sum with
-/// its own line (`avg` and `max`).
+/// The runs of each line. Those that are drawn downwards are negative. In a stacked chart a point reaches from the sum of
+/// the lines before (`min`) to the sum with its own line (`avg` and `max`).
 pub fn runs_of_lines(chart: &Chart) -> Vec<Vec<Run>> {
     let mut sums: BTreeMap<Timestamp, f64> = BTreeMap::new();
     let mut all = Vec::new();

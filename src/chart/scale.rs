@@ -63,9 +63,9 @@ impl Scale {
             let decades_a_step = (decades / steps).ceil();
             let labels = (decades / decades_a_step).ceil();
             return Self {
-                min: 10_f64.powf(first),
-                max: 10_f64.powf(first + labels * decades_a_step),
-                step: 10_f64.powf(decades_a_step),
+                min: 10_f64.powi(first as i32),
+                max: 10_f64.powi((first + labels * decades_a_step) as i32),
+                step: 10_f64.powi(decades_a_step as i32),
                 divisor: 1.0,
                 name: multiple(unit, 1.0).1,
                 unit,

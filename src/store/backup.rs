@@ -3,7 +3,7 @@
 //! A backup is one file, a copy by `VACUUM INTO`.
 
 use std::collections::BTreeSet;
-use std::fs::{File, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -154,14 +154,23 @@ pub async fn restore(path: &Path, file: &Path) -> anyhow::Result<Option<PathBuf>
     Ok(is_there.then_some(replaced))
 }
 
-/// Copies `file` to `new`, with the owner and the permissions of the database at `path`; without one, or if root copied it
-/// there, with the owner of its folder.
+/// Copies `file` to `new`, as the owner of its folder, with the permissions of the database at `path`.
 async fn copy_for(path: &Path, is_there: bool, file: &Path, new: &Path) -> anyhow::Result<()> {
     let target = new
         .to_str()
         .with_context(|| format!("the name {} is no text", new.display()))?;
-    // A copy by SQLite has its log too.
+    // A copy by SQLite has its log too. Root may read a file that the owner may not: it is opened before.
     let mut connection = database::to_look_at(file).await?;
+    let (mut rights, mut owner) = (OWN_RIGHTS, paths::folder_of(path).metadata()?);
+    become_owner(&owner)?;
+    if is_there {
+        let database = path.metadata()?;
+        rights = database.permissions().mode();
+        // In a folder of root's, the service's database has the service's user.
+        if owner.uid() == 0 {
+            owner = database;
+        }
+    }
     let copied = sqlx::query("VACUUM INTO ?")
         .bind(target)
         .execute(&mut connection)
@@ -169,21 +178,29 @@ async fn copy_for(path: &Path, is_there: bool, file: &Path, new: &Path) -> anyho
     let closed = connection.close().await;
     copied?;
     closed?;
-    let folder = paths::folder_of(path).metadata()?;
-    let (mut owner, mut rights) = (folder, OWN_RIGHTS);
-    if is_there {
-        let database = path.metadata()?;
-        rights = database.permissions().mode();
-        // One that root copied there would keep the service out.
-        if database.uid() != 0 {
-            owner = database;
-        }
-    }
+    let copy = File::open(new)?;
+    copy.set_permissions(Permissions::from_mode(rights & 0o777))?;
     if rustix::process::geteuid().is_root() {
-        std::os::unix::fs::chown(new, Some(owner.uid()), Some(owner.gid()))?;
+        std::os::unix::fs::fchown(&copy, Some(owner.uid()), Some(owner.gid()))?;
     }
-    std::fs::set_permissions(new, Permissions::from_mode(rights & 0o777))?;
-    Ok(File::open(new)?.sync_all()?)
+    Ok(copy.sync_all()?)
+}
+
+/// Root becomes the owner of a folder, for the rest of the command: that user could put links where files are to be written.
+fn become_owner(folder: &Metadata) -> std::io::Result<()> {
+    if !rustix::process::geteuid().is_root() || folder.uid() == 0 {
+        return Ok(());
+    }
+    // SAFETY: the calls take no pointer that is used. glibc changes all threads.
+    let failed = unsafe {
+        libc::setgroups(0, std::ptr::null()) != 0
+            || libc::setegid(folder.gid()) != 0
+            || libc::seteuid(folder.uid()) != 0
+    };
+    if failed {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 async fn rewrite(connection: &mut SqliteConnection) -> sqlx::Result<()> {

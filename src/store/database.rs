@@ -151,19 +151,25 @@ async fn keep_copy(
     let Some(found) = found.filter(|found| Some(*found) < newest) else {
         return Ok(None);
     };
-    for (_, earlier) in kept_copies(path) {
-        let _ = std::fs::remove_file(earlier);
-    }
     let copy = beside(path, &format!("{COPY}{found}"));
+    // Of an attempt whose migration failed.
+    let _ = std::fs::remove_file(&copy);
     let copied = sqlx::query("VACUUM INTO ?")
         .bind(copy.to_str().context("its name is no text")?)
         .execute(connection)
         .await;
     Ok(Some(match copied {
-        Ok(_) => format!(
-            "the database gets a new schema; as it was, it is now {}",
-            copy.display()
-        ),
+        Ok(_) => {
+            for (schema, earlier) in kept_copies(path) {
+                if schema != found {
+                    let _ = std::fs::remove_file(earlier);
+                }
+            }
+            format!(
+                "the database gets a new schema; as it was, it is now {}",
+                copy.display()
+            )
+        }
         Err(error) => {
             // A full disk, say. The migration itself changes all or nothing.
             let _ = std::fs::remove_file(&copy);
