@@ -107,7 +107,7 @@ impl ConfigError {
     }
 }
 
-/// Reads the named file, or the one at [`DEFAULT_PATH`], which may be missing; then the files of the folder [`FRAGMENTS`]
+/// Reads the named file, or the one at [`DEFAULT_PATH`], which may be missing; then the files of the folder `conf.d`
 /// beside it, in the order of their names.
 pub fn load(named: Option<&Path>) -> Result<Config, ConfigError> {
     let path = named.map_or_else(|| PathBuf::from(DEFAULT_PATH), Path::to_path_buf);
