@@ -470,6 +470,7 @@ how_it_stopped() {
 cd "$job"
 if [[ -e $OUT/rebooting ]]; then
     is_back_after_the_reboot
+    starts_on_a_full_root
     finish
     exit
 fi
@@ -501,7 +502,6 @@ reads_written_areas
 lives_without_its_reader
 sees_a_reader_that_was_killed
 stops_at_once
-starts_on_a_full_root
 bad_configuration_is_said_once
 leaves_nothing_else
 is_as_tight_as_can_be
