@@ -66,9 +66,11 @@ fn read(load: &Load, inherited: &[SocketAddr]) -> anyhow::Result<(Access, Config
     Ok((access, config))
 }
 
-/// Who may do what, and the configuration with its secrets. Fails if some message or sample could not be sent.
+/// Who may do what, and the configuration with its secrets. Fails if some message or sample could not be sent, or if the
+/// proxy's user is unknown.
 pub fn ready(config: Config, host: &str) -> anyhow::Result<(Access, Config)> {
     let access = Access::of(&config)?;
+    config.proxy.user_number()?;
     let config = notify::ready(config, host)?;
     remote_write::check(&config)?;
     Ok((access, config))

@@ -175,11 +175,12 @@ impl ReceiverTask {
         let ids = ids_of(batch);
         let now = (Instant::now(), clock::now());
         match result {
-            Ok(_) if batch.tries > 0 && self.refusing.take().is_some() => {
-                let failures = count_text(batch.tries, "failure", "failures");
-                tracing::info!("delivered alert {ids} to {name} after {failures}");
+            Ok(_) => {
+                if let Some(refusals) = self.refusing.take() {
+                    let failures = count_text(refusals.all, "failure", "failures");
+                    tracing::info!("delivered alert {ids} to {name} after {failures}");
+                }
             }
-            Ok(_) => {}
             Err(Failure { sentence, .. }) => {
                 let text = format!("cannot deliver alert {ids} to {name}: {sentence}");
                 if let Some(line) = RefusalCount::add(&mut self.refusing, now.0, &text) {
@@ -221,10 +222,12 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-/// A receiver that refuses. The log has a line when it begins, one when it ends, and the count each hour.
+/// A receiver that refuses. The log has a line when it begins, one when it takes a message again, and the count each hour.
 struct RefusalCount {
+    all: u32,
+    /// Those that the last line knew, and when it was.
+    told: u32,
     told_at: Instant,
-    since_told: u32,
 }
 
 impl RefusalCount {
@@ -232,17 +235,18 @@ impl RefusalCount {
     fn add(refusing: &mut Option<Self>, now: Instant, text: &str) -> Option<String> {
         let Some(count) = refusing else {
             *refusing = Some(Self {
+                all: 1,
+                told: 1,
                 told_at: now,
-                since_told: 0,
             });
             return Some(format!("{text}; it is tried again until it succeeds"));
         };
-        count.since_told += 1;
+        count.all += 1;
         if now - count.told_at < TELL_EVERY {
             return None;
         }
-        let failures = count_text(count.since_told, "failure", "failures");
-        (count.told_at, count.since_told) = (now, 0);
+        let failures = count_text(count.all - count.told, "failure", "failures");
+        (count.told, count.told_at) = (count.all, now);
         Some(format!("{text}; {failures} since the last line"))
     }
 }

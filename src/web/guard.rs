@@ -188,8 +188,9 @@ impl Access {
         }
         let headers = request.headers();
         let has_header = headers.contains_key(header::AUTHORIZATION);
-        let only_reads = |token: &Token| is_right(headers, token) == Some(true);
-        if !reads && self.read_token.as_ref().is_some_and(only_reads) {
+        let is_offered = |token: &Token| is_right(headers, token) == Some(true);
+        let only_reads = self.read_token.as_ref().is_some_and(is_offered);
+        if !reads && only_reads && !self.token.as_ref().is_some_and(is_offered) {
             return Err(Problem::Forbidden(
                 "this token only reads: send the one of `token_file`".into(),
             ));

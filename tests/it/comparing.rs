@@ -421,7 +421,7 @@ fn labels(chart: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn the_previous_run_is_laid_under_the_chart_of_a_job() {
+fn the_chart_of_a_job_shows_the_previous_run_too() {
     let (_tape, daemon) = experiment();
     let alone = daemon.get("/jobs/2").body;
     has(&alone, &["href=\"?previous=shown\">with the previous run<"]);

@@ -161,6 +161,15 @@ fn new_credentials_are_taken_and_wrong_ones_are_not() {
         kept.contains("kept the old configuration") && kept.contains("webhook does not exist"),
         "{kept}"
     );
+    // The next start would fail.
+    write("webhook", "http://127.0.0.1:1/hook");
+    let unknown = format!("{config}[proxy]\nuser = \"nobody-of-this-name\"\n");
+    reload(&daemon, &unknown);
+    let kept = systemd.hears("READY=1");
+    assert!(
+        kept.contains("kept the old configuration") && kept.contains("has no user"),
+        "{kept}"
+    );
     assert_eq!(
         statuses(),
         [401, 404],

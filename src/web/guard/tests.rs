@@ -362,6 +362,13 @@ fn the_second_token_reads_and_changes_nothing() {
     }
     let offered = HeaderMap::from_iter([(header::COOKIE, cookie.parse().unwrap())]);
     assert_eq!(access.changes(&offered), ChangeAccess::NeedLogin);
+    // Where both files have the same token, it changes.
+    let same = Access {
+        read_token: Some(Token::parse(TOKEN).unwrap()),
+        ..self::access()
+    };
+    let change = [HOST, JSON, BEARER];
+    check(&same, &PROXY, "DELETE /api/v1/jobs/1", &change, "ok");
 }
 
 #[test]

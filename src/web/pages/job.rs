@@ -95,7 +95,7 @@ pub async fn whole(request: &PageRequest, job: &Job) -> Result<String, Problem> 
         if let Some(previous) = previous.as_ref().filter(|run| !run.is_imported()) {
             ranges.last = Some(view.with_previous());
             if view.previous.is_some() {
-                lay_under(&mut sketches, job, previous, present);
+                add_previous(&mut sketches, job, previous, present);
             }
         }
         charts::draw(request, range, slice::from_ref(job), sketches).await?
@@ -228,13 +228,13 @@ fn sketches(job: &Job, present: &Present) -> Vec<Sketch> {
     ]
 }
 
-/// Lays the first chart of the previous run under that of a job, from the same place on.
-fn lay_under(sketches: &mut [Sketch], job: &Job, previous: &Job, present: &Present) {
+/// Adds the first chart of the previous run to that of a job, as if both had started together.
+fn add_previous(sketches: &mut [Sketch], job: &Job, previous: &Job, present: &Present) {
     let began = moment(previous.started_at, present.interval.at);
     let moved_s = Range::new(previous.started_at, job.started_at).seconds();
     let earlier = self::sketches(previous, present).into_iter().next();
     for (sketch, earlier) in sketches.iter_mut().zip(earlier) {
-        sketch.over(earlier, &began, moved_s);
+        sketch.add_earlier(earlier, &began, moved_s);
     }
 }
 

@@ -138,7 +138,7 @@ pub async fn draw(
         }
     }
     let traces = sketches.iter().flat_map(|sketch| &sketch.traces);
-    lay_earlier(site, traces, range, points, &mut found).await?;
+    read_earlier(site, traces, range, points, &mut found).await?;
     let mut marks = marks(site, present, range).await;
     marks.extend(resumed(&host));
     let no_paces = Paces::new();
@@ -176,30 +176,34 @@ pub async fn draw(
     })
 }
 
-/// Replaces what was found of earlier runs with what was measured then, moved to now. What cannot be read is not drawn.
-async fn lay_earlier(
+/// Replaces what was found of an earlier run, which is of today, with what was measured then, moved to now. What cannot be
+/// read is not drawn.
+async fn read_earlier(
     site: &Site,
     traces: impl Iterator<Item = &Trace>,
     range: Range,
     points: usize,
     found: &mut [Option<Series>],
 ) -> Result<(), Problem> {
-    let earlier: Vec<(usize, &Trace, f64)> = traces
-        .enumerate()
-        .filter_map(|(place, trace)| Some((place, trace, trace.moved_s?)))
-        .collect();
-    let Some((_, _, moved_s)) = earlier.first() else {
+    let (mut places, mut wanted, mut moved_s) = (Vec::new(), Vec::new(), 0.0);
+    for (place, trace) in traces.enumerate() {
+        if let Some(by_s) = trace.moved_s {
+            places.push(place);
+            wanted.push(trace.wanted.clone());
+            moved_s = by_s;
+        }
+    }
+    if places.is_empty() {
         return Ok(());
-    };
+    }
     let then = range.moved(-moved_s);
-    let wanted: Vec<SeriesKey> = earlier
-        .iter()
-        .map(|(_, trace, _)| trace.wanted.clone())
-        .collect();
     let stored = site.store.series(&wanted, then, points).await;
-    let read = Partial::or_from_memory(stored, Vec::new, "")?.found;
-    for ((place, _, moved_s), series) in earlier.iter().zip(read) {
-        found[*place] = series.map(|series| series.moved(*moved_s));
+    let mut read = Partial::or_from_memory(stored, Vec::new, "")?
+        .found
+        .into_iter();
+    for place in places {
+        let series = read.next().flatten();
+        found[place] = series.map(|series| series.moved(moved_s));
     }
     Ok(())
 }

@@ -33,7 +33,7 @@ pub struct Trace {
     pub area: bool,
     /// Drawn downwards.
     pub is_below: bool,
-    /// Of an earlier run that is laid under the chart: the seconds by which its points are moved.
+    /// Of an earlier run: the seconds by which its points are moved, the same for all traces of a page.
     pub moved_s: Option<f64>,
 }
 
@@ -59,8 +59,8 @@ impl Sketch {
         }
     }
 
-    /// Lays the lines of the same chart of an earlier run under its own, in quiet looks.
-    pub fn over(&mut self, earlier: Sketch, named: &str, moved_s: f64) {
+    /// Adds the lines of the same chart of an earlier run, in quiet looks.
+    pub fn add_earlier(&mut self, earlier: Sketch, named: &str, moved_s: f64) {
         for trace in earlier.traces {
             self.traces.push(Trace {
                 label: format!("{}, {named}", trace.label),
@@ -171,11 +171,11 @@ pub fn disk_traces<'a>(
             0 => [Look::Read, Look::Write],
             number => [Look::Other(2 * number - 2), Look::Other(2 * number - 1)],
         };
-        for ((what, quantity), look) in quantities.into_iter().zip(looks) {
+        for (place, (what, quantity)) in quantities.into_iter().enumerate() {
             let label = format!("{} {what}", disk.name);
             traces.push(Trace {
-                is_below: look == looks[1],
-                ..trace(label, &subject, quantity, look)
+                is_below: place == 1,
+                ..trace(label, &subject, quantity, looks[place])
             });
         }
     }

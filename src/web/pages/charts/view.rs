@@ -47,7 +47,7 @@ pub struct View {
     pub before: Option<String>,
     /// Rows of a list without this text are left out.
     pub filter: Option<String>,
-    /// Of a job: lays the previous run under its chart, whatever it says.
+    /// Of a job: adds the previous run to its first chart, whatever it says.
     pub previous: Option<String>,
     pub width: Option<u32>,
     /// At least, for all charts of the page.
@@ -147,7 +147,7 @@ impl View {
         RangeTools::new(vec![whole, self.since(job, "from its start to now")], range)
     }
 
-    /// A link that lays the previous run under the chart, or takes it away.
+    /// A link that adds the previous run to the first chart, or takes it away.
     pub fn with_previous(&self) -> ChoiceLink {
         let other = Self {
             previous: self.previous.is_none().then(|| "shown".into()),
