@@ -104,7 +104,8 @@ fn present() -> Present {
         keep: config::Store::default(),
         remote_write: None,
         notes: Vec::new(),
-        is_configuration_refused: false,
+        configuration: Default::default(),
+        attempts: Default::default(),
         lost: 0,
         published: Instant::now(),
         // Otherwise it would soon be too old to show.

@@ -11,13 +11,13 @@ use utoipa::ToSchema;
 use crate::advice::{Extensible, PoolPart, never_overflows};
 use crate::alert::{Alert, Pace, Race};
 use crate::averages::Averages;
-use crate::config::{self, Receiver};
+use crate::config::{self, Config, Receiver};
 use crate::forecast::{Outlook, ReadProgress, RemainingReads, Room, outlook};
 use crate::interval::Interval;
 use crate::job::Job;
 use crate::job::progress::past_runs;
 use crate::job::progress::{Curves, overflows};
-use crate::notify::{Delivery, Silence};
+use crate::notify::{Attempts, Delivery, Silence};
 use crate::remote_write::RemoteWriteState;
 use crate::sample::PartState;
 use crate::sizing::{
@@ -59,6 +59,8 @@ pub struct Present {
     pub races: HashMap<Arc<str>, Race>,
     /// The last deliveries of open and recent alerts, by alert and receiver.
     pub deliveries: Arc<BTreeMap<(i64, String), Delivery>>,
+    /// Attempts to deliver an alert since the start, by receiver.
+    pub attempts: Arc<BTreeMap<String, Attempts>>,
     pub silences: Vec<Silence>,
     /// The receivers of alerts, with their secrets.
     pub receivers: Arc<[Receiver]>,
@@ -71,14 +73,45 @@ pub struct Present {
     pub keep: config::Store,
     /// Hints on this program's setup, a sentence each.
     pub notes: Vec<String>,
-    /// Whether the configuration was refused at the last reload.
-    pub is_configuration_refused: bool,
+    pub configuration: ConfigurationState,
     /// Ticks, jobs and alerts that were dropped since the start.
     pub lost: u64,
     /// Monotonic time of publication.
     pub published: Instant,
     /// Set at the end of a recording; no more ticks follow.
     pub ended: Option<RecordingEnd>,
+}
+
+/// The configuration in force.
+#[derive(Clone, Debug, Default)]
+pub struct ConfigurationState {
+    /// Of its text without secrets.
+    pub hash: String,
+    /// Reloads since the start, by their end.
+    pub taken: u64,
+    pub refused: u64,
+    /// Whether it was refused at the last reload.
+    pub is_refused: bool,
+}
+
+impl ConfigurationState {
+    pub fn of(config: &Config) -> Self {
+        Self {
+            hash: config.hash(),
+            ..Self::default()
+        }
+    }
+
+    pub fn take(&mut self, config: &Config) {
+        self.hash = config.hash();
+        self.taken += 1;
+        self.is_refused = false;
+    }
+
+    pub fn refuse(&mut self) {
+        self.refused += 1;
+        self.is_refused = true;
+    }
 }
 
 /// Indexes of running jobs, the latest last.

@@ -67,6 +67,7 @@ needed_by_all() {
 	rpm rpm
 	lintian lintian
 	rpmlint rpmlint
+	apt-ftparchive apt-utils
 	END
 }
 
@@ -108,7 +109,7 @@ verify_unit() {
     folder=$(mktemp -d)
     cp systemd/*.service systemd/*.socket "$folder"
     sed -i "s|^\(Exec[A-Za-z]*\)=[^ ]*/cowbell|\1=$PWD/target/release/cowbell|" "$folder"/*.service
-    systemd-analyze verify "$folder"/*
+    systemd-analyze verify --man=no "$folder"/*
     rm -r "$folder"
 }
 
@@ -149,6 +150,7 @@ step 'browser tests' browser_tests
 [[ $mode != --all ]] || ((EUID != 0)) || step 'receivers: Alertmanager, Exim and a command' tests/receivers
 ((EUID != 0)) || step 'fleet: metrics, rules and history for promtool' tests/fleet/run
 ((EUID != 0)) || step 'fleet: the page of all servers' tests/fleet/servers
+((EUID != 0)) || step 'fleet: HTTPS with curl, Prometheus and Chromium' tests/fleet/tls
 [[ $mode != --all ]] || step 'fleet: boards against the schema of Grafana' boards_against_schema
 [[ $mode != --all ]] || ((EUID != 0)) || step 'fleet: three hosts with Prometheus and Alertmanager' tests/fleet/hosts
 [[ $mode != --all ]] || ((EUID != 0)) || step 'fleet: remote write' tests/fleet/remote
@@ -160,6 +162,7 @@ fi
 if [[ $mode == --all ]]; then
     step 'attacks' tests/attack/run
     step 'build of the packages' systemd/package/build x86_64
+    step 'build of the image' systemd/package/build oci x86_64
     if ((EUID == 0)); then
         step 'packages' tests/packages
         step 'lab: the packages under systemd' packages_under_systemd

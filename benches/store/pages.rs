@@ -75,6 +75,7 @@ impl Server {
             alert_commands: mpsc::channel(1).0,
             accepted: broadcast::Sender::new(1),
             access: watch::channel(Arc::new(Access::default())).1,
+            has_tls: false,
             prefix: "".into(),
             grafana: None,
             fleet: None,
@@ -83,7 +84,7 @@ impl Server {
             costs: Arc::default(),
             demo: None,
         });
-        tokio::spawn(serve(vec![Listener::Network(socket)], site));
+        tokio::spawn(serve(vec![Listener::Network { socket, tls: None }], site));
         let server = Self {
             address,
             present,
@@ -227,7 +228,8 @@ fn present(store: &Store, interval: Arc<cowbell::interval::Interval>) -> Present
         keep: config::Store::default(),
         remote_write: None,
         notes: Vec::new(),
-        is_configuration_refused: false,
+        configuration: Default::default(),
+        attempts: Default::default(),
         lost,
         published: Instant::now(),
         ended: None,

@@ -259,6 +259,14 @@ impl Secrets {
     }
 }
 
+/// What of a value may be shown: its place, the host of an address, or nothing.
+pub fn shown(value: &str) -> String {
+    match Address::try_from(value.to_string()) {
+        Ok(address) => format!("{address:?}"),
+        Err(_) => format!("{:?}", SecretHeader(value.into())),
+    }
+}
+
 /// Whether it names the place of a value, and so is no secret.
 fn is_place(value: &str) -> bool {
     value.starts_with(CREDENTIAL) || value.starts_with(FILE)
@@ -318,6 +326,17 @@ pub fn credential(name: &str) -> PathBuf {
 /// Reads a file with a single line of ASCII, without its line break. Errors name the file; `way_out` tells how to make a
 /// missing one.
 pub fn read(path: &Path, way_out: impl fmt::Display) -> Result<String, String> {
+    let most = u64::try_from(LONGEST + 3).unwrap_or(u64::MAX);
+    line(&read_file(path, way_out, most)?).map_err(|found| {
+        format!(
+            "{} holds no secret: expected one line of at most {LONGEST} letters, digits and signs, but found {found}",
+            path.display()
+        )
+    })
+}
+
+/// Reads the first `most` bytes of a file that only its owner and group can read.
+pub fn read_file(path: &Path, way_out: impl fmt::Display, most: u64) -> Result<Vec<u8>, String> {
     let shown = path.display();
     let refuse = |why: String| format!("{shown} {why}");
     let cannot = |error: std::io::Error| match error.kind() {
@@ -349,13 +368,8 @@ pub fn read(path: &Path, way_out: impl fmt::Display) -> Result<String, String> {
         )));
     }
     let mut bytes = Vec::new();
-    let most = u64::try_from(LONGEST + 3).unwrap_or(u64::MAX);
     file.take(most).read_to_end(&mut bytes).map_err(cannot)?;
-    line(&bytes).map_err(|found| {
-        refuse(format!(
-            "holds no secret: expected one line of at most {LONGEST} letters, digits and signs, but found {found}"
-        ))
-    })
+    Ok(bytes)
 }
 
 /// The only line of a file, or what was found instead.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use cowbell_device_mapper::{DeviceMapper, Scope, status};
 
-use crate::client::{self, Daemon};
+use crate::client::{Daemon, QUICK_LIMIT};
 use crate::config::{Config, check_address};
 use crate::job::programs::is_backup_tool;
 use crate::mylvmbackup::BackupPlan;
@@ -21,6 +21,7 @@ use crate::source::lvm::LvmQuery;
 use crate::source::schedule;
 use crate::store;
 use crate::units::{count_text, size_text};
+use crate::web::Tls;
 pub use hooks::hook_socket;
 
 /// A line of the report.
@@ -107,9 +108,16 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
         ]),
         Err(error) => lines.push(CheckLine::Fatal(store::in_words(&error))),
     }
-    let is_running = client::answers(config.listen.0).await;
+    let daemon = Daemon::at(config.listen.0, false);
+    let is_running = daemon.text("/api/v1/status", QUICK_LIMIT).await.is_ok();
     lines.push(address(config, is_running).await);
     lines.extend(token(config));
+    if let Some(tls) = &config.tls {
+        lines.push(match Tls::open(tls) {
+            Ok(_) => CheckLine::Good("the certificate and its key can be read".into()),
+            Err(error) => CheckLine::Fatal(error.to_string()),
+        });
+    }
     if let Err(error) = notify::ready(config.clone(), "localhost") {
         lines.push(CheckLine::Fatal(error.to_string()));
     }
@@ -210,6 +218,10 @@ async fn lvm_report() -> (CheckLine, Option<lvm::Report>) {
 async fn database(path: &Path, is_named: bool) -> CheckLine {
     match store::try_out(path, is_named).await {
         Ok(()) => CheckLine::Good(format!("the database {} can be written", path.display())),
+        Err(_) if !is_named && path.try_exists().is_err() => CheckLine::Missing(format!(
+            "this user cannot look into the folder of the database {}: run `sudo cowbell check`",
+            path.display()
+        )),
         Err(error) => CheckLine::Fatal(store::in_words(&error)),
     }
 }
@@ -276,7 +288,12 @@ async fn address(config: &Config, is_running: bool) -> CheckLine {
     match tokio::net::TcpListener::bind(address).await {
         Ok(_) => CheckLine::Good(format!("{address} is free")),
         Err(_) if is_running => {
-            CheckLine::Good(format!("cowbell already runs at http://{address}/"))
+            let scheme = if config.tls.is_some() {
+                "https"
+            } else {
+                "http"
+            };
+            CheckLine::Good(format!("cowbell already runs at {scheme}://{address}/"))
         }
         Err(error) => CheckLine::Fatal(format!(
             "cannot listen on {address}: {error}; choose another address with --listen"

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use rustix::net::AddressFamily;
@@ -16,7 +17,7 @@ use crate::config::{Config, ConfigError, check_address};
 use crate::source::hooks::remove_stale;
 use crate::store::in_words;
 use crate::systemd::{self, take_sockets};
-use crate::web::Listener;
+use crate::web::{Listener, Tls};
 
 /// Everybody may connect; who may do what is decided for each connection.
 const SOCKET_MODE: u32 = 0o666;
@@ -27,6 +28,8 @@ pub struct Listeners {
     pub all: Vec<Listener>,
     /// The user that the proxy runs as.
     proxy_user: Option<u32>,
+    /// With HTTPS.
+    pub tls: Option<Arc<Tls>>,
     /// Where people find the site.
     pub places: Vec<String>,
     /// Addresses of systemd's sockets, which replace the configured one.
@@ -50,6 +53,12 @@ impl Listeners {
     pub fn open(config: &Config, has_token: bool) -> anyhow::Result<Self> {
         let mut listeners = Self {
             proxy_user: config.proxy.user_number()?,
+            tls: config
+                .tls
+                .as_ref()
+                .map(Tls::open)
+                .transpose()?
+                .map(Arc::new),
             ..Self::default()
         };
         let sockets = take_sockets();
@@ -106,16 +115,25 @@ impl Listeners {
         if !address.ip().is_unspecified() {
             let loopback = SocketAddr::new(client::loopback(address.ip()), port);
             if loopback.ip() != address.ip() {
-                self.all.push(network(bind_address(loopback)?)?);
+                self.push_network(bind_address(loopback)?)?;
             }
         }
         Ok(())
     }
 
     fn add_network(&mut self, socket: TcpListener) -> anyhow::Result<()> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
         self.places
-            .push(format!("http://{}/", socket.local_addr()?));
-        self.all.push(network(socket)?);
+            .push(format!("{scheme}://{}/", socket.local_addr()?));
+        self.push_network(socket)
+    }
+
+    fn push_network(&mut self, socket: TcpListener) -> anyhow::Result<()> {
+        socket.set_nonblocking(true)?;
+        self.all.push(Listener::Network {
+            socket: tokio::net::TcpListener::from_std(socket)?,
+            tls: self.tls.clone(),
+        });
         Ok(())
     }
 
@@ -131,7 +149,7 @@ impl Listeners {
     /// The control socket of a daemon that systemd did not start. Without it, cowbell only warns.
     fn add_own_control(&mut self, config: &Config) {
         let address = self.all.iter().find_map(|listener| match listener {
-            Listener::Network(socket) => socket.local_addr().ok(),
+            Listener::Network { socket, .. } => socket.local_addr().ok(),
             _ => None,
         });
         let path = client::own_socket(address.unwrap_or(config.listen.0).port());
@@ -202,12 +220,6 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
 
 fn cannot_listen(path: &Path) -> String {
     format!("cannot listen at {}", path.display())
-}
-
-fn network(socket: TcpListener) -> anyhow::Result<Listener> {
-    socket.set_nonblocking(true)?;
-    let socket = tokio::net::TcpListener::from_std(socket)?;
-    Ok(Listener::Network(socket))
 }
 
 fn nonblocking(socket: UnixListener) -> anyhow::Result<tokio::net::UnixListener> {

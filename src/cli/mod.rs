@@ -97,6 +97,8 @@ enum CommandArguments {
     Alert(alert::AlertArguments),
     /// Report what cowbell can read on this host, what it cannot, and how to fix that; or check a file: check --config FILE
     Check,
+    /// Print the configuration in force as TOML, without secrets
+    Config,
     /// Tell the daemon `MAINPID` to take its configuration, and fail if that is wrong; started by systemd
     #[command(hide = true)]
     Reload,
@@ -270,6 +272,7 @@ async fn dispatch(
         CommandArguments::Reader { socket } => {
             serve::reader(config, Box::new(load), &socket, root).await?;
         }
+        CommandArguments::Config => print(&config?.shown())?,
         CommandArguments::Reload => reload::tell_daemon(config)?,
         CommandArguments::Record { file, length } => {
             let config = config?;

@@ -54,6 +54,7 @@ fn used_by(command: &str) -> (&'static [&'static str], ConfigurationUse) {
             (&["config", "listen", "interval", "db", "root"], Whole)
         }
         "check" => (&["config", "listen", "db", "root"], Whole),
+        "config" => (&["config", "listen", "interval"], Whole),
         "record" => (&["config", "listen", "interval", "root"], Whole),
         "reader" => (&["config", "interval", "root"], Whole),
         "run" => (&["config", "listen", "root"], Address),

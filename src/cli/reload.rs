@@ -17,7 +17,7 @@ use crate::notify;
 use crate::remote_write;
 use crate::source::recording::RecordingHeader;
 use crate::store::in_words;
-use crate::web::Access;
+use crate::web::{Access, Tls};
 
 /// Reads the configuration again.
 pub type Load = Box<dyn Fn() -> anyhow::Result<Config> + Send>;
@@ -66,11 +66,12 @@ fn read(load: &Load, inherited: &[SocketAddr]) -> anyhow::Result<(Access, Config
     Ok((access, config))
 }
 
-/// Who may do what, and the configuration with its secrets. Fails if some message or sample could not be sent, or if the
-/// proxy's user is unknown.
+/// Who may do what, and the configuration with its secrets. Fails if some message or sample could not be sent, if the
+/// proxy's user is unknown, or without the certificate.
 pub fn ready(config: Config, host: &str) -> anyhow::Result<(Access, Config)> {
     let access = Access::of(&config)?;
     config.proxy.user_number()?;
+    config.tls.as_ref().map(Tls::open).transpose()?;
     let config = notify::ready(config, host)?;
     remote_write::check(&config)?;
     Ok((access, config))

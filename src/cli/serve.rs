@@ -271,6 +271,9 @@ impl<'a> Server<'a> {
             let inherited = self.listeners.inherited.clone();
             reload::start(load, inherited, config.clone(), access_sender, reloads)?;
         }
+        if let Some(tls) = &self.listeners.tls {
+            tokio::spawn(Arc::clone(tls).follow(shutdown.clone()));
+        }
         drop(on_web);
         let site = Arc::new(Site {
             present: published,
@@ -279,6 +282,7 @@ impl<'a> Server<'a> {
             alert_commands: on_alerts,
             accepted: accepted.clone(),
             access,
+            has_tls: config.tls.is_some(),
             prefix: config.proxy.prefix.0.as_str().into(),
             grafana: config.grafana.clone().map(Arc::new),
             fleet: fleet.map(Arc::new),

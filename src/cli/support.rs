@@ -141,7 +141,7 @@ fn configuration(host: &BundledHost) -> String {
         Some(why) => format!("{why}; these are the defaults:\n\n"),
         None => String::new(),
     };
-    format!("{problem}{:#?}\n", host.config)
+    format!("{problem}{}", host.config.shown())
 }
 
 /// Without hooks, whose socket belongs to the daemon.

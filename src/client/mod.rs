@@ -21,10 +21,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 
 use crate::sizing::SizeAdvice;
-use crate::web::{JobReply, PutJob, StatusBody, escaped};
+use crate::web::{JobReply, PutJob, escaped};
 
 /// The name of the service's socket, which systemd makes. A daemon that is started by hand has one of its own for its port.
 pub const CONTROL_SOCKET: &str = "control";
@@ -208,16 +208,6 @@ fn folder(runtime: Option<OsString>) -> PathBuf {
     };
     let runtime = runtime.map(PathBuf::from).filter(|folder| is_own(folder));
     runtime.map_or_else(|| SYSTEM.into(), |runtime| runtime.join("cowbell"))
-}
-
-/// Whether a cowbell answers over HTTP, however old its figures are. It always listens on loopback too.
-pub async fn answers(listen: SocketAddr) -> bool {
-    let answer = async {
-        let stream = TcpStream::connect((loopback(listen.ip()), listen.port())).await?;
-        let response = exchange(stream, Method::GET, "/api/v1/status", Body::empty()).await?;
-        parsed::<StatusBody>(&DaemonAnswer::read(response).await?.text)
-    };
-    matches!(tokio::time::timeout(QUICK_LIMIT, answer).await, Ok(Ok(_)))
 }
 
 /// An address of loopback as it is, or else that of its kind.

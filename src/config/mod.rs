@@ -7,6 +7,7 @@ mod quotation;
 mod receiver;
 mod rule;
 mod sections;
+mod shown;
 mod token;
 mod values;
 
@@ -21,8 +22,9 @@ pub use alerts::{Alerts, RuleSettings};
 pub use receiver::{Receiver, Severity};
 pub use rule::{Gravity, Measure, Rule, RuleSubject, Thresholds};
 pub use sections::{
-    Changes, FleetSettings, Hooks, Lvm, LvmSource, Proxy, RemoteWriteSettings, Store,
+    Changes, FleetSettings, Hooks, Lvm, LvmSource, Proxy, RemoteWriteSettings, Store, TlsSettings,
 };
+use shown::Written;
 pub use token::{Token, is_equal};
 pub use values::{
     Age, Board, LONGEST_INTERVAL, Listen, Pattern, SHORTEST_INTERVAL, Size, TickInterval,
@@ -57,6 +59,9 @@ pub struct Config {
     pub hooks: Hooks,
     pub changes: Changes,
     pub proxy: Proxy,
+    pub tls: Option<TlsSettings>,
+    #[serde(skip)]
+    written: Written,
 }
 
 impl Config {
@@ -70,6 +75,7 @@ impl Config {
             ("[store]", self.store != before.store),
             ("[hooks]", self.hooks != before.hooks),
             ("[proxy]", self.proxy != before.proxy),
+            ("[tls]", self.tls != before.tls),
             ("[heartbeat]", self.heartbeat != before.heartbeat),
             ("[remote_write]", self.remote_write != before.remote_write),
             ("[fleet]", self.fleet != before.fleet),
@@ -86,12 +92,12 @@ impl Config {
             receiver.load()?;
         }
         let heartbeat = self.heartbeat.as_mut().map_or(Ok(()), Heartbeat::load);
-        heartbeat.map_err(|why| ConfigError(format!("in [heartbeat]: {why}")))?;
+        heartbeat.map_err(|why| ConfigError::table("heartbeat", &why))?;
         let remote_write = self.remote_write.as_mut();
         let remote_write = remote_write.map_or(Ok(()), RemoteWriteSettings::load);
-        remote_write.map_err(|why| ConfigError(format!("in [remote_write]: {why}")))?;
+        remote_write.map_err(|why| ConfigError::table("remote_write", &why))?;
         let fleet = self.fleet.as_mut().map_or(Ok(()), FleetSettings::load);
-        fleet.map_err(|why| ConfigError(format!("in [fleet]: {why}")))
+        fleet.map_err(|why| ConfigError::table("fleet", &why))
     }
 }
 
@@ -104,6 +110,11 @@ impl ConfigError {
     /// An invalid value of a command-line option or its environment variable.
     pub fn option(name: &str, error: &str) -> Self {
         Self(format!("in the option {name}: {error}"))
+    }
+
+    /// Something wrong with a table whose place in the file is not known any more.
+    pub fn table(name: &str, why: &str) -> Self {
+        Self(format!("in [{name}]: {why}"))
     }
 }
 
@@ -123,7 +134,9 @@ pub fn load(named: Option<&Path>) -> Result<Config, ConfigError> {
         let text = text.map_err(|error| unreadable(&fragment, &error, false))?;
         files.push((fragment, text));
     }
-    parse_all(&files)
+    let mut config = parse_all(&files)?;
+    config.written = Written(merged(&files));
+    Ok(config)
 }
 
 fn fragments(path: &Path) -> std::io::Result<Vec<PathBuf>> {
@@ -150,7 +163,7 @@ fn parse_all(files: &[(PathBuf, String)]) -> Result<Config, ConfigError> {
     if let [(path, text)] = files {
         return parse(path, text);
     }
-    let (mut merged, mut places) = (toml::Table::new(), Vec::new());
+    let mut places = Vec::new();
     for (path, text) in files {
         let parsed = DeTable::parse(text).map_err(|error| invalid(path, text, &error));
         places.extend(places_of(
@@ -158,9 +171,8 @@ fn parse_all(files: &[(PathBuf, String)]) -> Result<Config, ConfigError> {
             text,
             receiver::nest_kinds(parsed?.get_mut()),
         ));
-        merge(&mut merged, text.parse().unwrap_or_default());
     }
-    let (mut config, _) = deserialized(&merged.to_string()).map_err(|error| {
+    let (mut config, _) = deserialized(&merged(files).to_string()).map_err(|error| {
         // Alone, the file with the error has its line.
         let alone = |(path, text): &(PathBuf, String)| {
             let error = deserialized(text).err()?;
@@ -175,6 +187,15 @@ fn parse_all(files: &[(PathBuf, String)]) -> Result<Config, ConfigError> {
     })?;
     receiver::settle(&mut config.notify, places)?;
     Ok(config)
+}
+
+/// The tables of all files, each of which can be parsed.
+fn merged(files: &[(PathBuf, String)]) -> toml::Table {
+    let mut merged = toml::Table::new();
+    for (_, text) in files {
+        merge(&mut merged, text.parse().unwrap_or_default());
+    }
+    merged
 }
 
 fn merge(into: &mut toml::Table, from: toml::Table) {
@@ -198,10 +219,10 @@ fn places_of(path: &Path, text: &str, starts: Vec<usize>) -> Vec<String> {
 }
 
 fn unreadable(path: &Path, error: &std::io::Error, is_named: bool) -> ConfigError {
-    let remedy = if is_named {
-        "name an existing file or omit --config"
-    } else {
-        "make it readable for this user, or name another file with --config"
+    let remedy = match error.kind() {
+        ErrorKind::PermissionDenied => "use sudo, or name another file with --config",
+        _ if is_named => "name an existing file or omit --config",
+        _ => "mend it, or name another file with --config",
     };
     let path = path.display();
     ConfigError(format!(
@@ -253,6 +274,7 @@ fn line_number(text: &str, start: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::shown::PACKAGED;
     use super::*;
 
     fn check(text: &str, expected: &str) {
@@ -309,10 +331,14 @@ mod tests {
 
     #[test]
     fn an_option_is_to_be_omitted_only_if_it_was_given() {
-        let error = std::io::Error::from(ErrorKind::PermissionDenied);
-        for (is_named, expected) in [(true, true), (false, false)] {
-            let sentence = unreadable(Path::new("c.toml"), &error, is_named).to_string();
-            assert_eq!(sentence.contains("omit --config"), expected, "{sentence}");
+        for (kind, is_named, expected) in [
+            (ErrorKind::NotFound, true, "omit --config"),
+            (ErrorKind::IsADirectory, false, "mend it"),
+            (ErrorKind::PermissionDenied, true, "use sudo"),
+            (ErrorKind::PermissionDenied, false, "use sudo"),
+        ] {
+            let sentence = unreadable(Path::new("c.toml"), &kind.into(), is_named).to_string();
+            assert!(sentence.contains(expected), "{sentence}");
         }
     }
 
@@ -445,16 +471,6 @@ mod tests {
         );
     }
 
-    /// The file that packages install, with the comment mark of every key removed.
-    fn packaged_file() -> String {
-        let lines = include_str!("../../systemd/package/cowbell.toml").lines();
-        let uncommented = lines.map(|line| match line.strip_prefix('#') {
-            Some(key) if !key.starts_with(' ') => key,
-            _ => line,
-        });
-        uncommented.collect::<Vec<_>>().join("\n")
-    }
-
     /// The keys that may stand where `unknown = 1` stands, as the error lists them.
     fn known_keys(text: &str) -> Vec<String> {
         let error = deserialized(text).unwrap_err();
@@ -467,7 +483,7 @@ mod tests {
     }
 
     /// Each heading, and none for the keys above all of them.
-    const TABLES: [&str; 9] = [
+    const TABLES: [&str; 10] = [
         "",
         "[lvm]",
         "[store]",
@@ -475,29 +491,16 @@ mod tests {
         "[hooks]",
         "[changes]",
         "[proxy]",
+        "[tls]",
         "[heartbeat]",
         "[remote_write]",
     ];
 
     #[test]
-    fn the_packaged_file_shows_the_defaults() {
-        let mut config = parse(Path::new("cowbell.toml"), &packaged_file()).unwrap();
-        // Without a default of their own.
-        config.notify.clear();
-        config.alerts.overrides.clear();
-        config.grafana = None;
-        config.heartbeat = None;
-        config.remote_write = None;
-        config.fleet = None;
-        config.hooks = Hooks::default();
-        config.changes = Changes::default();
-        config.proxy = Proxy::default();
-        assert_eq!(config, Config::default());
-    }
-
-    #[test]
     fn the_packaged_file_has_every_key() {
-        let file: toml::Table = packaged_file().parse().unwrap();
+        parse(Path::new("cowbell.toml"), PACKAGED).unwrap();
+        let file = shown::packaged();
+        parse(Path::new("cowbell.toml"), &file.to_string()).unwrap();
         for table in TABLES {
             let name = table.trim_matches(['[', ']']);
             let place = file.get(name).map_or(&file, |it| it.as_table().unwrap());
@@ -515,7 +518,7 @@ mod tests {
                 .iter()
                 .any(|entry| entry.get(&key).is_some());
             assert!(
-                is_shown || packaged_file().contains(&format!("{key} = ")),
+                is_shown || PACKAGED.contains(&format!("{key} = ")),
                 "systemd/package/cowbell.toml lacks `{key}` in [[notify]]"
             );
         }

@@ -1,5 +1,7 @@
-//! The tables of the file that have a few keys: `[lvm]`, `[store]`, `[hooks]`, `[changes]`, `[proxy]`, `[remote_write]`,
-//! `[fleet]`.
+//! The tables of the file that have a few keys: `[lvm]`, `[store]`, `[hooks]`, `[changes]`, `[proxy]`, `[tls]`,
+//! `[remote_write]`, `[fleet]`.
+
+use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
@@ -137,6 +139,29 @@ fn token_of(
         return Ok(None);
     }
     Token::read(&credential).map(Some)
+}
+
+/// HTTPS on `listen`.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct TlsSettings {
+    /// The certificate and those between it and its authority, as PEM.
+    pub certificate: AbsolutePath<LONGEST_PATH>,
+    /// Its private key, as PEM.
+    pub key: AbsolutePath<LONGEST_PATH>,
+    /// The authorities of clients: who has no certificate of theirs cannot connect.
+    pub clients: Option<AbsolutePath<LONGEST_PATH>>,
+}
+
+impl TlsSettings {
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let files = [
+            Some(&self.certificate),
+            Some(&self.key),
+            self.clients.as_ref(),
+        ];
+        files.into_iter().flatten().map(|file| &*file.0)
+    }
 }
 
 /// A web server in front of cowbell.

@@ -24,7 +24,7 @@ use crate::job::progress::{Curves, overflows};
 use crate::job::{Job, JobTracker};
 use crate::notify::{Notifier, Silence};
 use crate::pipeline::Observer;
-use crate::present::{Present, RecordingEnd, forecast};
+use crate::present::{ConfigurationState, Present, RecordingEnd, forecast};
 use crate::remote_write::RemoteWrite;
 use crate::requests::{AlertRequest, Request};
 use crate::sizing::{MeasuredVolumes, Tracker};
@@ -45,6 +45,7 @@ pub struct Terms {
     pub interval_length: Duration,
     pub alerts: config::Alerts,
     pub keep: config::Store,
+    pub configuration: ConfigurationState,
     /// Sentences for the administrator about the setup.
     pub notes: Vec<String>,
 }
@@ -58,12 +59,14 @@ impl Terms {
             interval_length: Duration::from_millis(header.interval_ms),
             alerts: config::Alerts::default(),
             keep: config::Store::default(),
+            configuration: ConfigurationState::default(),
             notes: Vec::new(),
         }
     }
 
     pub fn with_config(self, config: &Config) -> Self {
         Self {
+            configuration: ConfigurationState::of(config),
             alerts: config.alerts.clone(),
             keep: config.store,
             ..self
@@ -221,10 +224,14 @@ impl Watcher {
             Ok(config) => {
                 outlets.notifier.reload(&config.notify);
                 self.rules.reload(config.alerts.clone());
+                self.terms.configuration.take(&config);
                 self.terms.alerts = config.alerts;
                 None
             }
-            Err(sentence) => Some(sentence),
+            Err(sentence) => {
+                self.terms.configuration.refuse();
+                Some(sentence)
+            }
         };
         self.supervisor.reloaded(problem);
     }

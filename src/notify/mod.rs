@@ -37,6 +37,13 @@ pub struct Unfinished {
     pub deliveries: Vec<Delivery>,
 }
 
+/// How many attempts to deliver an alert had which end.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Attempts {
+    pub delivered: u64,
+    pub failed: u64,
+}
+
 /// All receivers of alerts.
 pub struct Notifier {
     host: String,
@@ -46,6 +53,7 @@ pub struct Notifier {
     standing: watch::Sender<Arc<AlertsNow>>,
     /// The last delivery of each unfinished alert to each receiver.
     deliveries: Arc<BTreeMap<(i64, String), Delivery>>,
+    attempts: Arc<BTreeMap<String, Attempts>>,
     records: mpsc::UnboundedReceiver<Delivery>,
     /// `None` once the program stops.
     report: Option<mpsc::UnboundedSender<Delivery>>,
@@ -65,6 +73,7 @@ impl Notifier {
             queues: HashMap::new(),
             standing: watch::Sender::default(),
             deliveries: Arc::new(unfinished.deliveries.into_iter().map(key).collect()),
+            attempts: Arc::default(),
             records,
             report: Some(report),
             tasks: JoinSet::new(),
@@ -162,6 +171,11 @@ impl Notifier {
         &self.deliveries
     }
 
+    /// Since the start, by receiver.
+    pub fn attempts(&self) -> &Arc<BTreeMap<String, Attempts>> {
+        &self.attempts
+    }
+
     /// Waits briefly for deliveries in progress, and returns their results.
     pub async fn close(&mut self) -> Vec<Delivery> {
         self.report = None;
@@ -175,6 +189,13 @@ impl Notifier {
     }
 
     fn remember(&mut self, delivery: Delivery) {
+        let attempts = Arc::make_mut(&mut self.attempts);
+        let attempts = attempts.entry(delivery.receiver.clone()).or_default();
+        if delivery.is_delivered {
+            attempts.delivered += 1;
+        } else {
+            attempts.failed += 1;
+        }
         let deliveries = Arc::make_mut(&mut self.deliveries);
         deliveries.insert((delivery.alert, delivery.receiver.clone()), delivery);
         let standing = self.standing.borrow();

@@ -9,8 +9,18 @@ use crate::forecast::{Eta, EtaBasis};
 use crate::store::escaped_label;
 
 /// The last word of a name, if it is a unit. Flags, states and properties have none.
-const UNITS: [&str; 9] = [
-    "pvs", "bytes", "seconds", "ratio", "requests", "ticks", "entries", "samples", "jobs",
+const UNITS: [&str; 11] = [
+    "pvs",
+    "bytes",
+    "seconds",
+    "ratio",
+    "requests",
+    "ticks",
+    "entries",
+    "samples",
+    "jobs",
+    "reloads",
+    "deliveries",
 ];
 
 /// A format of `/metrics`.

@@ -20,6 +20,8 @@ pub fn write(present: &Present, out: &mut Exposition) {
             ("version", env!("CARGO_PKG_VERSION")),
         ])],
     );
+    write_configuration(present, out);
+    write_deliveries(present, out);
     write_parts(present, out);
 }
 
@@ -85,11 +87,6 @@ fn write_store(present: &Present, out: &mut Exposition) {
         present.lost as f64,
     );
     out.gauge(
-        "cowbell_configuration_refused",
-        "1 if the configuration was refused at the last reload, else 0.",
-        flag(present.is_configuration_refused),
-    );
-    out.gauge(
         "cowbell_store_size_bytes",
         "Size of stored data, at the last complete ten minutes.",
         store.is_open.then_some(store.stock.size_bytes as f64),
@@ -98,6 +95,48 @@ fn write_store(present: &Present, out: &mut Exposition) {
         "cowbell_store_failed",
         "1 if the database is not written, else 0.",
         flag(store.error.is_some()),
+    );
+}
+
+fn write_configuration(present: &Present, out: &mut Exposition) {
+    let state = &present.configuration;
+    out.infos(
+        "cowbell_configuration",
+        "Hash of what `cowbell config` prints.",
+        [Labels::of([("hash", &*state.hash)])],
+    );
+    let reloads = [("taken", state.taken), ("refused", state.refused)];
+    let reloads = reloads.map(|(result, count)| (Labels::of([("result", result)]), count));
+    out.counters(
+        "cowbell_reloads",
+        "Reloads of the configuration since the start.",
+        reloads
+            .iter()
+            .map(|(labels, count)| (labels, Some(*count as f64))),
+    );
+    out.gauge(
+        "cowbell_configuration_refused",
+        "1 if the configuration was refused at the last reload, else 0.",
+        flag(state.is_refused),
+    );
+}
+
+fn write_deliveries(present: &Present, out: &mut Exposition) {
+    let mut rows = Vec::new();
+    for (receiver, attempts) in present.attempts.iter() {
+        for (result, count) in [
+            ("delivered", attempts.delivered),
+            ("failed", attempts.failed),
+        ] {
+            let labels = Labels::of([("receiver", &**receiver), ("result", result)]);
+            rows.push((labels, count));
+        }
+    }
+    out.counters(
+        "cowbell_deliveries",
+        "Attempts to deliver an alert to a receiver.",
+        rows.iter()
+            .map(|(labels, count)| (labels, Some(*count as f64))),
     );
 }
 

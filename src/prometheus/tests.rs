@@ -24,8 +24,19 @@ use crate::units::{Fill, Sectors};
 const MOST_OF_DEVICE: usize = 40;
 const MOST_OF_VOLUME: usize = 25;
 /// What the names of numbers end in, except flags, which are 0 or 1.
-const UNITS: [&str; 10] = [
-    "pvs", "bytes", "seconds", "ratio", "requests", "ticks", "entries", "samples", "jobs", "alerts",
+const UNITS: [&str; 12] = [
+    "pvs",
+    "bytes",
+    "seconds",
+    "ratio",
+    "requests",
+    "ticks",
+    "entries",
+    "samples",
+    "jobs",
+    "reloads",
+    "deliveries",
+    "alerts",
 ];
 const FLAGS: [&str; 5] = [
     "cowbell_alert",
@@ -253,7 +264,8 @@ fn present() -> Present {
         keep: config::Store::default(),
         remote_write: None,
         notes: Vec::new(),
-        is_configuration_refused: false,
+        configuration: Default::default(),
+        attempts: Default::default(),
         lost: 0,
         published: Instant::now(),
         ended: None,

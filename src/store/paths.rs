@@ -50,7 +50,8 @@ pub fn existing_path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     let usual = path(named);
     let is_missing = usual.as_ref().map_or(true, |path| !path.exists());
     let service = Path::new(SERVICE);
-    if named.is_none() && is_missing && service.exists() {
+    // Others than root and its user cannot look into its folder.
+    if named.is_none() && is_missing && service.try_exists().unwrap_or(true) {
         Ok(service.into())
     } else {
         usual
@@ -204,7 +205,7 @@ pub fn hindrance(path: &Path) -> &'static str {
         return " (no room is left on its disk: make some, or name one elsewhere with --db)";
     }
     if folder.is_dir() && rustix::fs::access(folder, Access::WRITE_OK).is_err() {
-        return " (there is no right to write in its folder: name one elsewhere with --db)";
+        return " (this user may not write in its folder: use sudo, or name one elsewhere with --db)";
     }
     ""
 }

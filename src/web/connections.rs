@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -27,9 +27,12 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
+use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tower_http::add_extension::AddExtension;
+
+use super::tls::Tls;
 
 /// Concurrent connections from other machines, from this one, and through a proxy; further ones are closed. A browser keeps
 /// up to six.
@@ -59,7 +62,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub enum Listener {
     /// For everybody who reaches its address.
-    Network(TcpListener),
+    Network {
+        socket: TcpListener,
+        /// With HTTPS.
+        tls: Option<Arc<Tls>>,
+    },
     /// For a proxy, which runs as this user. `None` if it was not said: then no forwarded address is believed.
     Proxy {
         socket: UnixListener,
@@ -78,9 +85,10 @@ impl Listener {
     /// The same socket again; within a runtime.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
-            Self::Network(socket) => Self::Network(TcpListener::from_std(
-                socket.as_fd().try_clone_to_owned()?.into(),
-            )?),
+            Self::Network { socket, tls } => Self::Network {
+                socket: TcpListener::from_std(socket.as_fd().try_clone_to_owned()?.into())?,
+                tls: tls.clone(),
+            },
             Self::Proxy { socket, user } => Self::Proxy {
                 socket: try_clone(socket)?,
                 user: *user,
@@ -92,13 +100,21 @@ impl Listener {
         })
     }
 
+    fn tls(&self) -> Option<Arc<Tls>> {
+        match self {
+            Self::Network { tls, .. } => tls.clone(),
+            _ => None,
+        }
+    }
+
     async fn accept(&self) -> io::Result<(ClientStream, Peer)> {
         Ok(match self {
-            Self::Network(socket) => {
+            Self::Network { socket, .. } => {
                 let (stream, client) = socket.accept().await?;
                 // The rest of a page does not wait until the client acknowledges its head. Without this it is only later.
                 let _ = stream.set_nodelay(true);
-                (Either::Left(stream), Peer::Host(client.ip()))
+                let peer = Peer::Host(TcpPeer::new(client, stream.local_addr()?));
+                (Either::Left(stream), peer)
             }
             Self::Proxy { socket, user } => {
                 let (stream, _) = socket.accept().await?;
@@ -150,8 +166,8 @@ impl Places {
         }
     }
 
-    /// `None` if there is none for this client. `user` looks up whose program it is on this machine.
-    fn take(&self, peer: &Peer, user: impl Fn() -> Option<u32>) -> Option<HeldPermits> {
+    /// `None` if there is none for this client.
+    fn take(&self, peer: &Peer) -> Option<HeldPermits> {
         let (places, all, client) = match peer {
             process if process.is_operator() => (&self.operators, MOST_OPERATORS, None),
             Peer::Process(PeerProcess { user, .. }) => {
@@ -161,16 +177,12 @@ impl Places {
                 let client = (!is_known).then_some(CountedClient::User(*user));
                 (&self.proxied, MOST_PROXIED, client)
             }
-            host if host.is_loopback() => {
+            Peer::Host(host) if host.is_loopback() => {
                 let taken = MOST_LOOPBACK - self.loopback.available_permits();
-                let counts = taken >= LOOPBACK_OF_ALL;
-                let user = || user().map(CountedClient::User);
-                (&self.loopback, MOST_LOOPBACK, counts.then(user).flatten())
+                let client = (taken >= LOOPBACK_OF_ALL).then(|| host.client());
+                (&self.loopback, MOST_LOOPBACK, client)
             }
-            Peer::Host(address) => {
-                let client = CountedClient::of(*address);
-                (&self.remote, MOST_REMOTE, Some(client))
-            }
+            Peer::Host(host) => (&self.remote, MOST_REMOTE, Some(host.client())),
         };
         let of_one = match client {
             Some(client) => Some(self.take_of(client, all * OF_ONE.0 / OF_ONE.1)?),
@@ -189,21 +201,6 @@ impl Places {
             .or_insert_with(|| Arc::new(Semaphore::new(most)));
         Arc::clone(places).try_acquire_owned().ok()
     }
-}
-
-/// The user whose program on this machine is at the other end of a connection, as `/proc/net` tells.
-fn user_of(stream: &ClientStream) -> Option<u32> {
-    let Either::Left(stream) = stream else {
-        return None;
-    };
-    let (ours, theirs) = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
-    let entries = match theirs {
-        SocketAddr::V4(_) => procfs::net::tcp(),
-        SocketAddr::V6(_) => procfs::net::tcp6(),
-    };
-    let mut entries = entries.ok()?.into_iter();
-    let entry = entries.find(|entry| entry.local_address == theirs && entry.remote_address == ours);
-    Some(entry?.uid)
 }
 
 /// Serves until the token is cancelled, and then completes pending responses.
@@ -240,11 +237,18 @@ async fn serve_one(
         if is_reserved(&stream) && !client.is_operator() {
             continue;
         }
-        if let Some(place) = places.take(&client, || user_of(&stream)) {
-            let connection = open.watch(connection(stream, client, router.clone()));
+        if let Some(place) = places.take(&client) {
+            let (router, open, tls) = (router.clone(), open.watcher(), listener.tls());
             tokio::spawn(async move {
+                let stream = match tls {
+                    None => Either::Left(stream),
+                    Some(tls) => match tls.accept(stream, HEAD_TIMEOUT).await {
+                        Ok(stream) => Either::Right(stream),
+                        Err(_) => return,
+                    },
+                };
                 // After a client's error the other connections go on.
-                let _ = connection.await;
+                let _ = open.watch(connection(stream, client, router)).await;
                 drop(place);
             });
         }
@@ -269,9 +273,10 @@ fn is_reserved(stream: &ClientStream) -> bool {
 
 /// The router with the client of a connection. A layer of the router would copy all its routes for each connection.
 type Client = AddExtension<Router, Peer>;
-type Http1 = http1::Connection<TokioIo<ClientStream>, TowerToHyperService<Client>>;
+type ServedStream = Either<ClientStream, TlsStream<ClientStream>>;
+type Http1 = http1::Connection<TokioIo<ServedStream>, TowerToHyperService<Client>>;
 
-fn connection(stream: ClientStream, client: Peer, router: Router) -> Http1 {
+fn connection(stream: ServedStream, client: Peer, router: Router) -> Http1 {
     let service = TowerToHyperService::new(AddExtension::new(router, client));
     let mut builder = http1::Builder::new();
     builder
@@ -314,11 +319,54 @@ const MOST_GROUPS: usize = 65_536;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Peer {
     /// A host, over TCP.
-    Host(IpAddr),
+    Host(TcpPeer),
     /// A program of this user, over the Unix socket for a proxy. The clients of the known proxy are on any host.
     Proxy { user: u32, is_known: bool },
     /// A process of this machine, over the control socket.
     Process(PeerProcess),
+}
+
+/// The other end of a TCP connection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TcpPeer {
+    address: SocketAddr,
+    ours: SocketAddr,
+    /// On this machine: whose program it is, once that was looked up.
+    user: Arc<OnceLock<Option<u32>>>,
+}
+
+impl TcpPeer {
+    pub fn new(address: SocketAddr, ours: SocketAddr) -> Self {
+        Self {
+            address,
+            ours,
+            user: Arc::default(),
+        }
+    }
+
+    fn is_loopback(&self) -> bool {
+        self.address.ip().to_canonical().is_loopback()
+    }
+
+    /// A user of this machine, or another host.
+    fn client(&self) -> CountedClient {
+        let user = self.is_loopback().then(|| self.user()).flatten();
+        user.map_or_else(|| CountedClient::of(self.address.ip()), CountedClient::User)
+    }
+
+    /// As `/proc/net` tells, which takes milliseconds on a machine with many connections.
+    fn user(&self) -> Option<u32> {
+        *self.user.get_or_init(|| {
+            let entries = match self.address {
+                SocketAddr::V4(_) => procfs::net::tcp(),
+                SocketAddr::V6(_) => procfs::net::tcp6(),
+            };
+            let ends = (self.address, self.ours);
+            let mut entries = entries.ok()?.into_iter();
+            let entry = entries.find(|it| (it.local_address, it.remote_address) == ends);
+            Some(entry?.uid)
+        })
+    }
 }
 
 /// Whose connections and wrong tokens are counted together.
@@ -351,7 +399,7 @@ pub struct PeerProcess {
 impl Peer {
     /// Whether it is a program of this machine, as far as an address tells. A proxy on this machine is one too.
     pub fn is_loopback(&self) -> bool {
-        matches!(self, Self::Host(ip) if ip.to_canonical().is_loopback())
+        matches!(self, Self::Host(host) if host.is_loopback())
     }
 
     /// Whether it is a process that may change everything.
@@ -373,7 +421,7 @@ impl Peer {
                 user,
                 is_known: false,
             } => CountedClient::User(*user),
-            Self::Host(address) => CountedClient::of(*address),
+            Self::Host(host) => host.client(),
             Self::Proxy { .. } => {
                 CountedClient::of(forwarded().unwrap_or(Ipv4Addr::UNSPECIFIED.into()))
             }
@@ -443,7 +491,8 @@ mod tests {
     }
 
     fn host(address: &str) -> Peer {
-        Peer::Host(address.parse().unwrap())
+        let address = SocketAddr::new(address.parse().unwrap(), 40_000);
+        Peer::Host(TcpPeer::new(address, address))
     }
 
     #[test]
@@ -467,19 +516,26 @@ mod tests {
             (process(1000, false), 48, process(0, true)),
         ] {
             let places = Places::new();
-            let taken: Vec<_> = std::iter::from_fn(|| places.take(&greedy, || None)).collect();
+            let taken: Vec<_> = std::iter::from_fn(|| places.take(&greedy)).collect();
             assert_eq!(taken.len(), most, "{greedy:?}");
-            assert!(places.take(&other, || None).is_some(), "{other:?}");
+            assert!(places.take(&other).is_some(), "{other:?}");
         }
         // Of those on this machine, users are told apart once there are many.
-        let local = |user| places.take(&host("127.0.0.1"), || Some(user));
+        let local = |user| {
+            let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 40_000);
+            let host = TcpPeer {
+                user: Arc::new(OnceLock::from(Some(user))),
+                ..TcpPeer::new(address, address)
+            };
+            places.take(&Peer::Host(host))
+        };
         let mut taken: Vec<_> = std::iter::from_fn(|| local(1000)).collect();
         assert_eq!(taken.len(), LOOPBACK_OF_ALL + 336);
         assert!(local(1001).is_some());
         taken.clear();
         assert!(local(1000).is_some());
         // The known proxy has all of its kind.
-        let taken = std::iter::from_fn(|| places.take(&proxy(33, true), || None));
+        let taken = std::iter::from_fn(|| places.take(&proxy(33, true)));
         assert_eq!(taken.collect::<Vec<_>>().len(), MOST_PROXIED);
     }
 
@@ -493,9 +549,10 @@ mod tests {
                 TcpStream::connect(listener.local_addr().unwrap()),
                 listener.accept()
             );
-            let stream = Either::Left(accepted.unwrap().0);
+            let (stream, address) = accepted.unwrap();
+            let peer = TcpPeer::new(address, stream.local_addr().unwrap());
             let own = rustix::process::geteuid().as_raw();
-            assert_eq!(user_of(&stream), Some(own), "{client:?}");
+            assert_eq!(peer.client(), CountedClient::User(own), "{client:?}");
         }
     }
 
@@ -524,11 +581,7 @@ mod tests {
             ("::ffff:127.0.0.1", true),
             ("10.0.0.5", false),
         ] {
-            assert_eq!(
-                Peer::Host(address.parse().unwrap()).is_loopback(),
-                is_loopback,
-                "{address}"
-            );
+            assert_eq!(host(address).is_loopback(), is_loopback, "{address}");
         }
     }
 }

@@ -80,7 +80,8 @@ pub async fn login(
         (Err(Problem::TooMany(sentence)), _) => return page(Some(sentence)),
         _ => return page(Some("This is not the token.".into())),
     };
-    let secure = if header_text(&headers, SCHEME) == "https" {
+    let is_https = site.has_tls && matches!(client, Peer::Host(_));
+    let secure = if is_https || header_text(&headers, SCHEME) == "https" {
         "; Secure"
     } else {
         ""

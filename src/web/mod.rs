@@ -13,6 +13,7 @@ mod live;
 mod login;
 mod openapi;
 mod pages;
+mod tls;
 mod zone;
 
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub use connections::Listener;
 pub use costs::Costs;
 pub use guard::Access;
 pub use live::MOST_STREAMS;
+pub use tls::Tls;
 
 use guard::Right;
 
@@ -77,6 +79,8 @@ pub struct Site {
     pub accepted: broadcast::Sender<Arc<Reading>>,
     /// Who may read and change.
     pub access: watch::Receiver<Arc<Access>>,
+    /// Whether the addresses of the site have HTTPS.
+    pub has_tls: bool,
     /// The path under which a proxy serves the site; may be empty.
     pub prefix: Arc<str>,
     /// The board of this host in Grafana.

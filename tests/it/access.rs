@@ -468,3 +468,104 @@ fn operators_have_the_live_stream_when_others_have_all() {
 
 trait ReadWrite: Read + Write {}
 impl<T: Read + Write> ReadWrite for T {}
+
+#[test]
+fn who_guesses_tokens_over_loopback_locks_out_himself_only() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (_folder, config) = with_token();
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).config(&config).start();
+    let guess = "DELETE /api/v1/jobs/1 HTTP/1.1\\r\\nHost: localhost\\r\\nAuthorization: Bearer wrong\\r\\n";
+    let script = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/{}; for _ in {{1..300}}; do printf '{guess}\\r\\n' >&3; done; \
+         printf '{guess}Connection: close\\r\\n\\r\\n' >&3; cat <&3 | grep -ao 'HTTP/1.1 429' | wc -l",
+        daemon.port
+    );
+    let guesser = said(
+        std::process::Command::new("bash")
+            .args(["-c", &script])
+            .uid(NOBODY)
+            .gid(NOBODY),
+    );
+    let refused: u32 = guesser.out.trim().parse().unwrap();
+    assert!((150..=201).contains(&refused), "{guesser:?}");
+    let answer = put(&daemon, "own", &[HOST, BEARER, JSON]);
+    assert!([201, 202].contains(&answer.status), "{answer:?}");
+}
+
+/// The pages, whose routes are not in the description of the API.
+const PAGES: [&str; 16] = [
+    "/",
+    "/devices",
+    "/devices/sda",
+    "/volumes",
+    "/groups/vg0",
+    "/volumes/vg0/data",
+    "/alerts",
+    "/backups",
+    "/servers",
+    "/status",
+    "/jobs",
+    "/jobs/compare",
+    "/jobs/1",
+    "/jobs/now",
+    "/api/v1/openapi.json",
+    "/none",
+];
+
+#[test]
+fn each_token_opens_what_it_should_on_every_route() {
+    let (folder, config) = with_token();
+    let reads = "fedcba9876543210fedcba9876543210";
+    let (socket, second) = (folder.path().join("http"), folder.path().join("reads"));
+    std::fs::write(&second, reads).unwrap();
+    std::fs::set_permissions(&second, PermissionsExt::from_mode(0o600)).unwrap();
+    let config = format!(
+        "{config}read_token_file = \"{}\"\n[proxy]\nsocket = \"{}\"\n",
+        second.display(),
+        socket.display()
+    );
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).config(&config).start();
+    let status = |method: &str, target: &str, token: Option<&str>| {
+        let bearer = token.map(|token| format!("Bearer {token}"));
+        let mut headers = vec![("Host", "db1.example"), JSON];
+        headers.extend(bearer.as_deref().map(|bearer| ("Authorization", bearer)));
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        let request = http::request(method, target, &headers, "{}");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        let head = String::from_utf8_lossy(&head).into_owned();
+        head[9..].parse::<u16>().unwrap()
+    };
+    let mut routes: Vec<(String, String)> = PAGES
+        .map(|page| ("GET".to_string(), page.to_string()))
+        .to_vec();
+    let document = daemon.json("/api/v1/openapi.json");
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        let target = path
+            .replace("{id}", "1")
+            .replace("{key}", "nightly")
+            .replace("{vg}", "vg0")
+            .replace("{lv}", "data");
+        for method in operations.as_object().unwrap().keys() {
+            routes.push((method.to_uppercase(), target.clone()));
+        }
+    }
+    assert!(routes.len() > 40, "{routes:?}");
+    for (method, target) in &routes {
+        let is_public = target == "/healthz";
+        let is_read = method == "GET";
+        let without = status(method, target, None);
+        assert_eq!(without == 401, !is_public, "{method} {target}: {without}");
+        let wrong = status(method, target, Some(&reads.replace('f', "e")));
+        assert_eq!(wrong == 401, !is_public, "{method} {target}: {wrong}");
+        let reader = status(method, target, Some(reads));
+        assert_eq!(reader == 403, !is_read, "{method} {target}: {reader}");
+        let full = status(method, target, Some(TOKEN));
+        assert!(![401, 403].contains(&full), "{method} {target}: {full}");
+    }
+}

@@ -207,7 +207,7 @@ fn a_state_directory_without_the_right_to_write_is_named_and_watching_goes_on() 
         ),
         false => (
             folder.path().join("cowbell.db"),
-            ["there is no right to write in its folder"],
+            ["this user may not write in its folder"],
         ),
     };
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o555)).unwrap();

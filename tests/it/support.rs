@@ -141,10 +141,10 @@ fn a_bundle_has_every_part_and_no_secret() {
     let members = members(&file);
     for (name, part) in [
         ("check.txt", "/proc/diskstats shows"),
-        ("configuration.txt", "url: https://hooks.example/…"),
-        ("configuration.txt", "\"Authorization\": …"),
+        ("configuration.txt", "url = \"https://hooks.example/…\""),
+        ("configuration.txt", "Authorization = \"…\""),
         ("configuration.txt", "https://status.example/…"),
-        ("configuration.txt", "\"/bin/true\",\n"),
+        ("configuration.txt", "command = [\"/bin/true\", \"…\"]"),
         ("log.txt", "a line of the log"),
         ("status.txt", "COWBELL "),
         ("status.json", "\"ticks\":"),
@@ -218,7 +218,7 @@ fn parts_that_fail_are_sentences() {
     let members = members(&folder.path().join("b.tar.gz"));
     for (name, part) in [
         ("configuration.txt", "cowbell.toml, line 2, `url = …`"),
-        ("configuration.txt", "these are the defaults:\n\nConfig {"),
+        ("configuration.txt", "these are the defaults:\n\nhosts = []"),
         ("log.txt", "cannot run journalctl"),
         ("status.txt", "no daemon answers"),
         ("status.json", "no daemon answers"),

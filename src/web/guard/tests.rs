@@ -1,9 +1,11 @@
 //! Who may read and change.
 
+use std::net::SocketAddr;
+
 use axum::body::Body;
 
 use super::*;
-use crate::web::connections::FORWARDED_FOR;
+use crate::web::connections::{FORWARDED_FOR, TcpPeer};
 
 const PROXY: Peer = Peer::Proxy {
     user: 33,
@@ -56,7 +58,8 @@ const BEARER: (&str, &str) = ("authorization", "bearer 0123456789abcdef012345678
 const WRONG: (&str, &str) = ("authorization", "Bearer 0123456789abcdee");
 
 fn at(address: &str) -> Peer {
-    Peer::Host(address.parse().unwrap())
+    let address = SocketAddr::new(address.parse().unwrap(), 40_000);
+    Peer::Host(TcpPeer::new(address, address))
 }
 
 #[test]
@@ -429,7 +432,7 @@ fn cannot_pretend(user: &Peer) {
         &[("x-forwarded-for", "10.0.0.1"), BEARER],
         "ok",
     );
-    let other = Peer::Host([10, 0, 0, 1].into());
+    let other = at("10.0.0.1");
     assert!(
         access
             .check_guess(true, Some(&other), &HeaderMap::new())

@@ -231,7 +231,10 @@ next_boot() {
 
 goes() {
     print_trials
-    if is_rpm; then rpm -e --nodeps cowbell; else dpkg --purge cowbell; fi >>"$OUT/install.log" 2>&1 || true
+    local end=0
+    if is_rpm; then rpm -e --nodeps cowbell; else dpkg --purge cowbell; fi >>"$OUT/install.log" 2>&1 || end=$?
+    # The folder of its state is a mount point.
+    check "removed: without an error" 0 "$end"
     check "removed: processes" "" "$(pgrep -x cowbell || true)"
     check "removed: units" "" "$(systemctl list-units --all --no-legend --plain 'cowbell*' | grep -v not-found || true)"
     check "removed: hooks" 0 "$(find "$hooks" -lname '/usr/share/cowbell/*' | wc -l)"
