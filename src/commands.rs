@@ -153,10 +153,12 @@ pub struct MarkEnd {
 #[serde(deny_unknown_fields)]
 pub struct ArchiveSummary {
     /// The path of the archive.
+    #[schema(min_length = 1, max_length = 4096)]
     pub archive: String,
     pub verdict: ArchiveVerdict,
     pub checked_at: Timestamp,
     /// SHA-256 of the archive, in hexadecimal digits.
+    #[schema(min_length = 1, max_length = 200)]
     pub sha256: String,
     /// Files in the archive.
     pub files: u64,

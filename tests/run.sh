@@ -68,6 +68,8 @@ needed_by_all() {
 	lintian lintian
 	rpmlint rpmlint
 	apt-ftparchive apt-utils
+	podman podman
+	crun crun
 	END
 }
 
@@ -121,6 +123,11 @@ browser_tests() {
     )
 }
 
+dependencies() {
+    cargo install -q --locked --root target/tools cargo-deny@0.20.2
+    target/tools/bin/cargo-deny check licenses bans sources
+}
+
 boards_against_schema() {
     (cd tests/fleet/schema && go run . ../../../systemd/grafana/*.json)
 }
@@ -146,6 +153,8 @@ step 'unit and integration tests' cargo test --locked --workspace
 step 'release build' cargo build --locked --release
 step 'systemd unit' verify_unit
 step 'browser tests' browser_tests
+[[ $mode != --all ]] || step 'dependencies: licences, bans and sources' dependencies
+[[ $mode != --all ]] || ((EUID != 0)) || step 'API: schemathesis for five minutes' tests/fleet/api
 [[ $mode != --all ]] || step 'proxies: nginx and Caddy' tests/proxies
 [[ $mode != --all ]] || ((EUID != 0)) || step 'receivers: Alertmanager, Exim and a command' tests/receivers
 ((EUID != 0)) || step 'fleet: metrics, rules and history for promtool' tests/fleet/run

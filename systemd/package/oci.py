@@ -15,32 +15,29 @@ import tarfile
 import time
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-USER = 990
-PASSWD = f"root:x:0:0:root:/root:/sbin/nologin\ncowbell:x:{USER}:{USER}:cowbell:/var/lib/cowbell:/sbin/nologin\n"
-GROUP = f"root:x:0:\ncowbell:x:{USER}:\n"
-# What there is besides the program: path, mode, owner, content; `None` for a folder.
+# What there is besides the program: path, mode, content; `None` for a folder. All belongs to root, whom a container has
+# without its usual capabilities.
 FILES = [
-    ("etc", 0o755, 0, None),
-    ("etc/cowbell", 0o755, 0, None),
-    ("etc/group", 0o644, 0, GROUP),
-    ("etc/passwd", 0o644, 0, PASSWD),
-    ("run", 0o755, 0, None),
-    ("run/cowbell", 0o755, USER, None),
-    ("tmp", 0o1777, 0, None),
-    ("usr", 0o755, 0, None),
-    ("usr/bin", 0o755, 0, None),
-    ("var", 0o755, 0, None),
-    ("var/lib", 0o755, 0, None),
-    ("var/lib/cowbell", 0o700, USER, None),
+    ("etc", 0o755, None),
+    ("etc/cowbell", 0o755, None),
+    ("etc/passwd", 0o644, "root:x:0:0:root:/root:/sbin/nologin\n"),
+    ("run", 0o755, None),
+    ("run/cowbell", 0o755, None),
+    ("tmp", 0o1777, None),
+    ("usr", 0o755, None),
+    ("usr/bin", 0o755, None),
+    ("var", 0o755, None),
+    ("var/lib", 0o755, None),
+    ("var/lib/cowbell", 0o700, None),
 ]
 
 
 def layer(program, at):
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        for path, mode, owner, content in [*FILES, ("usr/bin/cowbell", 0o755, 0, program)]:
+        for path, mode, content in [*FILES, ("usr/bin/cowbell", 0o755, program)]:
             entry = tarfile.TarInfo(path)
-            entry.mode, entry.uid, entry.gid, entry.mtime = mode, owner, owner, at
+            entry.mode, entry.mtime = mode, at
             if content is None:
                 entry.type = tarfile.DIRTYPE
                 archive.addfile(entry)

@@ -74,6 +74,7 @@ pub struct AlertBody {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AcknowledgeAlert {
+    #[schema(max_length = 1000)]
     pub note: String,
     /// `null`: until the alert is cleared
     pub until: Option<Timestamp>,
@@ -84,6 +85,7 @@ pub struct AcknowledgeAlert {
 #[serde(deny_unknown_fields)]
 pub struct PutSilence {
     /// A pattern such as `vg0/mysql_*`
+    #[schema(min_length = 2, max_length = 500, pattern = "^[^/]*/[^/]*$")]
     pub volumes: String,
     pub until: Timestamp,
     #[serde(default)]
@@ -103,6 +105,7 @@ impl Described for PutSilence {
 #[into_params(parameter_in = Query)]
 pub struct SilenceQuery {
     /// The pattern as listed
+    #[param(min_length = 1, max_length = 500)]
     volumes: String,
 }
 

@@ -30,14 +30,18 @@ const LONGEST_PATH: usize = 4_096;
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutJob {
+    #[schema(min_length = 1, max_length = 200)]
     pub name: String,
     /// `mark` by default
     #[serde(default)]
     pub kind: MarkKind,
     /// The set of runs; required with `variant` or `repeat`.
+    #[schema(min_length = 1, max_length = 200)]
     pub set: Option<String>,
+    #[schema(min_length = 1, max_length = 200)]
     pub variant: Option<String>,
     /// From 1.
+    #[schema(minimum = 1)]
     pub repeat: Option<u32>,
     pub started_at: Timestamp,
     pub ended_at: Option<Timestamp>,
@@ -163,6 +167,7 @@ fn label(put: &PutJob) -> Result<Option<JobLabel>, Problem> {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoteJob {
+    #[schema(min_length = 1, max_length = 1000)]
     pub text: String,
     /// The time that it is about; now by default
     pub at: Option<Timestamp>,
@@ -172,6 +177,7 @@ pub struct NoteJob {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PhaseJob {
+    #[schema(min_length = 1, max_length = 200)]
     pub name: String,
     /// The start; now by default
     pub at: Option<Timestamp>,

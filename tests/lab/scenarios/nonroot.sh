@@ -1,6 +1,6 @@
 # What does cowbell show to an ordinary user, and is it right? It runs as nobody, with a folder of its own: the names
 # of volumes and origins, throughput beside /proc/diskstats, unknown usage instead of a guess, and the sentence about
-# root in `check`, in the API and on the pages.
+# root in `check`, in the API and on the pages. And as in a container, with one capability: usage is known.
 #
 # LAB_MEM=900M
 source "$repo/tests/lab/guest/lab.sh"
@@ -127,5 +127,34 @@ says_that_root_is_needed
 check_says_what_root_would_add
 throughput_is_right
 no_usage_is_shown    # though the snapshot has filled
+stop_cowbell
+
+# As in a container: root with one capability, /proc and /sys elsewhere, and no lvm.
+become_contained() {
+    mkdir -p /mnt/host/proc /mnt/host/sys
+    mount --rbind /proc /mnt/host/proc
+    mount --rbind /sys /mnt/host/sys
+    cat >/mnt/contained <<-'END'
+	#!/bin/bash
+	exec setpriv --bounding-set=-all,+sys_admin --inh-caps=-all env PATH=/nonexistent COWBELL_ROOT=/mnt/host /mnt/nobody/cowbell "$@"
+	END
+    chmod +x /mnt/contained
+    chown -R 0:0 /mnt/nobody /mnt/state /mnt/cowbell.toml
+    rm -rf /mnt/state/*
+    COWBELL=/mnt/contained
+}
+
+usage_is_right() {
+    check "with SYS_ADMIN alone: fill of the snapshot" \
+        "$(lvs --noheadings -o data_percent vg0/before | awk '{ printf "%.2f", $1 }')" "$(volume before .fill_percent | awk '{ printf "%.2f", $1 }')"
+    check "and of the pool" "$(lvs --noheadings -o data_percent vg0/pool | awk '{ printf "%.2f", $1 }')" \
+        "$(volume pool .fill_percent | awk '{ printf "%.2f", $1 }')"
+}
+
+become_contained
+start_cowbell
+check "it has one capability" 0000000000200000 "$(sed -n 's/^CapEff:\t//p' "/proc/$cowbell/status")"
+wait_until 60 "the fill of the pool" is pool '.fill_percent != null' true
+usage_is_right
 stop_cowbell
 finish
