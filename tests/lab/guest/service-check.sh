@@ -296,9 +296,12 @@ bad_configuration_is_said_once() {
     local before
     check_that "with a bad configuration the start fails" not systemctl restart cowbell
     before=$(journal_lines)
-    timeout 5 setpriv --reuid nobody --regid nogroup --clear-groups cowbell status >/dev/null 2>&1 || true
-    sleep 5
-    check "a command of a user makes at most 10 lines of log" yes "$(lines=$(($(journal_lines) - before)); ((lines <= 10)) && echo yes || echo "$lines")"
+    for user in nobody daemon games; do
+        timeout 15 setpriv --reuid "$user" --regid nogroup --clear-groups \
+            sh -c 'while sleep 0.2; do cowbell status; done' >/dev/null 2>&1 &
+    done
+    sleep 16
+    check "commands of users again and again make at most 10 lines of log" yes "$(lines=$(($(journal_lines) - before)); ((lines <= 10)) && echo yes || echo "$lines")"
     check "and is not tried again" "failed 2 0" "$(property ActiveState) $(property ExecMainStatus) $(property NRestarts)"
     info "sentence" "$(journalctl -u cowbell -o json --no-pager | jq -r 'select(._COMM == "cowbell") | "priority \(.PRIORITY): \(.MESSAGE)"' | tail -n 1)"
     configure
@@ -354,7 +357,7 @@ leaves_nothing_else() {
 is_as_tight_as_can_be() {
     local unit most
     while read -r unit most; do
-        check_that "systemd-analyze verify $unit" systemd-analyze verify "$unit.service"
+        check_that "systemd-analyze verify $unit" systemd-analyze verify --man=no "$unit.service"
         systemd-analyze security --no-pager "$unit" >"$OUT/security-$unit.txt" || true
         check "exposure of $unit is at most $most" yes "$(exposure "$unit" "$most")"
     done <<<$'cowbell 1.4\ncowbell-reader 2.0'
