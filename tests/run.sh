@@ -69,7 +69,7 @@ needed_by_all() {
 	rpmlint rpmlint
 	apt-ftparchive apt-utils
 	podman podman
-	crun crun
+	runc runc
 	END
 }
 
