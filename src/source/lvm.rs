@@ -26,6 +26,11 @@ const SETTINGS: &str = "global{wait_for_locks=0 units=\"b\" suffix=0 test=1} bac
     compact_output_cols=\"\" binary_values_as_numeric=1 time_format=\"%s\" mark_hidden_devices=0 \
     list_item_separator=\",\"} log{report_command_log=0 syslog=0 verbose=0 prefix=\"\"} \
     devices{ignore_suspended_devices=1 write_cache_state=0} activation{monitoring=1}";
+/// What LVM says while another command changes a group. That takes less than a second, so cowbell asks again before it
+/// says that it knows nothing.
+const LOCKED: &str = "Can't get lock for";
+const LOCK_TRIES: usize = 6;
+const LOCK_PAUSE: Duration = Duration::from_millis(500);
 /// The beginning of what LVM says first in test mode.
 const TEST_MODE: &str = "TEST MODE";
 
@@ -185,7 +190,16 @@ async fn ask(program: PathBuf, reads_policies: bool) -> (LvmOutput, Option<Child
         arguments.extend(["-o", "+seg_monitor"]);
     }
     let mut stuck = None;
-    let report = run(&program, &arguments, &mut stuck).await;
+    let is_locked =
+        |report: &Result<_, LvmError>| matches!(report, Err(why) if why.sentence.contains(LOCKED));
+    let mut report = run(&program, &arguments, &mut stuck).await;
+    for _ in 0..LOCK_TRIES {
+        if !is_locked(&report) {
+            break;
+        }
+        tokio::time::sleep(LOCK_PAUSE).await;
+        report = run(&program, &arguments, &mut stuck).await;
+    }
     let mut policies = None;
     if reads_policies && report.is_ok() {
         let arguments = [["config", "--type", "full"].as_slice(), &POLICIES].concat();
@@ -356,4 +370,32 @@ fn dmeventd_runs() -> bool {
 fn with_dmeventd(policies: String) -> String {
     let state = if dmeventd_runs() { "running" } else { "absent" };
     format!("{policies}\ndmeventd={state}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// LVM is asked as root only.
+    #[tokio::test]
+    async fn a_group_that_is_being_changed_is_asked_again() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("lvm");
+        let script = "#!/bin/sh\n[ \"$1\" = fullreport ] || exit 0\ncd \"${0%/*}\"\necho >>asked\n\
+             [ $(wc -l <asked) -ge 3 ] && echo '{}' && exit 0\n\
+             echo \"  /run/lock/lvm/V_vg0: flock failed: Resource temporarily unavailable\" >&2\n\
+             echo \"  Can't get lock for vg0.\" >&2\nexit 5\n";
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        let mut query = LvmQuery::of(&program);
+        query.start();
+        assert_eq!(query.answer().await.report.unwrap(), "{}\n");
+        let asked = std::fs::read_to_string(folder.path().join("asked")).unwrap();
+        assert_eq!(asked.lines().count(), 3);
+    }
 }
