@@ -11,7 +11,7 @@ source "$job/service.sh"
 # unit gives, nor what is written here by systemd, the journal, LVM's archive and this check.
 files_on_disk() {
     find /etc /usr /var /root /opt /srv /boot -xdev \
-        \( -path "$state" -o -path '*.wants/cowbell*' -o -path '/etc/cowbell*' -o -path '*/cowbell.service.d*'  -o -path /var/log/journal -o -path /var/lib/systemd -o -path '/var/tmp/systemd-private-*' \
+        \( -path "$state" -o -path '*.wants/cowbell*' -o -path '/etc/cowbell*' -o -path '*/cowbell.service.d*'  -o -path /var/log/journal -o -path /var/log/wtmp -o -path /var/lib/systemd -o -path '/var/tmp/systemd-private-*' \
         -o -path /etc/lvm/archive -o -path /etc/lvm/backup \) -prune \
         -o -type d -printf '%p\n' -o -printf '%p %s %T@ %C@ %m %U\n' | sort
 }
@@ -222,7 +222,7 @@ stops_at_once() {
     check "started again" active "$(systemctl is-active cowbell)"
 }
 
-# systemd makes a folder within a folder in /tmp for each start. Without room it does without; with room for one of the two
+# systemd makes a folder within a folder in /tmp and /var/tmp for each start. Without room it does without; with room for one of the two
 # the start fails, and is tried again. So no block may be free.
 fill_up() {
     local part
@@ -230,7 +230,7 @@ fill_up() {
         dd if=/dev/zero bs=1k of="/full.rest$part" status=none 2>/dev/null || true
         sync
         sleep 0.5
-        mkdir "/tmp/room$part" 2>/dev/null || return 0
+        mkdir "/var/tmp/room$part" 2>/dev/null || return 0
     done
 }
 
@@ -239,13 +239,13 @@ starts_on_a_full_root() {
     fallocate -l "$(df --output=avail -B1 / | tail -n 1)" /full || true
     systemctl stop cowbell
     fill_up
-    check_that "the root file system is full" not mkdir /tmp/room
+    check_that "the root file system is full" not mkdir /var/tmp/room
     check_that "it starts there" timeout 60 systemctl start cowbell
     within 20 curl -fsS -o /dev/null "$here/healthz"
     check "its reader too, and both go on" "active active ok" "$(systemctl is-active cowbell cowbell-reader | xargs) $(curl -fsS "$here/healthz")"
     within 60 store_alert_is true
     check_that "an alert says that nothing is written" store_alert_is true
-    rm -rf /full /full.rest* /tmp/room*
+    rm -rf /full /full.rest* /var/tmp/room*
     within 120 store_alert_is false
     check_that "with room, it is written again" store_alert_is false
 }
@@ -351,6 +351,8 @@ a_restart_applies_everything() {
     sleep 10
     check "with the new interval no tick is missed" "3000 0" "$(api status | jq -r '"\(.ticks.interval_ms) \(.ticks.missed)"')"
     systemctl stop cowbell
+    # The reader ends after the daemon, and systemctl does not wait for it.
+    within 10 not pgrep -x cowbell
     check "a stop ends all" "" "$(pgrep -x cowbell || true)"
     configure
     systemctl restart cowbell
