@@ -79,6 +79,12 @@ pub struct Exit {
     name: String,
 }
 
+impl Drop for ProcessExits {
+    fn drop(&mut self) {
+        self.listen(false);
+    }
+}
+
 impl ProcessExits {
     pub fn below(root: &Root) -> Self {
         Self {
@@ -102,9 +108,10 @@ impl ProcessExits {
             self.socket = connect(&self.root, self.inherited.as_ref()).ok();
         } else if !is_wanted && self.socket.take().is_some() {
             self.parents.clear();
-            // An inherited socket stays open.
+            // An inherited socket stays open, and systemd starts a reader for each message in it.
             if let Some(socket) = &self.inherited {
                 let _ = register(&self.root, socket, DEREGISTER_CPUS);
+                drain(socket);
             }
         }
     }
@@ -222,11 +229,16 @@ fn open_netlink() -> std::io::Result<OwnedFd> {
     }
 }
 
+/// Discards messages that are left over.
+fn drain(socket: &OwnedFd) {
+    let mut buffer = [0; 8192];
+    while receive(socket, &mut buffer).is_ok() {}
+}
+
 /// Begins or ends the messages on exits on all processors.
 fn register(root: &Root, socket: &OwnedFd, command: u16) -> std::io::Result<()> {
     let mut buffer = [0; 8192];
-    // Messages that are left over.
-    while receive(socket, &mut buffer).is_ok() {}
+    drain(socket);
     send(
         socket,
         &message(CONTROL_FAMILY, GET_FAMILY, FAMILY_NAME, b"TASKSTATS\0"),
