@@ -149,7 +149,7 @@ pub struct TlsSettings {
     pub certificate: AbsolutePath<LONGEST_PATH>,
     /// Its private key, as PEM.
     pub key: AbsolutePath<LONGEST_PATH>,
-    /// The authorities of clients: who has no certificate of theirs cannot connect.
+    /// The authorities of clients: only those with a certificate of theirs can connect.
     pub clients: Option<AbsolutePath<LONGEST_PATH>>,
 }
 

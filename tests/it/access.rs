@@ -470,7 +470,7 @@ trait ReadWrite: Read + Write {}
 impl<T: Read + Write> ReadWrite for T {}
 
 #[test]
-fn who_guesses_tokens_over_loopback_locks_out_himself_only() {
+fn a_user_who_guesses_over_loopback_locks_out_no_other() {
     if !rustix::process::geteuid().is_root() {
         return;
     }

@@ -79,6 +79,7 @@ pub struct Exit {
     name: String,
 }
 
+/// The kernel would go on sending to an inherited socket.
 impl Drop for ProcessExits {
     fn drop(&mut self) {
         self.listen(false);
