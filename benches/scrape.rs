@@ -146,6 +146,7 @@ fn interval() -> Interval {
         touched: None,
         next_snapshot: None,
         schedule: Default::default(),
+        guard: None,
     }
 }
 

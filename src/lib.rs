@@ -71,6 +71,9 @@ pub mod sizing;
 /// Alert rules: what was raised and cleared in a tick.
 pub mod alert;
 
+/// Extends snapshots and pools before they are full, within limits.
+pub mod guard;
+
 /// Delivers alerts, with limits and retries.
 pub mod notify;
 

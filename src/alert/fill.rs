@@ -5,10 +5,11 @@ use super::trend::{Expected, VolumeForecast};
 use super::volumes::VolumeUnderRule;
 use super::{AlertText, Rule, Severity};
 use crate::advice::{Extensible, PoolPart, monitoring, most_bytes};
-use crate::config::{Measure, Thresholds};
+use crate::config::{GuardMode, Measure, Thresholds};
 use crate::forecast::{Eta, EtaBasis, Outlook, OutlookVerdict, Risk};
 use crate::job::Job;
 use crate::job::progress::overflows;
+use crate::sample::guard::{GuardPlan, GuardedPart, GuardedVolume};
 use crate::sample::lvm::{Autoextend, Policies};
 use crate::sentence;
 use crate::sentence::{Sentence, command};
@@ -67,7 +68,32 @@ impl VolumeUnderRule<'_> {
         if let Some(why) = policies.and_then(|policies| not_extended(self.volume, policies)) {
             text.remedy = text.remedy.then(sentence![why, "."]);
         }
+        if let Some(guarded) = self.guarded() {
+            // It makes the command superfluous, unless it may not act or only says what it would do.
+            let plan = Sentence::from(&*guarded.text);
+            text.remedy = match (guarded.plan, self.guard_mode()) {
+                (GuardPlan::Nothing, _) => text.remedy,
+                (GuardPlan::WillExtend | GuardPlan::Extends, Some(GuardMode::On)) => plan,
+                _ => plan.then(text.remedy),
+            };
+        }
         text
+    }
+
+    /// What `cowbell guard` decided about it.
+    fn guarded(&self) -> Option<&GuardedVolume> {
+        let part = match (self.rule, self.volume.kind.is_thin_pool()) {
+            (Rule::PoolMetadata, _) => GuardedPart::Metadata,
+            (_, true) => GuardedPart::Pool,
+            (_, false) => GuardedPart::Snapshot,
+        };
+        let guard = self.now.interval.guard.as_ref()?;
+        guard.volume(&self.volume.uuid, part)
+    }
+
+    fn guard_mode(&self) -> Option<GuardMode> {
+        let guard = self.now.interval.guard.as_ref();
+        guard.map(|guard| guard.state.mode)
     }
 
     fn full_text(&self, severity: Severity) -> AlertText {
@@ -265,6 +291,12 @@ pub fn autoextend(volume: &Volume, policies: &Policies) -> Option<Sentence> {
             None => sentence!["LVM is to extend it {at}; whether dmeventd monitors it is unknown"],
         })
     })
+}
+
+/// Whether LVM extends a volume by itself, as far as is seen.
+pub fn is_autoextended(volume: &Volume, policies: &Policies) -> bool {
+    let autoextend = volume.kind.autoextend(*policies);
+    autoextend.is_some_and(|it| it.threshold < 100) && not_extended(volume, policies).is_none()
 }
 
 /// Why LVM does not extend a volume although it is to, and what switches that on; `None` if it does or may.

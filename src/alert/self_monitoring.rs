@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::settle::{AlertSubject, Evaluation, RuleFinding};
-use super::{Alert, AlertText, Rule, Rules};
+use super::{Alert, AlertText, Rule, Rules, Severity};
+use crate::config::{GUARD_PATH, GuardMode};
 use crate::sample::PartState;
+use crate::sample::guard::{GuardPlan, GuardSeen};
 use crate::sentence;
 use crate::sentence::command;
 use crate::source::{Part, variant_name};
@@ -67,10 +69,53 @@ pub struct OwnState<'a> {
     pub due: u64,
     /// Why the configuration was not taken at the last reload.
     pub configuration_error: Option<&'a str>,
+    /// `None` without `cowbell guard`.
+    pub guard: Option<&'a GuardSeen>,
     /// Why the database is not written.
     pub store_error: Option<&'a str>,
     /// Entries that were dropped since the start.
     pub lost: u64,
+}
+
+/// An action of the guard is told for so long.
+const NEWS: SignedDuration = SignedDuration::from_mins(10);
+
+/// What there is to say about the guard: the worst first.
+fn guard_news(guard: &GuardSeen, at: Timestamp) -> Option<(Severity, AlertText)> {
+    let log = sentence!["See ", command("journalctl -u cowbell-guard"), "."];
+    if let Some(error) = &guard.state.error {
+        let text = AlertText::new(format!("The guard does not run: {error}."), log);
+        return Some((Severity::Critical, text));
+    }
+    if let Some(silent_s) = guard.silent_s {
+        let silent = duration_text(silent_s);
+        let problem =
+            format!("The guard has not written its state for {silent}: it hangs, or was killed.");
+        return Some((Severity::Critical, AlertText::new(problem, log)));
+    }
+    let mut volumes = guard.state.volumes.iter();
+    if let Some(volume) = volumes.find(|volume| volume.plan == GuardPlan::MayNot) {
+        let problem = format!("{}: {}", volume.name, volume.text);
+        let then = sentence![
+            "Extend it by hand, or raise the limit in ",
+            command(GUARD_PATH),
+            "."
+        ];
+        return Some((Severity::Critical, AlertText::new(problem, then)));
+    }
+    let action = guard.state.actions.last()?;
+    if at.duration_since(action.at) > NEWS
+        || guard.state.mode == GuardMode::DryRun && !action.failed
+    {
+        return None;
+    }
+    let severity = if action.failed {
+        Severity::Critical
+    } else {
+        Severity::Warning
+    };
+    let problem = format!("{}: {}", action.name, action.text);
+    Some((severity, AlertText::new(problem, log)))
 }
 
 /// What was counted since the last evaluation.
@@ -117,6 +162,7 @@ impl Rules {
         }
         changed.extend(self.judge_ticks(own));
         changed.extend(self.judge_configuration(own));
+        changed.extend(self.judge_guard(own));
         changed.extend(self.judge_store(own));
         changed
     }
@@ -218,6 +264,22 @@ impl Rules {
             AlertText::new(problem, then)
         };
         let cleared = || "cowbell took the configuration.".into();
+        self.settle(&finding, raised, cleared)
+    }
+
+    fn judge_guard(&mut self, own: &OwnState) -> Option<Alert> {
+        let found = own.guard.and_then(|guard| guard_news(guard, own.at));
+        let evaluation = match &found {
+            Some((severity, _)) => Evaluation::Raised(*severity),
+            None => Evaluation::Clear,
+        };
+        let subject = AlertSubject::own("guard");
+        let finding = RuleFinding::new(Rule::Guard, subject, own.at, evaluation);
+        let raised = |_| {
+            let (_, text) = found.unwrap_or((Severity::Warning, AlertText::default()));
+            text
+        };
+        let cleared = || "The guard has nothing more to say.".into();
         self.settle(&finding, raised, cleared)
     }
 

@@ -95,6 +95,7 @@ impl VolumeUnderRule<'_> {
             | Rule::DataOld
             | Rule::TicksMissed
             | Rule::ConfigurationRefused
+            | Rule::Guard
             | Rule::StoreFailed => return None,
         })
     }

@@ -3,6 +3,7 @@
 mod alert;
 mod db;
 mod export;
+mod guard;
 mod job;
 mod listeners;
 mod log;
@@ -83,6 +84,8 @@ enum CommandArguments {
         #[arg(long, value_name = "PATH", default_value = "/run/cowbell/reader")]
         socket: PathBuf,
     },
+    /// Extend snapshots and pools before they are full, within limits; needs root
+    Guard(guard::GuardArguments),
     /// Run a command and record it as a job
     Run(run::RunArguments),
     /// Print usage, running jobs and alerts; exit status 0 to 3 like a Nagios plugin
@@ -272,6 +275,7 @@ async fn dispatch(
         CommandArguments::Reader { socket } => {
             serve::reader(config, Box::new(load), &socket, root).await?;
         }
+        CommandArguments::Guard(arguments) => guard::run(&arguments, root).await?,
         CommandArguments::Config => print(&config?.shown())?,
         CommandArguments::Reload => reload::tell_daemon(config)?,
         CommandArguments::Record { file, length } => {

@@ -60,6 +60,7 @@ fn used_by(command: &str) -> (&'static [&'static str], ConfigurationUse) {
         "run" => (&["config", "listen", "root"], Address),
         "demo" => (&["config", "listen", "db"], Address),
         "export" | "db" => (&["db"], Address),
+        "guard" => (&["root"], Address),
         _ => (&["config", "listen"], Address),
     }
 }

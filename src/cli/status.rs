@@ -13,6 +13,7 @@ use crate::alert::{Alert, alike};
 use crate::client::{Daemon, QUICK_LIMIT};
 use crate::forecast::Outlook;
 use crate::job::JobKind;
+use crate::sample::guard::GuardPlan;
 use crate::series::Range;
 use crate::store::in_words;
 use crate::topology::State;
@@ -149,6 +150,7 @@ fn text(first: String, state: &CurrentState) -> String {
             lines.push(format!("{severity}: {said}"));
         }
     }
+    lines.extend(guard_lines(state));
     if let Some(remote_write) = &state.status.remote_write {
         lines.push(format!("remote write: {}", remote_write.text()));
     }
@@ -157,6 +159,21 @@ fn text(first: String, state: &CurrentState) -> String {
         lines.push(format!("unavailable: {}: {why}", part.name));
     }
     lines.join("\n")
+}
+
+/// What the guard plans for volumes at risk.
+fn guard_lines(state: &CurrentState) -> Vec<String> {
+    let Some(guard) = &state.status.guard else {
+        return Vec::new();
+    };
+    if let Some(error) = &guard.error {
+        return vec![format!("guard: it does not run: {error}")];
+    }
+    let volumes = guard.volumes.iter();
+    let planned = volumes.filter(|volume| volume.plan != GuardPlan::Nothing);
+    planned
+        .map(|volume| format!("guard: {}: {}", volume.name, volume.text))
+        .collect()
 }
 
 /// Such as `jobs=1 alerts=0 'vg0/snapshot'=12.50%;70;85;0;100`.

@@ -3,6 +3,7 @@
 //! Each value is checked while it is parsed, so every `Config` is valid.
 
 mod alerts;
+mod guard;
 mod quotation;
 mod receiver;
 mod rule;
@@ -19,6 +20,7 @@ use toml::de::DeTable;
 
 use crate::channel::Heartbeat;
 pub use alerts::{Alerts, RuleSettings};
+pub use guard::{GUARD_PATH, GroupLimits, GuardMode, GuardSettings, LongestHold, VolumeLimits};
 pub use receiver::{Receiver, Severity};
 pub use rule::{Gravity, Measure, Rule, RuleSubject, Thresholds};
 pub use sections::{
@@ -27,7 +29,7 @@ pub use sections::{
 use shown::Written;
 pub use token::{Token, is_equal};
 pub use values::{
-    Age, Board, LONGEST_INTERVAL, Listen, Pattern, SHORTEST_INTERVAL, Size, TickInterval,
+    Age, Board, Bytes, LONGEST_INTERVAL, Listen, Pattern, SHORTEST_INTERVAL, Size, TickInterval,
     check_address,
 };
 

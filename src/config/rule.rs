@@ -84,6 +84,8 @@ rules! {
     TicksMissed "ticks_missed" = state(Cowbell);
     /// The configuration file was refused when it was to be taken.
     ConfigurationRefused "configuration_refused" = state(Cowbell);
+    /// `cowbell guard` does not run although it was to, acted, failed, or may not act.
+    Guard "guard" = state(Cowbell).held(0.0, 60.0);
     /// The database is not written.
     StoreFailed "store_failed" = limit(Cowbell, 30.0);
 }

@@ -174,6 +174,22 @@ impl TryFrom<String> for Size {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
+        match Bytes::try_from(text.clone())? {
+            Bytes(bytes) if bytes >= SMALLEST_STORE.0 => Ok(Self(bytes)),
+            Bytes(_) => Err(unexpected("at least \"32MiB\"", &text)),
+        }
+    }
+}
+
+/// A number of bytes of any size, such as "0 MiB" or "20 GiB".
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, PartialOrd)]
+#[serde(try_from = "String")]
+pub struct Bytes(pub u64);
+
+impl TryFrom<String> for Bytes {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
         const UNITS: [(&str, u64); 6] = [
             ("MiB", 1 << 20),
             ("GiB", 1 << 30),
@@ -182,14 +198,9 @@ impl TryFrom<String> for Size {
             ("GB", 1_000_000_000),
             ("TB", 1_000_000_000_000),
         ];
-        match with_unit(&text, &UNITS) {
-            Some(bytes) if bytes >= SMALLEST_STORE.0 => Ok(Self(bytes)),
-            Some(_) => Err(unexpected("at least \"32MiB\"", &text)),
-            None => Err(unexpected(
-                "a whole number of MiB, GiB, MB or GB such as \"1GiB\"",
-                &text,
-            )),
-        }
+        let expected = "a whole number of MiB, GiB, MB or GB such as \"1GiB\"";
+        let bytes = with_unit(&text, &UNITS).map(Self);
+        bytes.ok_or_else(|| unexpected(expected, &text))
     }
 }
 

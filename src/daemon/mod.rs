@@ -314,6 +314,7 @@ impl Watcher {
             elapsed_s: interval.elapsed_us as f64 / 1e6,
             due: interval.elapsed_us / micros(self.terms.interval_length).max(1),
             configuration_error: self.supervisor.problem(),
+            guard: interval.guard.as_ref(),
             store_error: present
                 .as_ref()
                 .and_then(|present| present.store.error.as_deref()),

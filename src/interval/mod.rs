@@ -18,6 +18,7 @@ pub use completed::Accounting;
 use crate::mylvmbackup::NextSnapshot;
 use crate::sample::Sample;
 use crate::sample::diskstats::{Counted, Counter, Counters, DeviceLine};
+use crate::sample::guard::GuardSeen;
 use crate::sample::host::Invalidation;
 use crate::sample::lvm::Policies;
 use crate::sample::mounts::Usage;
@@ -61,6 +62,8 @@ pub struct Interval {
     pub next_snapshot: Option<Arc<NextSnapshot>>,
     /// When programs start by crontabs and timers.
     pub schedule: Arc<Vec<ScheduledStart>>,
+    /// `None` without `cowbell guard`.
+    pub guard: Option<GuardSeen>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -227,6 +230,7 @@ impl Interval {
             touched: now.sample.touched.clone(),
             next_snapshot: now.sample.slow.next_snapshot.clone(),
             schedule: now.sample.slow.schedule.clone(),
+            guard: now.sample.guard.clone(),
         }
     }
 

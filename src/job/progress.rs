@@ -37,7 +37,7 @@ impl Curves {
 }
 
 /// The point at the end of an interval; `None` if it is not known what was read in it.
-fn next_point(interval: &Interval, uuid: &str, last: Option<ReadPoint>) -> Option<ReadPoint> {
+pub fn next_point(interval: &Interval, uuid: &str, last: Option<ReadPoint>) -> Option<ReadPoint> {
     let (volume, _) = interval.volume(uuid)?;
     let fill = overflows(interval, volume).and_then(|(_, state)| state.fill);
     let fill = fill.filter(|fill| fill.unit > 0);

@@ -225,6 +225,7 @@ fn present() -> Present {
             touched: None,
             next_snapshot: None,
             schedule: Default::default(),
+            guard: None,
         }),
         thresholds: config::Alerts::default(),
         averages: Arc::default(),

@@ -2,6 +2,7 @@
 //! names and LVM's report, and the last error of each part. No clock, no file, no socket.
 
 pub mod diskstats;
+pub mod guard;
 pub mod hooks;
 pub mod host;
 pub mod lvm;
@@ -20,6 +21,7 @@ use crate::mylvmbackup::NextSnapshot;
 use crate::schedule::ScheduledStart;
 use crate::source::{Part, PartReading, ReadError, ReadResult, Reading, variant_name};
 use diskstats::DeviceLine;
+use guard::{GuardSeen, GuardState};
 use host::{CpuTimes, Paging};
 use mounts::{Mount, Usage};
 use processes::{BackupProcess, Maker, ProcessExit};
@@ -58,6 +60,8 @@ pub struct Sample {
     pub invalidation: Option<host::Invalidation>,
     /// Regions of statistics and what was written there, only in the tick of their reading, about once a minute.
     pub touched: Option<Vec<Region>>,
+    /// `None` without `cowbell guard`.
+    pub guard: Option<GuardSeen>,
     pub slow: SlowParts,
 }
 
@@ -86,6 +90,7 @@ pub struct SlowParts {
     pub next_snapshot: Option<Arc<NextSnapshot>>,
     /// When programs start by crontabs and timers.
     pub schedule: Arc<Vec<ScheduledStart>>,
+    pub guard: Option<Arc<GuardState>>,
 }
 
 /// The result of reading and parsing a part, from its last attempt.
@@ -136,6 +141,8 @@ impl Sampler {
         }
         self.forget_free_space(reading.uptime_us);
         sample.report_has_current_fills = self.report_has_current_fills(reading.uptime_us);
+        let guard = self.slow.guard.clone();
+        sample.guard = guard.map(|state| GuardSeen::new(state, reading.uptime_us));
         sample.slow = self.slow.clone();
         sample
     }
@@ -244,6 +251,7 @@ impl Sampler {
                 self.slow.schedule = Arc::new(starts);
                 require_parsed(&unparsed)?;
             }
+            Part::Guard => self.slow.guard = guard::parse(text)?.map(Arc::new),
             Part::Mounts => {
                 let (mounts, unparsed) = mounts::parse(text);
                 self.forget_unmounted(&mounts);

@@ -1,6 +1,7 @@
 //! Queries LVM for data that the kernel lacks: free space, origins, tags and inactive volumes. A query reads every PV
 //! and takes locks: it is rare, does not wait for locks, has a time limit, and runs beside the loop.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
@@ -277,17 +278,24 @@ async fn has_ended(child: &mut Child) -> bool {
     false
 }
 
+/// All that LVM gets of this process's environment.
+pub fn environment() -> impl Iterator<Item = (&'static str, OsString)> {
+    let fixed = [
+        ("PATH", "/usr/sbin:/sbin:/usr/bin:/bin"),
+        ("LC_ALL", "C"),
+        ("LVM_SUPPRESS_FD_WARNINGS", "1"),
+    ];
+    let folder = std::env::var_os("LVM_SYSTEM_DIR").map(|folder| ("LVM_SYSTEM_DIR", folder));
+    let fixed = fixed.into_iter().map(|(name, value)| (name, value.into()));
+    fixed.chain(folder)
+}
+
 fn command(program: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command
         .args(arguments)
         .env_clear()
-        .envs([
-            ("PATH", "/usr/sbin:/sbin:/usr/bin:/bin"),
-            ("LC_ALL", "C"),
-            ("LVM_SUPPRESS_FD_WARNINGS", "1"),
-        ])
-        .envs(std::env::var_os("LVM_SYSTEM_DIR").map(|dir| ("LVM_SYSTEM_DIR", dir)))
+        .envs(environment())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

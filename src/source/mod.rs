@@ -4,6 +4,7 @@
 pub mod backup;
 pub mod clock;
 pub mod files;
+pub mod guard;
 pub mod hooks;
 pub mod live;
 pub mod lvm;
@@ -159,11 +160,13 @@ pub enum Part {
     BackupPlan,
     /// When crontabs and systemd's timers start programs, formatted by [`crate::schedule::ScheduledStart`]
     Schedule,
+    /// The state file of `cowbell guard`; empty once it has ended
+    Guard,
 }
 
 impl Part {
     /// In the order in which they are shown.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Diskstats,
         Self::Vmstat,
         Self::Stat,
@@ -177,6 +180,7 @@ impl Part {
         Self::Touched,
         Self::BackupPlan,
         Self::Schedule,
+        Self::Guard,
         Self::Processes,
         Self::Backups,
         Self::Exits,
@@ -200,7 +204,7 @@ impl Part {
     pub fn is_of_events(self) -> bool {
         matches!(
             self,
-            Self::Processes | Self::Backups | Self::Exits | Self::KernelLog
+            Self::Processes | Self::Backups | Self::Exits | Self::KernelLog | Self::Guard
         )
     }
 }

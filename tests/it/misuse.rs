@@ -136,10 +136,13 @@ fn help_fits_80_columns_and_has_no_option_without_effect() {
         let first = command.split(' ').next().unwrap();
         let on_database = ["export", "db"].contains(&first);
         let watches = ["", "serve", "record", "support-bundle"].contains(&first);
-        let reads_machine = watches || ["reader", "run", "check"].contains(&first);
+        let reads_machine = watches || ["reader", "run", "check", "guard"].contains(&first);
         for (option, is_used) in [
             ("--config", !on_database),
-            ("--listen", !on_database && first != "reader"),
+            (
+                "--listen",
+                !on_database && !["reader", "guard"].contains(&first),
+            ),
             (
                 "--interval",
                 watches || ["reader", "config"].contains(&first),

@@ -63,6 +63,7 @@ impl Tick {
             touched: None,
             next_snapshot: None,
             schedule: Default::default(),
+            guard: None,
         }
     }
 }

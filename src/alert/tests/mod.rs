@@ -114,6 +114,7 @@ impl Machine {
             touched: None,
             next_snapshot: None,
             schedule: Default::default(),
+            guard: None,
         }
     }
 

@@ -3,13 +3,18 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::config::GuardMode;
 use crate::sample::PartState;
+use crate::sample::guard::{
+    GuardAction, GuardPlan, GuardSeen, GuardState, GuardedPart, GuardedVolume,
+};
 use crate::source::Part;
 
 struct Watcher {
     machine: Machine,
     parts: BTreeMap<Part, PartState>,
     store_error: Option<&'static str>,
+    guard: Option<GuardSeen>,
 }
 
 impl Watcher {
@@ -18,6 +23,7 @@ impl Watcher {
             machine: Machine::snapshot(),
             parts: BTreeMap::new(),
             store_error: None,
+            guard: None,
         }
     }
 
@@ -44,6 +50,7 @@ impl Watcher {
             elapsed_s: due as f64,
             due,
             configuration_error: None,
+            guard: self.guard.as_ref(),
             store_error: self.store_error,
             lost: 0,
         };
@@ -112,4 +119,102 @@ fn a_database_that_is_not_written_is_a_warning() {
     watcher
         .machine
         .has(&["70 +store_failed warning", "80 -store_failed"]);
+}
+
+fn guard_state() -> GuardState {
+    GuardState {
+        uptime_us: 0,
+        mode: GuardMode::On,
+        error: None,
+        volumes: Vec::new(),
+        actions: Vec::new(),
+    }
+}
+
+fn guarded(plan: GuardPlan, text: &str) -> GuardedVolume {
+    GuardedVolume {
+        uuid: "snapshot-uuid".into(),
+        name: "vg0/snap".into(),
+        part: GuardedPart::Snapshot,
+        plan,
+        text: text.into(),
+        size_bytes: 0,
+        used_bytes: 0,
+        bytes_per_s: None,
+        growth_bytes: None,
+        steps: 0,
+        added_bytes: 0,
+        largest_bytes: 0,
+    }
+}
+
+#[test]
+fn the_guard_is_an_alert_if_it_does_not_run_acted_or_may_not_act() {
+    let action = GuardAction {
+        at: BEGIN,
+        mode: GuardMode::On,
+        uuid: "snapshot-uuid".into(),
+        name: "vg0/snap".into(),
+        command: vec!["lvextend".into()],
+        from_bytes: None,
+        to_bytes: None,
+        exit_status: Some(0),
+        took_ms: Some(1),
+        sync_ms: None,
+        suspended_ms: None,
+        text: "The guard added 12.0 MiB, to 36.0 MiB.".into(),
+        failed: false,
+    };
+    let refused = guarded(GuardPlan::MayNot, "The guard may not extend it: no.");
+    for (state, uptime_us, expected) in [
+        (guard_state(), 0, None),
+        (
+            GuardState {
+                error: Some("vg7 does not exist".into()),
+                ..guard_state()
+            },
+            0,
+            Some("The guard does not run: vg7 does not exist."),
+        ),
+        (
+            guard_state(),
+            60_000_000,
+            Some("The guard has not written its state for 60 s"),
+        ),
+        (
+            GuardState {
+                volumes: vec![refused],
+                ..guard_state()
+            },
+            0,
+            Some("vg0/snap: The guard may not extend it: no. Extend it by hand"),
+        ),
+        (
+            GuardState {
+                actions: vec![action.clone()],
+                ..guard_state()
+            },
+            0,
+            Some("vg0/snap: The guard added 12.0 MiB, to 36.0 MiB."),
+        ),
+        (
+            GuardState {
+                actions: vec![action],
+                mode: GuardMode::DryRun,
+                ..guard_state()
+            },
+            0,
+            None,
+        ),
+    ] {
+        let mut watcher = Watcher::new();
+        watcher.guard = Some(GuardSeen::new(state.into(), uptime_us));
+        watcher.tick(1, &[]);
+        let open = watcher.machine.rules.open();
+        let found = open.first().map(|alert| alert.sentence().to_string());
+        match (&found, expected) {
+            (Some(found), Some(expected)) => assert!(found.starts_with(expected), "{found}"),
+            _ => assert_eq!(found.as_deref(), expected),
+        }
+    }
 }

@@ -15,6 +15,7 @@ use futures_util::future::OptionFuture;
 use super::backup::PlanQuery;
 use super::clock::{Ticker, micros, now, uptime_us};
 use super::files::{LockEvents, MountEvents, Mounts, OpenFile, Root};
+use super::guard::GuardStateFile;
 use super::hooks::HookListener;
 use super::rate::ExtraTicks;
 use super::usage::UsageQuery;
@@ -53,6 +54,7 @@ pub struct Live {
     pub touched: Option<TouchedAreas>,
     names: Names,
     plans: Vec<PlanQuery>,
+    guard: Option<GuardStateFile>,
     usage: Option<UsageQuery>,
     lvm: Option<LvmReports>,
     /// Parts that the configuration disables, for the first reading.
@@ -64,10 +66,14 @@ pub struct Live {
 /// Files that are read at every tick.
 struct Files {
     diskstats: OpenFile,
+    host: Option<HostFiles>,
+    mounts: Mounts,
+}
+
+struct HostFiles {
     vmstat: OpenFile,
     stat: OpenFile,
     pressure: OpenFile,
-    mounts: Mounts,
 }
 
 /// The device names, when they were read, and the fingerprint of the devices then.
@@ -87,6 +93,7 @@ impl Live {
         Ok(Self {
             lock_events: LockEvents::below(&live.root),
             plans: PlanQuery::all_below(&live.root),
+            guard: Some(GuardStateFile::below(&live.root)),
             usage: Some(UsageQuery::below(&live.root)),
             touched: device_mapper.is_some().then(TouchedAreas::default),
             device_mapper,
@@ -96,17 +103,39 @@ impl Live {
         })
     }
 
+    /// What `cowbell guard` decides by: devices and mounts, and LVM only when it is asked.
+    pub fn for_guard(root: Root, interval: Duration) -> std::io::Result<Self> {
+        let mut live = Self::unprivileged(root, interval)?;
+        live.files.host = None;
+        Ok(Self {
+            usage: Some(UsageQuery::below(&live.root)),
+            device_mapper: Some(DmSource::open()),
+            lvm: Some(LvmReports::on_demand()),
+            ..live
+        })
+    }
+
+    /// Asks LVM unless it is being asked; its report is part of a later reading.
+    pub fn ask_lvm(&mut self) {
+        if let Some(lvm) = &mut self.lvm {
+            lvm.ask();
+        }
+    }
+
     /// Reads only what every user may read: no device-mapper, no LVM, no file systems on snapshots, no plan of backups.
     pub fn unprivileged(root: Root, interval: Duration) -> std::io::Result<Self> {
         let files = Files {
             diskstats: root.keep("proc/diskstats"),
-            vmstat: root.keep("proc/vmstat"),
-            stat: root.keep("proc/stat"),
-            pressure: root.keep("proc/pressure/io"),
+            host: Some(HostFiles {
+                vmstat: root.keep("proc/vmstat"),
+                stat: root.keep("proc/stat"),
+                pressure: root.keep("proc/pressure/io"),
+            }),
             mounts: Mounts::below(&root),
         };
         Ok(Self {
             plans: Vec::new(),
+            guard: None,
             usage: None,
             makers: Makers::below(&root),
             watched: WatchedProcesses::below(&root),
@@ -161,7 +190,11 @@ impl Live {
                 Some(()) = OptionFuture::from(self.lock_events.as_mut().map(LockEvents::next)) => {
                     self.makers.look();
                 }
-                Some(()) = OptionFuture::from(self.lvm.as_mut().map(LvmReports::answer)) => {}
+                Some(()) = OptionFuture::from(self.lvm.as_mut().map(LvmReports::answer)) => {
+                    if self.lvm.as_ref().is_some_and(LvmReports::is_on_demand) {
+                        self.extra.plan(None);
+                    }
+                }
                 Some(()) = OptionFuture::from(self.device_mapper.as_mut().map(DmSource::event)) => {
                     self.on_event();
                 }
@@ -204,11 +237,14 @@ impl Live {
             device_mapper.request();
         }
         let diskstats = PartReading::timed(Part::Diskstats, || self.files.diskstats.read());
-        let mut texts = vec![
-            PartReading::timed(Part::Vmstat, || self.files.vmstat.read()),
-            PartReading::timed(Part::Stat, || self.files.stat.read()),
-            PartReading::timed(Part::Pressure, || self.files.pressure.read()),
-        ];
+        let mut texts = Vec::new();
+        if let Some(host) = &mut self.files.host {
+            texts.extend([
+                PartReading::timed(Part::Vmstat, || host.vmstat.read()),
+                PartReading::timed(Part::Stat, || host.stat.read()),
+                PartReading::timed(Part::Pressure, || host.pressure.read()),
+            ]);
+        }
         if let Some(device_mapper) = &mut self.device_mapper {
             texts.push(device_mapper.read(self.interval / 2).await);
             if texts
@@ -241,6 +277,8 @@ impl Live {
         texts.extend(self.read_names(&diskstats));
         texts.extend(self.read_usage(&texts));
         texts.extend(self.plans.iter_mut().filter_map(PlanQuery::poll));
+        let guard = self.guard.as_mut();
+        texts.extend(guard.and_then(GuardStateFile::read_if_changed));
         texts.extend(self.lvm.iter_mut().flat_map(LvmReports::take_texts));
         texts.append(&mut self.disabled);
         texts.insert(0, diskstats);

@@ -23,6 +23,8 @@ pub struct LvmReports {
     texts: Vec<PartReading>,
     /// Set if names changed since the last query.
     is_due: bool,
+    /// Whether it is asked by its owner alone.
+    is_on_demand: bool,
     asked_at: Option<Instant>,
     pause: Duration,
 }
@@ -33,8 +35,29 @@ impl LvmReports {
             reporter: LvmQuery::default(),
             texts: Vec::new(),
             is_due: true,
+            is_on_demand: false,
             asked_at: None,
             pause: REPORT_PAUSE,
+        }
+    }
+
+    /// Asked by [`LvmReports::ask`] alone.
+    pub fn on_demand() -> Self {
+        Self {
+            is_on_demand: true,
+            ..Self::new()
+        }
+    }
+
+    pub fn is_on_demand(&self) -> bool {
+        self.is_on_demand
+    }
+
+    /// Starts a query, unless one is running.
+    pub fn ask(&mut self) {
+        if !self.reporter.is_busy() {
+            self.reporter.start();
+            self.asked_at = Some(Instant::now());
         }
     }
 
@@ -45,7 +68,7 @@ impl LvmReports {
 
     /// Starts a query if one is due. `tells_fills`: LVM is the only source of usage.
     pub fn start_if_due(&mut self, tells_fills: bool) {
-        if self.reporter.is_busy() {
+        if self.is_on_demand || self.reporter.is_busy() {
             return;
         }
         let age = if tells_fills {
@@ -55,8 +78,7 @@ impl LvmReports {
         };
         let elapsed = self.asked_at.map_or(Duration::MAX, |at| at.elapsed());
         if elapsed >= age || (self.is_due && elapsed >= self.pause) {
-            self.reporter.start();
-            self.asked_at = Some(Instant::now());
+            self.ask();
             self.is_due = false;
         }
     }

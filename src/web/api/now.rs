@@ -15,10 +15,11 @@ use crate::present::{Percentiles, Present};
 use crate::prometheus::{self, ExpositionFormat};
 use crate::quantity::Quantity;
 use crate::remote_write::RemoteWriteState;
+use crate::sample::guard::GuardState;
 use crate::source::own::{OwnCost, own_cost};
 use crate::source::variant_name;
 use crate::store::{Gap, Level};
-use crate::units::count_text;
+use crate::units::{count_text, duration_text};
 use crate::verdict::Verdict;
 use crate::web::SharedSite;
 use crate::web::answer::{Problem, header_text};
@@ -83,6 +84,9 @@ pub struct StatusBody {
     /// The resource usage of cowbell.
     pub process: OwnCost,
     pub store: StoreBody,
+    /// `null` without `cowbell guard`.
+    #[serde(default)]
+    pub guard: Option<GuardState>,
     /// `null` without a receiver in `[remote_write]`.
     pub remote_write: Option<RemoteWriteState>,
     /// Hints on the setup of cowbell.
@@ -129,10 +133,21 @@ impl StatusBody {
             parts: parts(present),
             process: own_cost(),
             store: StoreBody::new(present),
+            guard: guard_state(present),
             remote_write: present.remote_write.clone(),
             notes: present.notes.clone(),
         }
     }
+}
+
+fn guard_state(present: &Present) -> Option<GuardState> {
+    let guard = present.interval.guard.as_ref()?;
+    let mut state = GuardState::clone(&guard.state);
+    if let Some(silent_s) = guard.silent_s {
+        let silent = duration_text(silent_s);
+        state.error = Some(format!("it has not written its state for {silent}"));
+    }
+    Some(state)
 }
 
 /// All parts in reading order; a part that was not read yet is not ok.

@@ -289,7 +289,14 @@ fn remark(volume: &Volume, present: &Present) -> Option<Sentence> {
             .and_then(|group| group.free)
             .map(|free| format!("{} free in {}", size_text(free), volume.vg)),
     ]);
-    (!remark.is_empty()).then(|| Sentence::with_commands(&remark))
+    let mut lines = Sentence::with_commands(&remark);
+    if let Some(guard) = &present.interval.guard {
+        let mut all = guard.state.volumes.iter().filter(|_| guard.runs());
+        for guarded in all.by_ref().filter(|it| it.uuid == *volume.uuid) {
+            lines = lines.then(guarded.summary());
+        }
+    }
+    (!lines.is_empty()).then_some(lines)
 }
 
 /// What of a volume is mapped in its pool, in bytes.

@@ -1,0 +1,255 @@
+//! Runs LVM's commands that change something, one thread for each. They are never killed: a command that dies while it has
+//! suspended a volume leaves it suspended for ever.
+//!
+//! Before a snapshot is extended, its origin's file system is synchronized: the extension freezes it until all dirty pages
+//! and their copies are on disk, and so lasts about as long as the last synchronization did.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cowbell_device_mapper::status::{self, CowArea, DmDevice, Status};
+use cowbell_device_mapper::{DeviceMapper, Scope};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open, syncfs};
+
+use crate::advice::lvm_size;
+use crate::source::lvm::environment;
+
+/// Neither begins nor ends that dmeventd monitors the volume, nor starts dmeventd in the guard's sandbox.
+const SETTINGS: &str = "activation{monitoring=0}";
+/// The locks of LVM's groups.
+const LOCKS: &str = "/run/lock/lvm";
+/// How often a running command and its device are looked at.
+const LOOK: Duration = Duration::from_millis(10);
+/// With less time until it is full, nothing is synchronized before.
+const LEAST_FOR_SYNC_S: f64 = 4.0;
+/// Of the time until it is full, the synchronizations may take this share.
+const SYNC_SHARE: f64 = 0.5;
+/// Synchronizations before an extension: each has fewer dirty pages to write than the one before.
+const MOST_SYNCS: usize = 3;
+/// What of LVM's output is quoted.
+const LONGEST_OUTPUT: usize = 400;
+
+/// A command, and on what.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The device-mapper's UUID and name of the volume's device, which must still be what was decided about.
+    pub device: Option<(String, String)>,
+    /// Mount points of the origin's file systems.
+    pub mounts: Vec<PathBuf>,
+    pub left_s: f64,
+    pub longest_hold: Duration,
+    /// Where the output goes: a pipe would kill the command if the guard died.
+    pub output: PathBuf,
+}
+
+/// How a command went.
+#[derive(Clone, Debug, Default)]
+pub struct CommandResult {
+    pub status: Option<ExitStatus>,
+    pub took: Duration,
+    /// Of the last synchronization.
+    pub sync: Option<Duration>,
+    /// For how long the device was seen suspended.
+    pub suspended: Duration,
+    /// Why it failed or was not run.
+    pub error: Option<String>,
+}
+
+impl CommandResult {
+    fn not_run(error: String) -> Self {
+        Self {
+            error: Some(error),
+            ..Self::default()
+        }
+    }
+}
+
+/// The extension of a volume to a size. `option` is what LVM needs before the size, such as `-L`.
+pub fn extension(option: &str, to: u64, name: &str) -> Vec<String> {
+    let size = lvm_size(to);
+    let arguments = ["--config", SETTINGS].into_iter().chain(option.split(' '));
+    let command = ["lvextend"].into_iter().chain(arguments);
+    command.chain([&*size, name]).map(String::from).collect()
+}
+
+/// Ends the suspension of a volume's devices.
+pub fn refresh(name: &str) -> Vec<String> {
+    ["lvchange", "--config", SETTINGS, "--refresh", name]
+        .map(String::from)
+        .into()
+}
+
+/// Whether a command of LVM is changing a group: what it suspended, it will resume.
+pub fn is_locked(vg: &str) -> bool {
+    let Ok(file) = File::open(Path::new(LOCKS).join(format!("V_{vg}"))) else {
+        return false;
+    };
+    flock(&file, FlockOperation::NonBlockingLockShared).is_err()
+}
+
+/// Runs it to its end, however long that takes.
+pub fn run(order: &Order) -> CommandResult {
+    let sync = match synchronize(order) {
+        Ok(sync) => sync,
+        Err(why) => return CommandResult::not_run(why),
+    };
+    if let Err(why) = still_fits(order) {
+        return CommandResult {
+            sync,
+            ..CommandResult::not_run(why)
+        };
+    }
+    let mut result = wait(order);
+    result.sync = sync;
+    result
+}
+
+/// The duration of the last synchronization. Fails if the extension would hold up writes for too long.
+fn synchronize(order: &Order) -> Result<Option<Duration>, String> {
+    if order.mounts.is_empty() || order.left_s < LEAST_FOR_SYNC_S {
+        return Ok(None);
+    }
+    let deadline = Instant::now() + Duration::from_secs_f64(order.left_s * SYNC_SHARE);
+    let mut last = None;
+    for _ in 0..MOST_SYNCS {
+        let (sender, done) = mpsc::channel();
+        let mounts = order.mounts.clone();
+        let started = Instant::now();
+        // A file system whose disk hangs holds up this thread for ever.
+        let spawned = thread::Builder::new().name("sync".into()).spawn(move || {
+            for mount in &mounts {
+                if let Ok(folder) = open(
+                    mount,
+                    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+                    Mode::empty(),
+                ) {
+                    let _ = syncfs(&folder);
+                }
+            }
+            let _ = sender.send(());
+        });
+        if spawned.is_err() {
+            return Ok(last);
+        }
+        // If it is not done by then, it takes at least so long.
+        let _ = done.recv_timeout(deadline.saturating_duration_since(started));
+        let took = started.elapsed();
+        last = Some(took);
+        if took <= order.longest_hold {
+            return Ok(last);
+        }
+        if Instant::now() >= deadline {
+            break;
+        }
+    }
+    let (took_s, longest) = (last.unwrap_or_default().as_secs_f64(), order.longest_hold);
+    Err(format!(
+        "it would hold up writes for about {took_s:.1} s, as long as the last `sync` of its file system took, and \
+         `longest_hold` is {} s",
+        longest.as_secs_f64()
+    ))
+}
+
+fn devices() -> Result<Vec<DmDevice>, String> {
+    let text = DeviceMapper::default().read(Scope::All);
+    Ok(status::parse(&text.map_err(|error| error.to_string())?).devices)
+}
+
+/// Whether the device is that of the volume that was decided about, and can be extended.
+fn still_fits(order: &Order) -> Result<(), String> {
+    let Some((uuid, name)) = &order.device else {
+        return Ok(());
+    };
+    let devices = devices()?;
+    let Some(device) = devices.iter().find(|device| device.uuid == *uuid) else {
+        return Err("it was removed meanwhile".into());
+    };
+    let first = device.targets.first().map(|target| &target.status);
+    match first {
+        _ if device.name != *name => Err("it was renamed meanwhile".into()),
+        _ if device.is_suspended => Err("it is suspended".into()),
+        Some(Status::Snapshot(CowArea::Filled(fill))) if fill.used <= fill.total => Ok(()),
+        Some(Status::Snapshot(_)) => Err("it is lost".into()),
+        Some(Status::SnapshotMerge(_)) => Err("it is merged into its origin".into()),
+        _ => Ok(()),
+    }
+}
+
+fn wait(order: &Order) -> CommandResult {
+    let started = Instant::now();
+    let mut child = match spawn(order) {
+        Ok(child) => child,
+        Err(error) => {
+            return CommandResult::not_run(format!("cannot run `{}`: {error}", order.command[0]));
+        }
+    };
+    let mut suspended = Duration::ZERO;
+    let mut looked = Instant::now();
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Ok(status),
+            Ok(None) => {}
+            Err(error) => break Err(error),
+        }
+        let is_suspended = order.device.as_ref().is_some_and(|(uuid, _)| {
+            let mut devices = devices().unwrap_or_default().into_iter();
+            devices.any(|device| device.uuid == *uuid && device.is_suspended)
+        });
+        if is_suspended {
+            suspended += looked.elapsed();
+        }
+        looked = Instant::now();
+        thread::sleep(LOOK);
+    };
+    let mut result = CommandResult {
+        took: started.elapsed(),
+        suspended,
+        ..CommandResult::default()
+    };
+    match status {
+        Ok(status) => {
+            result.status = Some(status);
+            if !status.success() {
+                result.error = Some(why(status, &order.output));
+            }
+        }
+        Err(error) => result.error = Some(error.to_string()),
+    }
+    result
+}
+
+fn spawn(order: &Order) -> io::Result<std::process::Child> {
+    let output = File::create(&order.output)?;
+    Command::new(&order.command[0])
+        .args(&order.command[1..])
+        .env_clear()
+        .envs(environment())
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .process_group(0)
+        .spawn()
+}
+
+/// `exit status 5: Insufficient free space`
+fn why(status: ExitStatus, output: &Path) -> String {
+    let text = std::fs::read_to_string(output).unwrap_or_default();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let text: String = lines.join("; ").chars().take(LONGEST_OUTPUT).collect();
+    match status.signal() {
+        Some(signal) => format!("signal {signal} ended it: {text}"),
+        None => text,
+    }
+}

@@ -1,0 +1,434 @@
+//! What the guard does about each volume in a tick: nothing, later, now, or not at all since a limit forbids it.
+//!
+//! The speed says when: an extension is due as late as is safe. The forecast says whether and how much: a third of what the
+//! backup still needs, so that little is added in vain. Where a group has too little room, metadata gets it first, then
+//! pools, since a full pool stops the database; then the snapshots that need least, each wholly.
+
+use std::collections::BTreeMap;
+
+use crate::config::VolumeLimits;
+use crate::sample::guard::{GuardPlan, GuardedPart};
+use crate::units::{rough_text, size_text};
+
+/// An extension is due when less than this is left, at least: a tick, LVM's report and the extension take two seconds, and
+/// the speed may rise to three times meanwhile.
+const LEAD_S: f64 = 6.0;
+/// What comes before an extension: up to two ticks, and LVM's report.
+const TICKS_S: f64 = 3.0;
+/// LVM may take twice as long as the last time.
+const SLOWER: f64 = 2.0;
+/// The smallest step lasts longer than the lead, or the next one would be due at once.
+const LONGER: f64 = 1.3;
+/// A pool that is full makes writes wait and loses nothing, but it gives nothing back either: it is extended later, by small
+/// steps. Each is at least this part of what was added before, so that there are few.
+const POOL_LEAD: f64 = 0.7;
+const POOL_GROWTH: u64 = 10;
+/// How fast a full pool would grow in a second, as a share of its size, if that is unknown.
+const FULL_POOL_SHARE: f64 = 0.005;
+/// Metadata that is full damages the pool, and grows in jumps.
+const METADATA_LEAD: f64 = 3.0;
+/// Steps for the rest of a backup.
+const STEPS: u32 = 3;
+/// Without a forecast, a backup lasts as long again as it was seen, and at least this long.
+const SHORTEST_REST_S: f64 = 60.0;
+/// Before so many readings nothing is known, unless more than half is gone by then.
+const READINGS: usize = 3;
+/// Extensions further ahead are not announced.
+const ANNOUNCED_S: f64 = 3600.0;
+
+/// A volume, or the metadata of a pool, as it is now.
+#[derive(Clone, Debug)]
+pub struct GuardSubject {
+    pub uuid: String,
+    pub part: GuardedPart,
+    /// `vg0/data_snapshot`, or `vg0/pool_tmeta` for the metadata of a pool.
+    pub name: String,
+    pub vg: String,
+    pub size: u64,
+    pub used: u64,
+    pub readings: usize,
+    /// For how long its growth was seen, and how fast it fills, in bytes a second; `None` before two readings.
+    pub seen_s: f64,
+    pub bytes_per_s: Option<f64>,
+    pub need: RemainingNeed,
+    /// Why it is left alone, such as `it is invalid`.
+    pub left_alone: Option<String>,
+    /// `None` before LVM answered, or if its answer is too old.
+    pub lvm: Option<LvmRoom>,
+    pub limits: VolumeLimits,
+    pub spent: Spent,
+    /// Whether dmeventd extends it too.
+    pub is_autoextended: bool,
+}
+
+/// What its backup still needs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum RemainingNeed {
+    /// Nothing is known: its speed alone counts.
+    #[default]
+    Unknown,
+    Until {
+        /// Growth until the backup is done, at most.
+        growth: u64,
+        /// The latest end of the backup.
+        done_s: Option<f64>,
+    },
+    /// It can hold a copy of its whole origin.
+    CannotOverflow,
+}
+
+/// What LVM can do for it, by its report.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LvmRoom {
+    /// It grows by multiples of these bytes.
+    pub step: u64,
+    /// What it can get at most.
+    pub free: Option<u64>,
+    pub refusal: Option<String>,
+}
+
+/// What was already done for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spent {
+    pub steps: u32,
+    pub added: u64,
+    /// By all volumes with the same limits, in the last 24 hours.
+    pub today: u64,
+}
+
+/// The free space of a group, and what of it is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct GroupRoom {
+    pub free: Option<u64>,
+    pub keep_free: u64,
+    /// The size of the spare volume for metadata, which LVM keeps as large as the largest metadata.
+    pub spare: u64,
+    /// How long the last extension took.
+    pub took_s: f64,
+}
+
+/// The decision about a subject.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    pub plan: GuardPlan,
+    /// Of [`GuardPlan::Extends`].
+    pub extension: Option<GuardExtension>,
+    /// Whether LVM has to be asked before an extension can be decided.
+    pub needs_lvm: bool,
+    /// What follows `The guard`, or with [`GuardPlan::WillExtend`] and [`GuardPlan::Extends`] `The guard will`.
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GuardExtension {
+    /// The new size.
+    pub to: u64,
+    pub add: u64,
+    /// For how long the present room lasts.
+    pub left_s: f64,
+}
+
+impl Decision {
+    fn nothing(text: impl Into<String>) -> Self {
+        Self {
+            plan: GuardPlan::Nothing,
+            extension: None,
+            needs_lvm: false,
+            text: text.into(),
+        }
+    }
+
+    fn may_not(why: impl std::fmt::Display) -> Self {
+        Self {
+            plan: GuardPlan::MayNot,
+            ..Self::nothing(format!("may not extend it: {why}"))
+        }
+    }
+}
+
+/// The danger of a subject.
+enum Danger {
+    None(String),
+    /// It is due in so many seconds.
+    Later(f64, u64),
+    Due {
+        /// The bytes that it needs in all, and now.
+        want: u64,
+        step: u64,
+        left_s: f64,
+    },
+}
+
+/// The decisions about all subjects, in their order. `late_s` is how late the last tick was.
+pub fn decide(
+    subjects: &[GuardSubject],
+    groups: &BTreeMap<String, GroupRoom>,
+    late_s: f64,
+) -> Vec<Decision> {
+    let lead_s = |subject: &GuardSubject, due: usize| {
+        let took_s = groups.get(&subject.vg).map_or(0.0, |group| group.took_s);
+        let lead_s = LEAD_S.max(TICKS_S + late_s + SLOWER * took_s * due as f64);
+        let lead_s = match subject.part {
+            GuardedPart::Snapshot => lead_s,
+            GuardedPart::Pool => lead_s * POOL_LEAD,
+            GuardedPart::Metadata => lead_s * METADATA_LEAD,
+        };
+        // dmeventd comes first, if it comes in time.
+        if subject.is_autoextended {
+            lead_s / 2.0
+        } else {
+            lead_s
+        }
+    };
+    // Those that are due at the same time wait for one another.
+    let mut due: BTreeMap<&str, usize> = BTreeMap::new();
+    for subject in subjects {
+        if matches!(danger(subject, lead_s(subject, 1)), Danger::Due { .. }) {
+            *due.entry(&subject.vg).or_default() += 1;
+        }
+    }
+    let mut dangers = Vec::new();
+    for subject in subjects {
+        let together = due.get(&*subject.vg).copied().unwrap_or(1);
+        dangers.push(danger(subject, lead_s(subject, together)));
+    }
+    let mut order: Vec<usize> = (0..subjects.len()).collect();
+    order.sort_by_key(|&index| (subjects[index].part, wanted(&dangers[index]), index));
+    let mut taken: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut spares: BTreeMap<&str, u64> = BTreeMap::new();
+    // Volumes of the same limits share what they may get in a day.
+    let mut promised: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut decisions = vec![Decision::nothing(""); subjects.len()];
+    for index in order {
+        let subject = &subjects[index];
+        let group = groups.get(&subject.vg).copied().unwrap_or_default();
+        let taken = taken.entry(&subject.vg).or_default();
+        decisions[index] = match &dangers[index] {
+            Danger::None(why) => Decision::nothing(why),
+            Danger::Later(in_s, want) => {
+                *taken += *want;
+                Decision {
+                    plan: GuardPlan::WillExtend,
+                    // In time for the decision.
+                    needs_lvm: subject.lvm.is_none() && *in_s < LEAD_S,
+                    ..Decision::nothing(format!("extend it in about {}", rough_text(*in_s)))
+                }
+            }
+            Danger::Due { want, step, left_s } => {
+                let spare = spares.entry(&subject.vg).or_insert(group.spare);
+                let promised = promised
+                    .entry(subject.limits.name.as_str())
+                    .or_insert(subject.spent.today);
+                let room = GroupBudget {
+                    group,
+                    taken: *taken,
+                    spare: *spare,
+                    today: *promised,
+                };
+                let decision = extend(subject, room, *step, *left_s);
+                let add = decision.extension.map_or(0, |extension| extension.add);
+                *taken += room.cost(subject, add);
+                *promised += add;
+                if subject.part == GuardedPart::Metadata {
+                    *spare = (*spare).max(subject.size + add);
+                }
+                // What others may not take: the rest of a snapshot's need, or one more step of a pool.
+                *taken += match subject.part {
+                    GuardedPart::Snapshot => want.saturating_sub(add),
+                    GuardedPart::Pool | GuardedPart::Metadata => *want,
+                };
+                decision
+            }
+        };
+    }
+    decisions
+}
+
+fn wanted(danger: &Danger) -> u64 {
+    match danger {
+        Danger::None(_) => 0,
+        Danger::Later(_, want) | Danger::Due { want, .. } => *want,
+    }
+}
+
+fn danger(subject: &GuardSubject, lead_s: f64) -> Danger {
+    let nothing = |why: &str| Danger::None(why.into());
+    if let Some(why) = &subject.left_alone {
+        return nothing(&format!("leaves it alone: {why}"));
+    }
+    let is_half_full = subject.used > subject.size / 2;
+    let Some(speed) = subject
+        .bytes_per_s
+        .filter(|_| subject.readings >= READINGS || is_half_full)
+    else {
+        return nothing("watches it for some seconds first");
+    };
+    let is_full = subject.used >= subject.size;
+    let speed = match subject.part {
+        // Its writers wait, so it does not grow.
+        GuardedPart::Pool if is_full => speed.max(subject.size as f64 * FULL_POOL_SHARE),
+        _ => speed,
+    };
+    if speed <= 0.0 {
+        return nothing("has nothing to do: it does not grow");
+    }
+    let free = subject.size.saturating_sub(subject.used) as f64;
+    let left_s = free / speed;
+    let is_due = left_s < lead_s;
+    let step_s = lead_s * LONGER;
+    let soon = (speed * step_s) as u64;
+    let by_speed = |seconds: f64| (speed * seconds - free).max(0.0) as u64;
+    let want = match (&subject.need, subject.part) {
+        (RemainingNeed::CannotOverflow, _) => {
+            return nothing("has nothing to do: it can hold a copy of its whole origin");
+        }
+        (_, GuardedPart::Pool | GuardedPart::Metadata) => {
+            soon.max(subject.spent.added / POOL_GROWTH).max(1)
+        }
+        (RemainingNeed::Unknown, _) => by_speed(subject.seen_s.max(SHORTEST_REST_S)),
+        (RemainingNeed::Until { growth, done_s }, _) => {
+            let by_forecast = (*growth as f64 - free).max(0.0) as u64;
+            // What was not foreseen: at this speed it is full before the backup is done.
+            let rest_s = done_s.unwrap_or(step_s).min(step_s);
+            if is_due && left_s < lead_s / 2.0 {
+                by_forecast.max(by_speed(rest_s))
+            } else {
+                by_forecast
+            }
+        }
+    };
+    if want == 0 {
+        return nothing("has nothing to do: its backup will be done first");
+    }
+    if !is_due {
+        let in_s = left_s - lead_s;
+        if in_s > ANNOUNCED_S {
+            return nothing("has nothing to do within the next hour");
+        }
+        return Danger::Later(in_s, want);
+    }
+    let step = match subject.part {
+        GuardedPart::Snapshot => {
+            let steps_left = subject
+                .limits
+                .steps_per_backup
+                .saturating_sub(subject.spent.steps);
+            let part = want / u64::from(steps_left.clamp(1, STEPS));
+            part.max(soon.min(want))
+        }
+        GuardedPart::Pool | GuardedPart::Metadata => want,
+    };
+    Danger::Due { want, step, left_s }
+}
+
+/// The room of a group at the moment of a decision.
+#[derive(Clone, Copy)]
+struct GroupBudget {
+    group: GroupRoom,
+    /// By those that come before.
+    taken: u64,
+    spare: u64,
+    /// What was added in the last 24 hours under the same limits.
+    today: u64,
+}
+
+impl GroupBudget {
+    /// What an extension takes from the group: with metadata, its spare grows.
+    fn cost(self, subject: &GuardSubject, add: u64) -> u64 {
+        if subject.part != GuardedPart::Metadata || add == 0 {
+            return add;
+        }
+        add + (subject.size + add).saturating_sub(self.spare)
+    }
+
+    /// The largest addition that costs no more than `usable`.
+    fn most_for(self, subject: &GuardSubject, usable: u64) -> u64 {
+        let spare_is_larger_by = i128::from(self.spare) - i128::from(subject.size);
+        let usable_bytes = i128::from(usable);
+        if subject.part != GuardedPart::Metadata || usable_bytes <= spare_is_larger_by {
+            return usable;
+        }
+        u64::try_from((usable_bytes + spare_is_larger_by) / 2).unwrap_or(0)
+    }
+}
+
+/// The extension by about `step`, as far as it is allowed.
+fn extend(subject: &GuardSubject, room: GroupBudget, step: u64, left_s: f64) -> Decision {
+    let Some(lvm) = &subject.lvm else {
+        return Decision {
+            plan: GuardPlan::WillExtend,
+            needs_lvm: true,
+            ..Decision::nothing("extend it once LVM has said how much room there is")
+        };
+    };
+    let limits = &subject.limits;
+    let (free, Some(unit)) = (room.group.free, (lvm.step > 0).then_some(lvm.step)) else {
+        return Decision::may_not("LVM does not report the size of an extent");
+    };
+    let Some(free) = free else {
+        let vg = &subject.vg;
+        return Decision::may_not(format!("the free space of VG {vg} is unknown"));
+    };
+    if let Some(refusal) = &lvm.refusal {
+        return Decision::may_not(refusal);
+    }
+    if subject.part == GuardedPart::Snapshot && subject.spent.steps >= limits.steps_per_backup {
+        let steps = subject.spent.steps;
+        return Decision::may_not(format!("`steps_per_backup` allows {steps} extensions"));
+    }
+    let usable = free
+        .saturating_sub(room.group.keep_free)
+        .saturating_sub(room.taken);
+    let usable = room.most_for(subject, usable);
+    let (vg, kept) = (&subject.vg, size_text(room.group.keep_free));
+    let allowed = [
+        (
+            limits.largest.0.saturating_sub(subject.size),
+            format!("`largest` is {}", size_text(limits.largest.0)),
+        ),
+        (
+            limits.add_at_most_per_day.0.saturating_sub(room.today),
+            format!(
+                "`add_at_most_per_day` is {}, and {} were added",
+                size_text(limits.add_at_most_per_day.0),
+                size_text(room.today)
+            ),
+        ),
+        (
+            usable,
+            match room.taken {
+                0 => format!(
+                    "{kept} are kept free in VG {vg}, and {} are free",
+                    size_text(free)
+                ),
+                _ => format!(
+                    "VG {vg} has {} free, of which {kept} are kept free and the rest is for what comes first",
+                    size_text(free)
+                ),
+            },
+        ),
+        (
+            lvm.free.unwrap_or(u64::MAX),
+            format!("the PVs of VG {vg} have no room for it"),
+        ),
+    ];
+    let (most, why) = allowed
+        .iter()
+        .min_by_key(|(most, _)| *most)
+        .unwrap_or(&allowed[0]);
+    let wished = step.div_ceil(unit).saturating_mul(unit);
+    let add = wished.min(most / unit * unit);
+    if add == 0 {
+        return Decision::may_not(why);
+    }
+    let to = subject.size + add;
+    Decision {
+        plan: GuardPlan::Extends,
+        extension: Some(GuardExtension { to, add, left_s }),
+        ..Decision::nothing(format!(
+            "extend it by {} to {}",
+            size_text(add),
+            size_text(to)
+        ))
+    }
+}

@@ -1,0 +1,705 @@
+//! `cowbell guard`: extends snapshots and pools in time, within limits, and ends suspensions that others left behind.
+//!
+//! ```text
+//! tick → watch → decision → command → state file, journal
+//! ```
+//!
+//! It decides by itself, by the device-mapper's status, and takes no request: neither pages nor the database can make it
+//! act. LVM is asked only when an extension is near. What it added is in a file, so that limits hold after a restart.
+
+mod command;
+mod decision;
+mod ledger;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::advice::Extensible;
+use crate::alert::is_autoextended;
+use crate::config::{GuardMode, GuardSettings};
+use crate::interval::Interval;
+use crate::pipeline::Observer;
+use crate::sample::guard::{
+    GuardAction, GuardPlan, GuardState, GuardedPart, GuardedVolume, STATE_PERIOD_US,
+};
+use crate::source::guard::{FOLDER, STATE_FILE};
+use crate::source::live::Live;
+use crate::source::{Part, ReadResult, Reading};
+use crate::systemd;
+use crate::topology::{State, Topology, Volume};
+use crate::units::{duration_text, size_text};
+use command::{CommandResult, Order};
+use decision::{Decision, GuardExtension, GuardSubject, decide};
+use ledger::{Addition, Ledger, replace};
+use watch::{Watch, groups, pool_part};
+
+/// The length of a tick.
+pub const TICK: Duration = Duration::from_secs(1);
+/// LVM's report tells how much room there is for so long, unless the guard itself changed that.
+const REPORT_AGE_US: u64 = 2_000_000;
+/// Pause between two questions to LVM.
+const ASK_PAUSE_US: u64 = 1_000_000;
+/// After an extension that failed, the volume is left alone for so long.
+const FAILURE_PAUSE_US: u64 = 3_000_000;
+/// A device that stays suspended for so long, while no command of LVM is at work, was left so.
+const SUSPENDED_US: u64 = 4_000_000;
+/// Pause between two attempts to end a suspension.
+const HEAL_PAUSE_US: u64 = 30_000_000;
+/// Actions in the state file.
+const MOST_ACTIONS: usize = 20;
+/// The file with a line of JSON for each action, and its size limit; then it begins anew.
+const ACTIONS_FILE: &str = "actions.jsonl";
+const MAX_ACTIONS_FILE: u64 = 1 << 20;
+/// After so many ticks without LVM's report, the guard is ready without it.
+const PATIENCE: u64 = 10;
+/// How much of a lateness remains after a tick.
+const LATENESS_KEPT: f64 = 0.9;
+
+/// The guard between two ticks.
+pub struct Guard {
+    settings: GuardSettings,
+    folder: PathBuf,
+    observer: Observer,
+    watch: Watch,
+    ledger: Ledger,
+    /// Running commands, at most one for each group.
+    commands: JoinSet<Finished>,
+    busy: Vec<String>,
+    /// How long the last extension in each group took.
+    took_s: BTreeMap<String, f64>,
+    /// Until when volumes are left alone after a failure, and why.
+    failures: HashMap<(String, GuardedPart), (u64, String)>,
+    /// Since when devices are suspended, and when that was last to be ended, by volume to refresh.
+    suspended: BTreeMap<String, (u64, u64)>,
+    actions: VecDeque<GuardAction>,
+    /// What was last written to the journal about each volume.
+    logged: HashMap<(String, GuardedPart), (GuardPlan, String)>,
+    reported_us: Option<u64>,
+    asked_us: Option<u64>,
+    ticked_us: Option<u64>,
+    late_s: f64,
+    written: Option<GuardState>,
+    ticks: u64,
+    /// Whether the configuration was compared with LVM's report.
+    is_checked: bool,
+    is_ready: bool,
+}
+
+/// A command that has ended.
+struct Finished {
+    vg: String,
+    part: Option<GuardedPart>,
+    action: GuardAction,
+    result: CommandResult,
+}
+
+impl Guard {
+    /// Continues where an earlier guard ended.
+    pub fn open(settings: GuardSettings) -> anyhow::Result<Self> {
+        let folder = PathBuf::from(FOLDER);
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+        let ledger = match settings.mode {
+            GuardMode::On => Ledger::open(&folder).map_err(|why| anyhow!(why))?,
+            GuardMode::DryRun => Ledger::in_memory(),
+        };
+        Ok(Self::with(settings, folder, ledger))
+    }
+
+    fn with(settings: GuardSettings, folder: PathBuf, ledger: Ledger) -> Self {
+        Self {
+            settings,
+            folder,
+            observer: Observer::default(),
+            watch: Watch::default(),
+            ledger,
+            commands: JoinSet::new(),
+            busy: Vec::new(),
+            took_s: BTreeMap::new(),
+            failures: HashMap::new(),
+            suspended: BTreeMap::new(),
+            actions: VecDeque::new(),
+            logged: HashMap::new(),
+            reported_us: None,
+            asked_us: None,
+            ticked_us: None,
+            late_s: 0.0,
+            written: None,
+            ticks: 0,
+            is_checked: false,
+            is_ready: false,
+        }
+    }
+
+    /// Guards until a signal. Ends after the commands that it began, never before.
+    pub async fn run(mut self, mut live: Live, shutdown: &CancellationToken) -> anyhow::Result<()> {
+        let end = loop {
+            tokio::select! {
+                () = shutdown.cancelled() => break Ok(()),
+                Some(Ok(finished)) = self.commands.join_next() => self.finish(finished),
+                reading = live.next() => {
+                    if let Err(error) = self.tick(&reading, &mut live) {
+                        break Err(error);
+                    }
+                }
+            }
+        };
+        while let Some(Ok(finished)) = self.commands.join_next().await {
+            self.finish(finished);
+        }
+        if end.is_ok() {
+            // A clean end is no failure that the daemon has to report.
+            let _ = std::fs::remove_file(self.folder.join(STATE_FILE));
+        }
+        end
+    }
+
+    fn tick(&mut self, reading: &Reading, live: &mut Live) -> anyhow::Result<()> {
+        let now_us = reading.uptime_us;
+        let interval = self.observer.observe(reading);
+        self.note_lateness(now_us);
+        self.ticks += 1;
+        let has_report = reading
+            .texts
+            .iter()
+            .any(|text| text.part == Part::Lvm && matches!(text.result, ReadResult::Text(_)));
+        if has_report {
+            self.reported_us = Some(now_us);
+            if !self.is_checked {
+                check(&self.settings, &interval)?;
+                self.is_checked = true;
+            }
+        }
+        if !self.is_ready && (self.is_checked || self.ticks >= PATIENCE) {
+            self.is_ready = true;
+            systemd::notify("READY=1");
+        }
+        let is_fresh = self
+            .reported_us
+            .is_some_and(|at| now_us - at <= REPORT_AGE_US);
+        let mut subjects =
+            self.watch
+                .subjects(&interval, &self.settings, &self.ledger, now_us, is_fresh);
+        let mut groups = groups(&interval, &self.settings, &self.took_s);
+        if self.settings.mode == GuardMode::DryRun {
+            // As if it had been extended.
+            let added = self.ledger.added();
+            for subject in &mut subjects {
+                let added = added
+                    .get(&(&*subject.uuid, subject.part))
+                    .copied()
+                    .unwrap_or_default();
+                subject.size += added;
+                if let Some(group) = groups.get_mut(&subject.vg) {
+                    group.free = group.free.map(|free| free.saturating_sub(added));
+                }
+            }
+        }
+        for subject in &mut subjects {
+            let key = (subject.uuid.clone(), subject.part);
+            if let Some((until_us, why)) = self.failures.get(&key)
+                && now_us < *until_us
+            {
+                subject.left_alone = Some(format!("the last attempt failed: {why}"));
+            }
+        }
+        let decisions = decide(&subjects, &groups, self.late_s);
+        let asks = !self.is_checked || decisions.iter().any(|decision| decision.needs_lvm);
+        if asks && self.asked_us.is_none_or(|at| now_us - at >= ASK_PAUSE_US) {
+            self.asked_us = Some(now_us);
+            live.ask_lvm();
+        }
+        for (subject, decision) in subjects.iter().zip(&decisions) {
+            self.log(subject, decision);
+            if let Some(extension) = decision.extension {
+                self.extend(subject, extension, &interval, now_us);
+            }
+        }
+        self.heal(&interval, now_us);
+        self.write(&subjects, &decisions, now_us);
+        Ok(())
+    }
+
+    fn note_lateness(&mut self, now_us: u64) {
+        let elapsed_us = self
+            .ticked_us
+            .map_or(0, |before| now_us.saturating_sub(before));
+        let late_s = (elapsed_us as f64 / 1e6 - TICK.as_secs_f64()).max(0.0);
+        self.late_s = late_s.max(self.late_s * LATENESS_KEPT);
+        self.ticked_us = Some(now_us);
+    }
+
+    /// A line for each new decision; a time that only comes nearer is no new one.
+    fn log(&mut self, subject: &GuardSubject, decision: &Decision) {
+        let key = (subject.uuid.clone(), subject.part);
+        let text = match decision.plan {
+            GuardPlan::WillExtend => String::new(),
+            _ => decision.text.clone(),
+        };
+        let now = (decision.plan, text);
+        if self.logged.get(&key) == Some(&now) {
+            return;
+        }
+        let before = self.logged.insert(key, now);
+        let is_first = before.is_none();
+        let sentence = sentence(decision, self.settings.mode);
+        let line = format!("{}: {sentence} ({})", subject.name, numbers(subject));
+        match decision.plan {
+            GuardPlan::Nothing if is_first => tracing::debug!("{line}"),
+            GuardPlan::MayNot => tracing::warn!("{line}"),
+            _ => tracing::info!("{line}"),
+        }
+    }
+
+    fn extend(
+        &mut self,
+        subject: &GuardSubject,
+        extension: GuardExtension,
+        interval: &Interval,
+        now_us: u64,
+    ) {
+        let Some(volume) = interval.topology.volume(&subject.uuid) else {
+            return;
+        };
+        if self.busy.contains(&subject.vg) {
+            return;
+        }
+        let addition = Addition {
+            uptime_us: now_us,
+            uuid: subject.uuid.clone(),
+            part: subject.part,
+            limits: subject.limits.name.as_str().into(),
+            bytes: extension.add,
+        };
+        let is_there = |uuid: &str| interval.topology.volume(uuid).is_some();
+        if let Err(why) = self.ledger.begin(addition, is_there) {
+            tracing::error!("{}: it is not extended, since {why}", subject.name);
+            self.fail(subject.uuid.clone(), subject.part, now_us, why);
+            return;
+        }
+        let extensible = Extensible::new(volume, &interval.topology, pool_part(subject.part));
+        let command = command::extension(&extensible.option, extension.to, &extensible.name);
+        let (add, to) = (size_text(extension.add), size_text(extension.to));
+        let action = GuardAction {
+            at: interval.at,
+            mode: self.settings.mode,
+            uuid: subject.uuid.clone(),
+            name: subject.name.clone(),
+            command: command.clone(),
+            from_bytes: Some(subject.size),
+            to_bytes: Some(extension.to),
+            exit_status: None,
+            took_ms: None,
+            sync_ms: None,
+            suspended_ms: None,
+            text: format!("The guard added {add}, to {to}."),
+            failed: false,
+        };
+        if self.settings.mode == GuardMode::DryRun {
+            let text = format!("The guard would have added {add}, to {to} (dry-run).");
+            self.record(GuardAction { text, ..action });
+            return;
+        }
+        // What is free has changed.
+        self.reported_us = None;
+        let order = Order {
+            command,
+            device: device_of(volume, subject.part, &interval.topology),
+            mounts: mounts_of_origin(volume, &interval.topology),
+            left_s: extension.left_s,
+            longest_hold: subject.limits.longest_hold.0,
+            output: self.output_file(&subject.vg),
+        };
+        self.start(&subject.vg, Some(subject.part), action, order);
+    }
+
+    fn start(&mut self, vg: &str, part: Option<GuardedPart>, action: GuardAction, order: Order) {
+        self.busy.push(vg.into());
+        let vg = vg.to_string();
+        self.commands.spawn_blocking(move || Finished {
+            vg,
+            part,
+            action,
+            result: command::run(&order),
+        });
+    }
+
+    fn output_file(&self, vg: &str) -> PathBuf {
+        self.folder.join(format!("{vg}.output"))
+    }
+
+    fn finish(&mut self, finished: Finished) {
+        let Finished {
+            vg,
+            part,
+            mut action,
+            result,
+        } = finished;
+        self.busy.retain(|busy| *busy != vg);
+        action.exit_status = result.status.and_then(|status| status.code());
+        action.took_ms = Some(result.took.as_millis() as u64);
+        action.sync_ms = result.sync.map(|sync| sync.as_millis() as u64);
+        action.suspended_ms = Some(result.suspended.as_millis() as u64);
+        if part.is_some() && result.status.is_some() {
+            self.took_s.insert(vg, result.took.as_secs_f64());
+        }
+        if let Some(why) = result.error {
+            action.failed = true;
+            action.text = match part {
+                Some(_) => format!("The guard did not extend it: {why}."),
+                None => format!("The guard could not end its suspension: {why}."),
+            };
+            let now_us = self.ticked_us.unwrap_or_default();
+            if let Some(part) = part {
+                // A command that a signal ended may have extended it.
+                if result.status.is_none_or(|status| status.code().is_some())
+                    && let Err(error) = self.ledger.withdraw(&action.uuid, part)
+                {
+                    tracing::error!("{error}");
+                }
+                self.fail(action.uuid.clone(), part, now_us, why);
+            }
+        }
+        self.record(action);
+    }
+
+    fn fail(&mut self, uuid: String, part: GuardedPart, now_us: u64, why: String) {
+        let until_us = now_us + FAILURE_PAUSE_US;
+        self.failures.insert((uuid, part), (until_us, why));
+    }
+
+    /// Notes an action in the journal, the file of actions and the state file.
+    fn record(&mut self, action: GuardAction) {
+        let (name, text, command) = (&action.name, &action.text, action.command.join(" "));
+        if action.failed {
+            tracing::error!("{name}: {text} (`{command}`)");
+        } else {
+            let took = action
+                .took_ms
+                .map(|ms| format!(", in {ms} ms"))
+                .unwrap_or_default();
+            tracing::warn!("{name}: {text} (`{command}`{took})");
+        }
+        if let Err(error) = append(&self.folder.join(ACTIONS_FILE), &action) {
+            tracing::error!("{error}");
+        }
+        self.actions.push_back(action);
+        while self.actions.len() > MOST_ACTIONS {
+            self.actions.pop_front();
+        }
+        self.written = None;
+    }
+
+    /// Ends suspensions that are older than any command of LVM at work.
+    fn heal(&mut self, interval: &Interval, now_us: u64) {
+        let suspended = suspended_volumes(interval);
+        self.suspended
+            .retain(|name, _| suspended.iter().any(|(_, it)| it == name));
+        for (vg, name) in suspended {
+            let since = self.suspended.entry(name.clone()).or_insert((now_us, 0));
+            let is_long = now_us - since.0 >= SUSPENDED_US && now_us - since.1 >= HEAL_PAUSE_US;
+            if !is_long || self.busy.contains(&vg) || command::is_locked(&vg) {
+                continue;
+            }
+            since.1 = now_us;
+            let lasted = duration_text((now_us - since.0) as f64 / 1e6);
+            let volume = interval.topology.volume(&name);
+            let action = GuardAction {
+                at: interval.at,
+                mode: self.settings.mode,
+                uuid: volume.map(|it| it.uuid.to_string()).unwrap_or_default(),
+                command: command::refresh(&name),
+                name,
+                from_bytes: None,
+                to_bytes: None,
+                exit_status: None,
+                took_ms: None,
+                sync_ms: None,
+                suspended_ms: None,
+                text: format!("It was left suspended for {lasted}; the guard ended that."),
+                failed: false,
+            };
+            if !self.settings.heal_suspended {
+                let text = format!(
+                    "It is left suspended for {lasted}; `heal_suspended` keeps the guard from ending that."
+                );
+                self.record(GuardAction {
+                    text,
+                    failed: true,
+                    ..action
+                });
+                continue;
+            }
+            let order = Order {
+                command: action.command.clone(),
+                device: None,
+                mounts: Vec::new(),
+                left_s: 0.0,
+                longest_hold: Duration::ZERO,
+                output: self.output_file(&vg),
+            };
+            self.start(&vg, None, action, order);
+        }
+    }
+
+    /// Writes the state file, if it changed or is old.
+    fn write(&mut self, subjects: &[GuardSubject], decisions: &[Decision], now_us: u64) {
+        let volumes = subjects.iter().zip(decisions);
+        let volumes = volumes.map(|(subject, decision)| GuardedVolume {
+            uuid: subject.uuid.clone(),
+            name: subject.name.clone(),
+            part: subject.part,
+            plan: decision.plan,
+            text: sentence(decision, self.settings.mode),
+            size_bytes: subject.size,
+            used_bytes: subject.used,
+            bytes_per_s: subject.bytes_per_s.map(|speed| speed as u64),
+            growth_bytes: match subject.need {
+                decision::RemainingNeed::Until { growth, .. } => Some(growth),
+                _ => None,
+            },
+            steps: subject.spent.steps,
+            added_bytes: subject.spent.added,
+            largest_bytes: subject.limits.largest.0,
+        });
+        let state = GuardState {
+            uptime_us: now_us,
+            mode: self.settings.mode,
+            error: None,
+            volumes: volumes.collect(),
+            actions: self.actions.iter().cloned().collect(),
+        };
+        if let Some(written) = &self.written {
+            let is_recent = now_us - written.uptime_us < STATE_PERIOD_US;
+            let same = GuardState {
+                uptime_us: written.uptime_us,
+                ..state.clone()
+            } == *written;
+            if is_recent && same {
+                return;
+            }
+        }
+        if let Err(error) = write_state(&self.folder, &state) {
+            tracing::error!("{error}");
+        }
+        self.written = Some(state);
+    }
+}
+
+/// The daemon reads it as another user.
+fn write_state(folder: &Path, state: &GuardState) -> Result<(), String> {
+    let text = serde_json::to_string(state).map_err(|error| error.to_string())?;
+    replace(&folder.join(STATE_FILE), &text)
+}
+
+/// Leaves a state file that says why the guard does not run.
+pub fn leave_error(mode: GuardMode, why: &str) {
+    let state = GuardState {
+        uptime_us: 0,
+        mode,
+        error: Some(why.into()),
+        volumes: Vec::new(),
+        actions: Vec::new(),
+    };
+    let folder = Path::new(FOLDER);
+    let _ = std::fs::create_dir_all(folder);
+    let _ = write_state(folder, &state);
+}
+
+/// The last decision about a volume, with its numbers.
+pub fn explain(name: &str) -> anyhow::Result<String> {
+    let path = Path::new(FOLDER).join(STATE_FILE);
+    let text = std::fs::read_to_string(&path)
+        .context("the guard does not run: `systemctl start cowbell-guard` starts it")?;
+    let state: GuardState =
+        serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?;
+    if let Some(error) = state.error {
+        bail!("the guard does not run: {error}");
+    }
+    let Some(volume) = state.volumes.iter().find(|volume| volume.name == name) else {
+        let names: Vec<&str> = state.volumes.iter().map(|volume| &*volume.name).collect();
+        bail!(
+            "{name} is not guarded; the guard watches: {}",
+            names.join(", ")
+        );
+    };
+    let mut lines = vec![
+        format!("{name}: {}", volume.text),
+        format!(
+            "It is {} large, and {} are used.",
+            size_text(volume.size_bytes),
+            size_text(volume.used_bytes)
+        ),
+    ];
+    if let Some(speed) = volume.bytes_per_s {
+        lines.push(format!("It fills by {}/s.", size_text(speed)));
+    }
+    if let Some(growth) = volume.growth_bytes {
+        lines.push(format!(
+            "Until its backup is done, it grows by at most {}.",
+            size_text(growth)
+        ));
+    }
+    lines.push(format!(
+        "The guard added {} in {} of its steps, and may make it {} large.",
+        size_text(volume.added_bytes),
+        volume.steps,
+        size_text(volume.largest_bytes)
+    ));
+    let actions = state.actions.iter().filter(|action| action.name == name);
+    lines.extend(actions.map(|action| {
+        format!(
+            "{}: {} `{}`",
+            action.at,
+            action.text,
+            action.command.join(" ")
+        )
+    }));
+    Ok(lines.join("\n") + "\n")
+}
+
+fn append(path: &Path, action: &GuardAction) -> Result<(), String> {
+    let line = serde_json::to_string(action).map_err(|error| error.to_string())? + "\n";
+    let is_full = std::fs::metadata(path).is_ok_and(|file| file.len() > MAX_ACTIONS_FILE);
+    let mut options = std::fs::OpenOptions::new();
+    options
+        .create(true)
+        .append(!is_full)
+        .write(true)
+        .truncate(is_full);
+    let written = options
+        .open(path)
+        .and_then(|mut file| file.write_all(line.as_bytes()));
+    written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+/// What the guard does, in a sentence.
+fn sentence(decision: &Decision, mode: GuardMode) -> String {
+    let text = &decision.text;
+    match (decision.plan, mode) {
+        (GuardPlan::Nothing | GuardPlan::MayNot, _) => format!("The guard {text}."),
+        (GuardPlan::WillExtend | GuardPlan::Extends, GuardMode::On) => {
+            format!("The guard will {text}.")
+        }
+        (GuardPlan::WillExtend | GuardPlan::Extends, GuardMode::DryRun) => {
+            format!("The guard would {text}, but is in dry-run.")
+        }
+    }
+}
+
+/// `38.0 MiB of 40.0 MiB used, 1.20 MiB/s`
+fn numbers(subject: &GuardSubject) -> String {
+    let speed = subject
+        .bytes_per_s
+        .map(|speed| format!(", {}/s", size_text(speed as u64)));
+    format!(
+        "{} of {} used{}",
+        size_text(subject.used),
+        size_text(subject.size),
+        speed.unwrap_or_default()
+    )
+}
+
+/// Compares the configuration with what LVM reports.
+fn check(settings: &GuardSettings, interval: &Interval) -> anyhow::Result<()> {
+    let topology = &interval.topology;
+    for vg in settings.vg.keys() {
+        if topology.group(vg).is_none() {
+            let known: Vec<&str> = topology.groups.iter().map(|group| &*group.name).collect();
+            bail!(
+                "the configuration of the guard names the volume group {vg}, which does not exist; there are: {}",
+                known.join(", ")
+            );
+        }
+    }
+    let Some(policies) = interval.policies.filter(|_| !settings.beside_dmeventd) else {
+        return Ok(());
+    };
+    let extended = topology.volumes.iter().find(|volume| {
+        settings.limits(&volume.vg, &volume.lv).is_some() && is_autoextended(volume, &policies)
+    });
+    let is_watched = policies.monitoring && policies.snapshot.threshold < 100;
+    let may_be_snapshot = settings.volume.iter().find(|limits| {
+        let volume = topology.volume(limits.name.as_str());
+        let pool = limits
+            .name
+            .as_str()
+            .strip_suffix("_tmeta")
+            .and_then(|name| topology.volume(name));
+        volume
+            .or(pool)
+            .is_none_or(|volume| volume.kind.is_thick_snapshot())
+    });
+    let name = match (extended, may_be_snapshot.filter(|_| is_watched)) {
+        (Some(volume), _) => volume.full_name(),
+        (None, Some(limits)) => format!("snapshots that match {}", limits.name.as_str()),
+        (None, None) => return Ok(()),
+    };
+    bail!(
+        "dmeventd extends {name} too: set `snapshot_autoextend_threshold` or `thin_pool_autoextend_threshold` to 100 in \
+         lvm.conf, or `beside_dmeventd = true` in the configuration of the guard"
+    )
+}
+
+/// The device-mapper's UUID and name of a volume's own device.
+fn device_of(volume: &Volume, part: GuardedPart, topology: &Topology) -> Option<(String, String)> {
+    let device = &topology.devices[volume.device?];
+    if part != GuardedPart::Snapshot {
+        return None;
+    }
+    let escaped = |name: &str| name.replace('-', "--");
+    let vg = device.vg.as_ref()?;
+    let name = format!("{}-{}", escaped(vg), escaped(&volume.lv));
+    Some((device.identity.to_string(), name))
+}
+
+/// Where the file systems are mounted that an extension freezes.
+fn mounts_of_origin(volume: &Volume, topology: &Topology) -> Vec<PathBuf> {
+    let origin = topology
+        .origin_of(volume)
+        .filter(|_| volume.kind.is_thick_snapshot());
+    let points = origin.and_then(|origin| origin.mounted_on.as_ref());
+    points.into_iter().flatten().map(PathBuf::from).collect()
+}
+
+/// The groups and names of the volumes whose refresh resumes what is suspended.
+fn suspended_volumes(interval: &Interval) -> Vec<(String, String)> {
+    let topology = &interval.topology;
+    let mut found = Vec::new();
+    for (volume, state) in interval.volumes() {
+        if state.state != State::Suspended {
+            continue;
+        }
+        let device = state
+            .below
+            .or(volume.device)
+            .map(|index| &topology.devices[index]);
+        let Some((lv, vg)) = device.and_then(|it| it.lv.as_ref().zip(it.vg.as_ref())) else {
+            continue;
+        };
+        // Hidden parts, such as `pool_tdata`, belong to the volume of that name.
+        let visible = |name: &str| topology.volume(&format!("{vg}/{name}"));
+        let owner = visible(&lv.name).or_else(|| {
+            let mut starts = lv.name.rmatch_indices('_');
+            starts.find_map(|(end, _)| visible(&lv.name[..end]))
+        });
+        let Some(owner) = owner else { continue };
+        let target = topology
+            .origin_of(owner)
+            .filter(|_| owner.kind.is_thick_snapshot());
+        let name = target.unwrap_or(owner).full_name();
+        if !found.iter().any(|(_, other)| *other == name) {
+            found.push((vg.clone(), name));
+        }
+    }
+    found
+}

@@ -1,0 +1,277 @@
+# Does `cowbell guard` save what would be lost, within its limits, and nothing else? On real LVM: wrong configurations;
+# dry-run; snapshots in a race with their readers; pools and their metadata; what is not read, lost or merged; limits;
+# suspensions that killed commands left; and kills of the guard and of `lvextend` at any moment (`guard 1000`: so many).
+#
+# LAB_DISKS=4
+# LAB_DISK_SIZE=1G
+# LAB_TIMEOUT=2400
+source "$repo/tests/lab/guest/lab.sh"
+
+kills=${1:-40}
+state=/run/cowbell-guard/state.json
+
+# guard_configuration MODE [LINES]: of all groups of this scenario.
+guard_configuration() {
+    cat >/mnt/guard.toml <<-END
+	mode = "$1"
+	${2:-}
+	[vg.vg0]
+	keep_free = "100 MiB"
+	[vg.vg1]
+	keep_free = "20 MiB"
+	[[volume]]
+	name = "vg0/*_tmeta"
+	largest = "64 MiB"
+	add_at_most_per_day = "64 MiB"
+	[[volume]]
+	name = "vg?/*"
+	largest = "${largest:-300 MiB}"
+	add_at_most_per_day = "${per_day:-600 MiB}"
+	steps_per_backup = 20
+	END
+}
+
+start_guard() {
+    "$COWBELL" guard --config /mnt/guard.toml >>"$OUT/guard.log" 2>&1 &
+    guard=$!
+    wait_until 30 "the guard's state" test -e "$state"
+}
+
+stop_guard() {
+    kill -TERM "$guard"
+    wait "$guard" || true
+}
+
+# refuses WHAT TEXT: the guard ends at once, and its last line has this text.
+refuses() {
+    local said
+    said=$(timeout 20 "$COWBELL" guard --config /mnt/guard.toml 2>&1 | tail -n 1) || true
+    check "refused: $1" yes "$([[ $said == *"$2"* ]] && echo yes || echo "$said")"
+}
+
+# Whether an arithmetic condition holds.
+holds() {
+    if (($1)); then echo yes; else echo "no: $1"; fi
+}
+
+of_guard() {
+    jq -r --arg name "$1" "[.volumes[] | select(.name == \$name)][0] | $2" "$state"
+}
+
+# Whether an action of the state file has these words.
+tells() {
+    jq -r '.actions[].text' "$state" | grep -q "$1"
+}
+
+size_mib() {
+    lvs --nolocking --noheadings --units m --nosuffix -o lv_size "$1" 2>/dev/null | awk '{ print int($1) }'
+}
+
+free_mib() {
+    vgs --nolocking --noheadings --units m --nosuffix -o vg_free "$1" 2>/dev/null | awk '{ print int($1) }'
+}
+
+# writes FOLDER KIB_PER_TENTH [SECONDS]: chunks of a file, so many KiB each tenth of a second, until it is stopped.
+writes() {
+    local number=0 end=$((SECONDS + ${3:-600}))
+    while ((SECONDS < end)); do
+        dd if=/dev/zero of="$1/written" bs="${2}k" count=1 seek="$number" oflag=direct conv=notrunc status=none || return
+        number=$((number + 1))
+        sleep 0.1
+    done
+}
+
+# Reads the mounted snapshot's files, so many blocks of 4 MiB, three a second; ends with how many could be read.
+reads() {
+    local number
+    for ((number = 0; number < $2; number++)); do
+        dd if="$1/content" of=/dev/null bs=4M count=1 skip="$number" iflag=direct status=none 2>/dev/null || break
+        sleep 0.3
+    done
+    echo "$number" >"$3"
+}
+
+# An origin with a file system, content of 240 MiB, which a backup reads, and 60 MiB to write to: origin GROUP NAME
+origin() {
+    new_volume -L 340M -n "$2" "$1"
+    mkfs.ext4 -q "/dev/$1/$2"
+    mkdir -p "/mnt/$2" "/mnt/$2_snapshot"
+    mount "/dev/$1/$2" "/mnt/$2"
+    dd if=/dev/urandom of="/mnt/$2/content" bs=1M count=240 status=none
+    dd if=/dev/zero of="/mnt/$2/written" bs=1M count=60 status=none
+    sync
+}
+
+# snapshot GROUP NAME MIB: mounted, as a backup does.
+snapshot() {
+    new_volume -s -L "$3M" -n "$2_snapshot" "$1/$2"
+    mount -o ro,noload "/dev/$1/$2_snapshot" "/mnt/$2_snapshot"
+}
+
+drop() {
+    umount "/mnt/$2_snapshot" 2>/dev/null || true
+    lvremove -qy "$1/$2_snapshot" >>"$OUT/lvm.log" 2>&1 || true
+}
+
+is_suspended() {
+    dmsetup info -c --noheadings -o suspended "$1" | grep -q Suspended
+}
+
+nothing_is_suspended() {
+    ! dmsetup info -c --noheadings -o suspended | grep -q Suspended
+}
+
+modules dm-snapshot dm-thin-pool
+new_group -s 1M vg0 /dev/ubda /dev/ubdb
+new_group -s 1M vg1 /dev/ubdc
+origin vg0 data
+origin vg1 other
+mkdir -p /mnt/state
+: >/mnt/cowbell.toml
+
+echo "== configuration"
+guard_configuration on
+sed -i '/largest/d' /mnt/guard.toml
+refuses "no limit" "missing field \`largest\`"
+guard_configuration on
+chmod 666 /mnt/guard.toml
+refuses "others can write it" "by root alone"
+chmod 600 /mnt/guard.toml
+guard_configuration on '[vg.vg7]
+keep_free = "1 GiB"'
+refuses "a group that does not exist" "names the volume group vg7, which does not exist"
+check "the state file says why it does not run" yes "$(jq -r .error "$state" | grep -q vg7 && echo yes)"
+rm -f "$state"
+
+echo "== idle"
+guard_configuration on
+start_guard
+sleep 4
+forks=$(awk '/^processes/ { print $2 }' /proc/stat)
+sleep 8
+check "no process is started while nothing is at risk" yes "$(holds "$(awk '/^processes/ { print $2 }' /proc/stat) - forks <= 4")"
+cpu=$(awk '{ print $14 + $15 }' "/proc/$guard/stat")
+sleep 10
+echo "figure idle: $(($(awk '{ print $14 + $15 }' "/proc/$guard/stat") - cpu)) clock ticks of 10 ms in 10 ticks"
+stop_guard
+start_cowbell
+
+echo "== dry-run"
+guard_configuration dry-run
+start_guard
+snapshot vg0 data 24
+reads /mnt/data_snapshot 60 /mnt/read & reader=$!
+writes /mnt/data 256 & writer=$!
+wait_until 60 "the snapshot to overflow" is_invalid vg0/data_snapshot
+kill "$writer" "$reader" 2>/dev/null || true
+check "dry-run extends nothing" 24 "$(size_mib vg0/data_snapshot)"
+check "dry-run says what it would have done" yes "$(tells 'would have added' && echo yes)"
+in_time 5 grep -q "invalid" <(of_guard vg0/data_snapshot .text)
+check "a lost snapshot is left alone" "The guard leaves it alone: it is invalid." "$(of_guard vg0/data_snapshot .text)"
+check "the API has the guard" '"dry-run"' "$(curl -fs "$api/status" | jq .guard.mode)"
+drop vg0 data
+stop_guard
+check "a clean end leaves no state" no "$([[ -e $state ]] && echo yes || echo no)"
+
+echo "== snapshots"
+guard_configuration on
+start_guard
+snapshot vg0 data 24
+reads /mnt/data_snapshot 60 /mnt/read & reader=$!
+writes /mnt/data 256 & writer=$!
+wait "$reader"
+kill "$writer" 2>/dev/null || true
+check "all of the snapshot could be read" 60 "$(cat /mnt/read)"
+check "the snapshot is valid" no "$(is_invalid vg0/data_snapshot && echo yes || echo no)"
+used=$(of_guard vg0/data_snapshot .used_bytes)
+size=$(of_guard vg0/data_snapshot .size_bytes)
+echo "figure snapshot: $((used >> 20)) MiB used of $((size >> 20)) MiB, $(jq '[.actions[] | select(.failed | not)] | length' "$state") extensions, longest $(jq '[.actions[].took_ms] | max' "$state") ms"
+check "VG vg0 keeps 100 MiB" yes "$(holds "$(free_mib vg0) >= 100")"
+drop vg0 data
+
+echo "== what is not to be extended"
+new_volume -s -L 24M -n data_snapshot vg0/data
+writes /mnt/data 256 60 & writer=$!
+wait_until 60 "the unread snapshot to overflow" is_invalid vg0/data_snapshot
+kill "$writer" 2>/dev/null || true
+check "a snapshot that is not read" 24 "$(size_mib vg0/data_snapshot)"
+drop vg0 data
+snapshot vg1 other 40
+reads /mnt/other_snapshot 60 /mnt/read & reader=$!
+writes /mnt/other 16 12
+wait "$reader"
+check "a backup that will be done first" 40 "$(size_mib vg1/other_snapshot)"
+drop vg1 other
+
+echo "== limits"
+stop_guard
+largest="40 MiB" guard_configuration on
+start_guard
+snapshot vg0 data 24
+reads /mnt/data_snapshot 60 /mnt/read & reader=$!
+writes /mnt/data 256 60 & writer=$!
+wait_until 60 "the limited snapshot to overflow" is_invalid vg0/data_snapshot
+kill "$writer" "$reader" 2>/dev/null || true
+check "largest holds" yes "$(holds "$(size_mib vg0/data_snapshot) <= 40")"
+check "the journal says which limit" yes "$(grep -q 'may not extend it: `largest` is 40.0 MiB' "$OUT/guard.log" && echo yes)"
+drop vg0 data
+stop_guard
+
+echo "== pools"
+guard_configuration on
+start_guard
+new_volume --type thin-pool -L 60M --poolmetadatasize 4M -n pool vg0
+new_volume -V 400M --thinpool vg0/pool -n thin
+dd if=/dev/urandom of=/dev/vg0/thin bs=1M count=10 oflag=direct status=none
+for ((number = 10; number < 150; number += 2)); do
+    dd if=/dev/urandom of=/dev/vg0/thin bs=1M count=2 seek=$number oflag=direct status=none || break
+    sleep 0.5
+done
+check "the pool took all writes" 150 "$number"
+check "the pool is rw" yes "$(dmsetup status vg0-pool-tpool | grep -q ' rw ' && echo yes)"
+echo "figure pool: $(size_mib vg0/pool) MiB for 150"
+stop_guard
+lvremove -qy vg0/pool >>"$OUT/lvm.log" 2>&1
+
+echo "== suspensions"
+guard_configuration on
+start_guard
+snapshot vg0 data 24
+dmsetup suspend vg0-data
+in_time 15 nothing_is_suspended
+check "a volume that was left suspended is resumed" yes "$(nothing_is_suspended && echo yes)"
+in_time 5 tells 'left suspended'
+check "the state file tells it" yes "$(tells 'left suspended' && echo yes)"
+drop vg0 data
+
+echo "== kills"
+longest_suspended=0
+for ((round = 0; round < kills; round += 10)); do
+    snapshot vg0 data 24
+    reads /mnt/data_snapshot 60 /mnt/read & reader=$!
+    writes /mnt/data 256 & writer=$!
+    for ((kill = 0; kill < 10; kill++)); do
+        sleep "$((RANDOM % 2)).$((RANDOM % 10))"
+        pkill -KILL -x lvextend || true
+        if ((RANDOM % 2)); then
+            kill -KILL "$guard" 2>/dev/null || true
+            wait "$guard" 2>/dev/null || true
+            start_guard
+        fi
+        since=$SECONDS
+        until nothing_is_suspended; do
+            if ((SECONDS - since > 20)); then break; fi
+            sleep 0.1
+        done
+        ((SECONDS - since <= longest_suspended)) || longest_suspended=$((SECONDS - since))
+    done
+    kill "$writer" "$reader" 2>/dev/null || true
+    wait "$writer" "$reader" 2>/dev/null || true
+    drop vg0 data
+done
+echo "figure kills: $kills, longest suspended $longest_suspended s"
+check "nothing stays suspended for more than 10 s" yes "$(holds "longest_suspended <= 10")"
+check "limits held" yes "$(holds "$(free_mib vg0) >= 100")"
+stop_guard
+stop_cowbell
+finish
