@@ -9,7 +9,7 @@ use std::path::Path;
 use cowbell_device_mapper::{DeviceMapper, Scope, status};
 
 use crate::client::{Daemon, QUICK_LIMIT};
-use crate::config::{Config, check_address};
+use crate::config::{Config, GUARD_PATH, GuardSettings, check_address};
 use crate::job::programs::is_backup_tool;
 use crate::mylvmbackup::BackupPlan;
 use crate::notify;
@@ -19,6 +19,7 @@ use crate::sizing::SizeRisk;
 use crate::source::files::Root;
 use crate::source::lvm::LvmQuery;
 use crate::source::schedule;
+use crate::source::variant_name;
 use crate::store;
 use crate::units::{count_text, size_text};
 use crate::web::Tls;
@@ -129,8 +130,23 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
         lines.extend(hooks::check(config, root, &plan, is_running).await);
     }
     lines.extend(next_starts(root));
+    lines.extend(guard());
     let would_serve = !lines.iter().any(|line| matches!(line, CheckLine::Fatal(_)));
     (lines.iter().map(CheckLine::text).collect(), would_serve)
+}
+
+/// The configuration of the guard, if there is one.
+fn guard() -> Option<CheckLine> {
+    let path = Path::new(GUARD_PATH);
+    path.exists().then(|| match GuardSettings::load(path) {
+        Ok(settings) => {
+            let mode = variant_name(settings.mode);
+            CheckLine::Good(format!(
+                "{GUARD_PATH} is valid; the mode of the guard is {mode}"
+            ))
+        }
+        Err(error) => CheckLine::Missing(format!("the guard will not start: {error}")),
+    })
 }
 
 /// When crontabs and timers start programs that do nothing but backups.

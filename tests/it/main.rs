@@ -34,6 +34,7 @@ mod fixtures;
 mod forecast;
 mod gaps;
 mod groups;
+mod guard;
 mod hooks;
 mod hostile;
 mod hour;

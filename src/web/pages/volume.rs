@@ -20,6 +20,7 @@ use crate::job::Job;
 use crate::present::Present;
 use crate::quantity::{Quantity, per_second};
 use crate::report::job::unmounted_at_its_death;
+use crate::sample::guard::GuardedVolume;
 use crate::sentence::Sentence;
 use crate::series::Range;
 use crate::series::when::TimeQuery;
@@ -42,6 +43,8 @@ struct VolumePage {
     verdict: Verdict,
     /// Mounts, tags and policies, on one line.
     remark: Option<Sentence>,
+    /// What `cowbell guard` plans and did.
+    guard: Vec<String>,
     /// Of an invalid snapshot.
     notice: Option<String>,
     key_figures: Vec<KeyFigure>,
@@ -91,6 +94,7 @@ async fn existing(request: &PageRequest, volume: &Volume, state: &VolumeState) -
         description: describe(volume, present),
         verdict: Verdict::of_volume(present, volume, state),
         remark: remark(volume, present),
+        guard: guarded(volume, present),
         notice: since_when_invalid(volume, present),
         key_figures: key_figures(present, volume, state),
         links: links(&present.interval, volume),
@@ -289,14 +293,15 @@ fn remark(volume: &Volume, present: &Present) -> Option<Sentence> {
             .and_then(|group| group.free)
             .map(|free| format!("{} free in {}", size_text(free), volume.vg)),
     ]);
-    let mut lines = Sentence::with_commands(&remark);
-    if let Some(guard) = &present.interval.guard {
-        let mut all = guard.state.volumes.iter().filter(|_| guard.runs());
-        for guarded in all.by_ref().filter(|it| it.uuid == *volume.uuid) {
-            lines = lines.then(guarded.summary());
-        }
-    }
-    (!lines.is_empty()).then_some(lines)
+    (!remark.is_empty()).then(|| Sentence::with_commands(&remark))
+}
+
+/// What `cowbell guard` plans and did; for a pool also of its metadata.
+fn guarded(volume: &Volume, present: &Present) -> Vec<String> {
+    let guard = present.interval.guard.iter().filter(|guard| guard.runs());
+    let volumes = guard.flat_map(|guard| &guard.state.volumes);
+    let own = volumes.filter(|guarded| guarded.uuid == *volume.uuid);
+    own.map(GuardedVolume::summary).collect()
 }
 
 /// What of a volume is mapped in its pool, in bytes.

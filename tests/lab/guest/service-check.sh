@@ -104,6 +104,53 @@ snapshots_are_jobs() {
     check "its job has ended, outcome not known" "1 unknown true" "$(jobs_of short '"\(length) \(.[0].outcome) \(.[0].ended_at != null)"')"
 }
 
+# A snapshot that is read, and would overflow: the guard's sandbox lets it extend it.
+guard_extends_in_its_sandbox() {
+    local number reader
+    check "the guard is off by default" "disabled inactive" "$(systemctl is-enabled cowbell-guard || true) $(systemctl is-active cowbell-guard || true)"
+    cat >/etc/cowbell/guard.toml <<-'END'
+	mode = "on"
+	[vg.vg0]
+	keep_free = "8 MiB"
+	[[volume]]
+	name = "vg0/guarded"
+	largest = "48 MiB"
+	add_at_most_per_day = "100 MiB"
+	END
+    check_that "the guard starts" systemctl start cowbell-guard
+    new_volume -L 60M -n origin vg0
+    new_volume -s -L 16M -n guarded vg0/origin
+    for ((number = 0; number < 100; number++)); do
+        dd if=/dev/vg0/guarded of=/dev/null bs=1M count=1 skip="$number" iflag=direct status=none || break
+        sleep 0.2
+    done &
+    reader=$!
+    sleep 3
+    for ((number = 0; number < 320; number++)); do
+        dd if=/dev/zero of=/dev/vg0/origin bs=64k count=1 seek="$number" oflag=direct status=none
+    done
+    check "the guard saved a snapshot" "no yes" "$(is_invalid vg0/guarded && echo yes || echo no) $(is_larger guarded 16 && echo yes)"
+    kill "$reader" || true
+    lvremove -qy vg0/origin
+    kill -9 "$(property MainPID cowbell-guard)"
+    within 30 test "$(systemctl is-active cowbell-guard)" = active
+    check "the guard is restarted" active "$(systemctl is-active cowbell-guard)"
+    sed -i 's/vg0/vg7/' /etc/cowbell/guard.toml
+    systemctl restart cowbell-guard || true
+    within 30 alert_says_why_the_guard_does_not_run
+    check_that "an alert says why the guard does not run" alert_says_why_the_guard_does_not_run
+    systemctl stop cowbell-guard
+    rm -r /run/cowbell-guard /etc/cowbell/guard.toml
+}
+
+is_larger() {
+    (($(lvs --noheadings --units m --nosuffix -o lv_size "vg0/$1" | awk '{ print int($1) }') > $2))
+}
+
+alert_says_why_the_guard_does_not_run() {
+    api alerts | jq -e 'any(.rule == "guard" and (.sentence | contains("names the volume group vg7, which does not exist")))'
+}
+
 # One life after the other, while LVM is asked by cowbell too.
 never_in_the_way() {
     local number failed=0
@@ -374,8 +421,8 @@ is_as_tight_as_can_be() {
         check_that "systemd-analyze verify $unit" systemd-analyze verify --man=no "$unit.service"
         systemd-analyze security --no-pager "$unit" >"$OUT/security-$unit.txt" || true
         check "exposure of $unit is at most $most" yes "$(exposure "$unit" "$most")"
-    done <<<$'cowbell 1.4\ncowbell-reader 2.0'
-    check "denied by the sandbox, says the journal" "" "$(journalctl -u cowbell -u cowbell-reader -o cat --no-pager | grep -i 'not permitted\|read-only file system\|permission denied' | head -n 3 || true)"
+    done <<<$'cowbell 1.4\ncowbell-reader 2.0\ncowbell-guard 3.0'
+    check "denied by the sandbox, says the journal" "" "$(journalctl -u cowbell -u cowbell-reader -u cowbell-guard -o cat --no-pager | grep -i 'not permitted\|read-only file system\|permission denied' | head -n 3 || true)"
 }
 
 
@@ -518,6 +565,7 @@ comes_back_after_kill
 reads_written_areas
 lives_without_its_reader
 sees_a_reader_that_was_killed
+guard_extends_in_its_sandbox
 stops_at_once
 bad_configuration_is_said_once
 leaves_nothing_else

@@ -1,6 +1,6 @@
 # Does `cowbell guard` save what would be lost, within its limits, and nothing else? On real LVM: wrong configurations;
-# dry-run; snapshots in a race with their readers; pools and their metadata; what is not read, lost or merged; limits;
-# suspensions that killed commands left; and kills of the guard and of `lvextend` at any moment (`guard 1000`: so many).
+# dry-run; snapshots in a race with their readers; pools and their metadata; what is not read, or done first; limits;
+# what an extension costs; suspensions that were left; and kills of the guard and of `lvextend` at any moment (`guard 1000`: so many).
 #
 # LAB_DISKS=4
 # LAB_DISK_SIZE=1G
@@ -113,8 +113,44 @@ drop() {
     lvremove -qy "$1/$2_snapshot" >>"$OUT/lvm.log" 2>&1 || true
 }
 
-is_suspended() {
-    dmsetup info -c --noheadings -o suspended "$1" | grep -q Suspended
+# Writes 4 KiB of a file again and again until it is stopped; a line for each write: when it ended, and its milliseconds.
+probes() {
+    perl -MTime::HiRes=time,sleep -MFcntl -e '
+        $| = 1;
+        sysopen my $file, shift, O_WRONLY | O_CREAT | O_SYNC or die $!;
+        while (1) {
+            my $began = time;
+            sysseek $file, 0, 0;
+            syswrite $file, "x" x 4096;
+            printf "%.3f %.0f\n", time, 1000 * (time - $began);
+            sleep 0.02;
+        }' "$1"
+}
+
+# longest_between FROM TO: of the probes' milliseconds.
+longest_between() {
+    awk -v from="$1" -v to="$2" '$1 >= from && $1 - $2 / 1000 <= to && $2 > most { most = $2 } END { print most + 0 }' /mnt/probes
+}
+
+# cost DELAY MIB [sync]: how long writes to the origin wait while its snapshot is extended, with so many dirty MiB.
+cost() {
+    local began extended done
+    slow_disks "$1"
+    snapshot vg1 other 100
+    probes /mnt/other/probe >/mnt/probes & prober=$!
+    sleep 3
+    began=$EPOCHREALTIME
+    dd if=/dev/zero of=/mnt/other/written bs=1M count="$2" conv=notrunc status=none
+    [[ -z ${3:-} ]] || sync -f /mnt/other
+    extended=$EPOCHREALTIME
+    lvextend -q -L 110m vg1/other_snapshot >>"$OUT/lvm.log" 2>&1
+    done=$EPOCHREALTIME
+    sleep 1
+    kill "$prober"
+    wait "$prober" || true
+    echo "figure cost, ${1/#0/no} delay, $2 MiB dirty${3:+, synchronized before}: longest write before $(longest_between 0 "$began") ms, during $(longest_between "$extended" "$done") ms; lvextend took $(awk -v a="$extended" -v b="$done" 'BEGIN { printf "%.1f", b - a }') s"
+    drop vg1 other
+    slow_disks 0
 }
 
 nothing_is_suspended() {
@@ -122,8 +158,9 @@ nothing_is_suspended() {
 }
 
 modules dm-snapshot dm-thin-pool
-new_group -s 1M vg0 /dev/ubda /dev/ubdb
-new_group -s 1M vg1 /dev/ubdc
+slow_disks 0
+new_group -s 1M vg0 /dev/mapper/slowa /dev/mapper/slowb
+new_group -s 1M vg1 /dev/mapper/slowc
 origin vg0 data
 origin vg1 other
 mkdir -p /mnt/state
@@ -216,6 +253,13 @@ check "largest holds" yes "$(holds "$(size_mib vg0/data_snapshot) <= 40")"
 check "the journal says which limit" yes "$(grep -q 'may not extend it: `largest` is 40.0 MiB' "$OUT/guard.log" && echo yes)"
 drop vg0 data
 stop_guard
+
+echo "== cost"
+cost 0 0
+cost 0 30
+cost 1 0
+cost 1 30
+cost 1 30 sync
 
 echo "== pools"
 guard_configuration on
