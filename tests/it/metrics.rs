@@ -104,13 +104,19 @@ fn most_with(samples: &[Sample], prefix: &str, label: &str) -> usize {
     counts.into_values().max().unwrap_or_default()
 }
 
-/// Plays the demo, and looks at each scrape until `is_enough`.
+/// Plays the demo, and looks at each scrape until it has seen enough. A minute of the demo passes in less than half a
+/// second, which a busy machine may miss: then it is played again.
 fn watch_demo(mut look: impl FnMut(&[Sample]) -> bool) {
-    let daemon = Start::with(&["demo", "--speed", "150"]).start();
-    let began = Instant::now();
-    while !look(&samples(&scrape(&daemon, &[HOST]).body)) {
-        assert!(began.elapsed() < PATIENCE, "the demo does not show it");
+    for _ in 0..3 {
+        let daemon = Start::with(&["demo", "--speed", "150"]).start();
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            if look(&samples(&scrape(&daemon, &[HOST]).body)) {
+                return;
+            }
+        }
     }
+    panic!("the demo does not show it");
 }
 
 #[test]
