@@ -94,7 +94,8 @@ fn guard_news(guard: &GuardSeen, at: Timestamp) -> Option<(Severity, AlertText)>
         return Some((Severity::Critical, AlertText::new(problem, log)));
     }
     let mut volumes = guard.state.volumes.iter();
-    if let Some(volume) = volumes.find(|volume| volume.plan == GuardPlan::MayNot) {
+    let is_short = |plan| matches!(plan, GuardPlan::MayNot | GuardPlan::Slows);
+    if let Some(volume) = volumes.find(|volume| is_short(volume.plan)) {
         let problem = format!("{}: {}", volume.name, volume.text);
         let then = sentence![
             "Extend it by hand, or raise the limit in ",

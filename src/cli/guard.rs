@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::Args;
 
 use super::memory;
@@ -27,6 +27,9 @@ pub struct GuardArguments {
     /// Print the last decision about a volume, such as vg0/data_snapshot, or vg0/pool_tmeta for metadata
     #[arg(long, value_name = "VG/LV")]
     explain: Option<String>,
+    /// Run the undo of [slow_writers] if a guard that was killed left writers slowed; the service does it when it stops
+    #[arg(long, conflicts_with = "explain")]
+    lift: bool,
 }
 
 pub async fn run(arguments: &GuardArguments, root: Root) -> anyhow::Result<()> {
@@ -35,6 +38,9 @@ pub async fn run(arguments: &GuardArguments, root: Root) -> anyhow::Result<()> {
     }
     if !rustix::process::geteuid().is_root() {
         bail!("`cowbell guard` extends volumes, which only root may do: use sudo");
+    }
+    if arguments.lift {
+        return guard::lift().map_err(|why| anyhow!(why));
     }
     let mut mode = GuardMode::DryRun;
     let ended = guard_volumes(&arguments.config, root, &mut mode).await;

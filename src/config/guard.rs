@@ -7,10 +7,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
+use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::values::{Bytes, Pattern, duration, unexpected};
+use super::values::{AbsolutePath, Bytes, Pattern, USERS, duration, unexpected, user_numbers};
 use super::{ConfigError, invalid};
 
 /// The file if `--config` names none.
@@ -21,6 +22,10 @@ const WRITABLE: u32 = 0o022;
 const STEPS: u32 = 6;
 /// Longer holds make applications fail.
 const HOLD: Duration = Duration::from_secs(5);
+/// Writers are slowed no longer than this unless the file says more.
+const SLOWED: Duration = Duration::from_secs(600);
+/// `PATH_MAX` without its final NUL.
+const LONGEST_PATH: usize = 4095;
 
 /// Whether the guard acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -45,6 +50,29 @@ pub struct GuardSettings {
     pub vg: BTreeMap<String, GroupLimits>,
     /// Of a volume, the first whose name matches counts.
     pub volume: Vec<VolumeLimits>,
+    /// `None`: it slows no writer.
+    pub slow_writers: Option<SlowWriters>,
+}
+
+/// The administrator's commands that slow writers, such as the applier of a replica, and end that.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct SlowWriters {
+    pub command: AbsolutePath<LONGEST_PATH>,
+    pub undo: AbsolutePath<LONGEST_PATH>,
+    /// Who runs both: not root.
+    #[serde(deserialize_with = "other_user")]
+    pub user: SlowingUser,
+    /// After so long, the undo is run in any case.
+    #[serde(default = "slowed")]
+    pub at_most: LongestHold,
+}
+
+/// A user of this machine other than root.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq)]
+pub struct SlowingUser {
+    pub user: u32,
+    pub group: u32,
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -67,7 +95,7 @@ pub struct VolumeLimits {
     pub longest_hold: LongestHold,
 }
 
-/// How long an extension may hold up writes.
+/// How long an extension may hold up writes, or writers may be slowed.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "String")]
 pub struct LongestHold(pub Duration);
@@ -89,12 +117,27 @@ impl TryFrom<String> for LongestHold {
     }
 }
 
+fn other_user<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SlowingUser, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    match user_numbers(&name) {
+        Some((user, group)) if user != 0 => Ok(SlowingUser { user, group }),
+        _ => {
+            let expected = format!("a user of {USERS} other than root, such as \"mysql\"");
+            Err(D::Error::custom(unexpected(&expected, &name)))
+        }
+    }
+}
+
 fn yes() -> bool {
     true
 }
 
 fn steps() -> u32 {
     STEPS
+}
+
+fn slowed() -> LongestHold {
+    LongestHold(SLOWED)
 }
 
 impl GuardSettings {
@@ -139,6 +182,17 @@ impl GuardSettings {
                      leaves in their group",
                     path.display(),
                     limits.name.as_str(),
+                )));
+            }
+        }
+        let slow = settings.slow_writers.as_ref();
+        for program in slow.into_iter().flat_map(|it| [&it.command, &it.undo]) {
+            let found = std::fs::metadata(&program.0);
+            if !found.is_ok_and(|file| file.is_file() && file.mode() & 0o111 != 0) {
+                return Err(ConfigError(format!(
+                    "in the configuration {}: {} in [slow_writers] is no program that can be run",
+                    path.display(),
+                    program.0.display(),
                 )));
             }
         }
@@ -216,6 +270,21 @@ mod tests {
             ),
             ("vg0/*_snapshot", "data", "expected a pattern of volumes"),
             ("mode", "io_max = 3\nmode", "unknown field `io_max`"),
+            (
+                "[[volume]]",
+                "[slow_writers]\ncommand = \"/bin/true\"\nuser = \"nobody\"\n[[volume]]",
+                "missing field `undo`",
+            ),
+            (
+                "[[volume]]",
+                "[slow_writers]\ncommand = \"/bin/true\"\nundo = \"/bin/true\"\nuser = \"root\"\n[[volume]]",
+                "expected a user of /etc/passwd other than root",
+            ),
+            (
+                "[[volume]]",
+                "[slow_writers]\ncommand = \"/bin/true\"\nundo = \"/none\"\nuser = \"nobody\"\n[[volume]]",
+                "/none in [slow_writers] is no program",
+            ),
         ] {
             let error = refused(&GOOD.replace(from, to));
             assert!(error.contains(expected), "{error}");

@@ -20,7 +20,10 @@ use toml::de::DeTable;
 
 use crate::channel::Heartbeat;
 pub use alerts::{Alerts, RuleSettings};
-pub use guard::{GUARD_PATH, GroupLimits, GuardMode, GuardSettings, LongestHold, VolumeLimits};
+pub use guard::{
+    GUARD_PATH, GroupLimits, GuardMode, GuardSettings, LongestHold, SlowWriters, SlowingUser,
+    VolumeLimits,
+};
 pub use receiver::{Receiver, Severity};
 pub use rule::{Gravity, Measure, Rule, RuleSubject, Thresholds};
 pub use sections::{

@@ -6,14 +6,12 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::values::{AbsolutePath, Age, PathPrefix, ShortName, Size};
+use super::values::{AbsolutePath, Age, PathPrefix, ShortName, Size, USERS, user_numbers};
 use super::{ConfigError, Token};
 use crate::channel::secret::{self, Address, External, Headers};
 
 /// `sun_path` without its final NUL.
 const LONGEST_SOCKET_PATH: usize = 107;
-/// The users of this machine.
-const USERS: &str = "/etc/passwd";
 /// `PATH_MAX` without its final NUL.
 const LONGEST_PATH: usize = 4095;
 
@@ -182,18 +180,12 @@ impl Proxy {
         let Some(name) = &self.user else {
             return Ok(None);
         };
-        let users = std::fs::read_to_string(USERS).unwrap_or_default();
-        for user in users.lines() {
-            let mut fields = user.split(':');
-            if fields.next() == Some(name)
-                && let Some(Ok(number)) = fields.nth(1).map(str::parse)
-            {
-                return Ok(Some(number));
-            }
-        }
-        Err(ConfigError(format!(
-            "`user` in [proxy]: {USERS} has no user {name:?}; name the one that the proxy runs as, such as \"www-data\""
-        )))
+        let Some((number, _)) = user_numbers(name) else {
+            return Err(ConfigError(format!(
+                "`user` in [proxy]: {USERS} has no user {name:?}; name the one that the proxy runs as, such as \"www-data\""
+            )));
+        };
+        Ok(Some(number))
     }
 }
 

@@ -26,6 +26,21 @@ const LONGEST_PREFIX: usize = 200;
 /// Longer times of rules are mistakes.
 const LONGEST_PERIOD: Duration = Duration::from_secs(366 * 24 * 3600);
 
+/// The users of this machine.
+pub const USERS: &str = "/etc/passwd";
+
+/// The numbers of a user and of its group, as this machine knows them.
+pub fn user_numbers(name: &str) -> Option<(u32, u32)> {
+    let users = std::fs::read_to_string(USERS).ok()?;
+    users.lines().find_map(|user| {
+        let fields: Vec<&str> = user.split(':').collect();
+        let [found, _, user, group, ..] = fields[..] else {
+            return None;
+        };
+        (found == name).then_some((user.parse().ok()?, group.parse().ok()?))
+    })
+}
+
 /// A duration such as "90s" or "1h 30m".
 pub(super) fn duration(text: &str) -> Option<Duration> {
     Duration::try_from(text.parse::<SignedDuration>().ok()?).ok()

@@ -1,4 +1,4 @@
-//! Runs LVM's commands that change something, one thread for each. They are never killed: a command that dies while it has
+//! Runs LVM's commands that change something, and the administrator's, one thread for each. Those of LVM are never killed: a command that dies while it has
 //! suspended a volume leaves it suspended for ever.
 //!
 //! Before a snapshot is extended, its origin's file system is synchronized: the extension freezes it until all dirty pages
@@ -18,6 +18,7 @@ use cowbell_device_mapper::{DeviceMapper, Scope};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open, syncfs};
 
 use crate::advice::lvm_size;
+use crate::config::SlowingUser;
 use crate::source::lvm::environment;
 
 /// Neither begins nor ends that dmeventd monitors the volume, nor starts dmeventd in the guard's sandbox.
@@ -32,11 +33,13 @@ const LEAST_FOR_SYNC_S: f64 = 4.0;
 const SYNC_SHARE: f64 = 0.5;
 /// Synchronizations before an extension: each has fewer dirty pages to write than the one before.
 const MOST_SYNCS: usize = 3;
+/// A command of the administrator's is ended after a minute.
+const LONGEST_WAIT: Duration = Duration::from_secs(70);
 /// What of LVM's output is quoted.
 const LONGEST_OUTPUT: usize = 400;
 
 /// A command, and on what.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Order {
     /// The program and its arguments.
     pub command: Vec<String>,
@@ -46,6 +49,8 @@ pub struct Order {
     pub mounts: Vec<PathBuf>,
     pub left_s: f64,
     pub longest_hold: Duration,
+    /// Who runs it; `None`: root.
+    pub user: Option<SlowingUser>,
     /// Where the output goes: a pipe would kill the command if the guard died.
     pub output: PathBuf,
 }
@@ -227,16 +232,32 @@ fn wait(order: &Order) -> CommandResult {
 }
 
 fn spawn(order: &Order) -> io::Result<std::process::Child> {
-    let output = File::create(&order.output)?;
-    Command::new(&order.command[0])
+    let mut options = File::options();
+    let output = options.create(true).append(true).open(&order.output)?;
+    let mut command = Command::new(&order.command[0]);
+    command
         .args(&order.command[1..])
         .env_clear()
         .envs(environment())
+        .current_dir("/")
         .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
-        .process_group(0)
-        .spawn()
+        .process_group(0);
+    if let Some(SlowingUser { user, group }) = order.user {
+        command.uid(user).gid(group);
+        wait_for_others(&output);
+    }
+    output.set_len(0)?;
+    command.stdout(output.try_clone()?).stderr(output).spawn()
+}
+
+/// A command that a killed guard began has the lock of its output until it ends.
+fn wait_for_others(output: &File) {
+    let deadline = Instant::now() + LONGEST_WAIT;
+    while flock(output, FlockOperation::NonBlockingLockExclusive).is_err()
+        && Instant::now() < deadline
+    {
+        thread::sleep(LOOK);
+    }
 }
 
 /// `exit status 5: Insufficient free space`
@@ -250,6 +271,7 @@ fn why(status: ExitStatus, output: &Path) -> String {
     let text: String = lines.join("; ").chars().take(LONGEST_OUTPUT).collect();
     match status.signal() {
         Some(signal) => format!("signal {signal} ended it: {text}"),
+        None if text.is_empty() => status.to_string(),
         None => text,
     }
 }

@@ -33,6 +33,8 @@ const STEPS: u32 = 3;
 const SHORTEST_REST_S: f64 = 60.0;
 /// Before so many readings nothing is known, unless more than half is gone by then.
 const READINGS: usize = 3;
+/// Writers are slowed when all room lasts no longer than this: the command takes a second, and what it stops goes on for some.
+const SLOW_LEAD_S: f64 = 30.0;
 /// Extensions further ahead are not announced.
 const ANNOUNCED_S: f64 = 3600.0;
 
@@ -53,6 +55,8 @@ pub struct GuardSubject {
     pub need: RemainingNeed,
     /// Why it is left alone, such as `it is invalid`.
     pub left_alone: Option<String>,
+    /// Whether it overflowed, and its backup is lost.
+    pub is_lost: bool,
     /// `None` before LVM answered, or if its answer is too old.
     pub lvm: Option<LvmRoom>,
     pub limits: VolumeLimits,
@@ -113,6 +117,8 @@ pub struct Decision {
     pub plan: GuardPlan,
     /// Of [`GuardPlan::Extends`].
     pub extension: Option<GuardExtension>,
+    /// Whether it will overflow soon in spite of all the room that it may get: only slower writers can save it.
+    pub is_short: bool,
     /// Whether LVM has to be asked before an extension can be decided.
     pub needs_lvm: bool,
     /// What follows `The guard`, or with [`GuardPlan::WillExtend`] and [`GuardPlan::Extends`] `The guard will`.
@@ -133,6 +139,7 @@ impl Decision {
         Self {
             plan: GuardPlan::Nothing,
             extension: None,
+            is_short: false,
             needs_lvm: false,
             text: text.into(),
         }
@@ -149,8 +156,12 @@ impl Decision {
 /// The danger of a subject.
 enum Danger {
     None(String),
-    /// It is due in so many seconds.
-    Later(f64, u64),
+    Later {
+        want: u64,
+        /// It is due in so many seconds.
+        in_s: f64,
+        left_s: f64,
+    },
     Due {
         /// The bytes that it needs in all, and now.
         want: u64,
@@ -159,11 +170,13 @@ enum Danger {
     },
 }
 
-/// The decisions about all subjects, in their order. `late_s` is how late the last tick was.
+/// The decisions about all subjects, in their order. `late_s` is how late the last tick was. `slows`: whether writers can be
+/// slowed; then what would not suffice is added at once, so that nothing has to be added while they are.
 pub fn decide(
     subjects: &[GuardSubject],
     groups: &BTreeMap<String, GroupRoom>,
     late_s: f64,
+    slows: bool,
 ) -> Vec<Decision> {
     let lead_s = |subject: &GuardSubject, due: usize| {
         let took_s = groups.get(&subject.vg).map_or(0.0, |group| group.took_s);
@@ -203,42 +216,59 @@ pub fn decide(
         let subject = &subjects[index];
         let group = groups.get(&subject.vg).copied().unwrap_or_default();
         let taken = taken.entry(&subject.vg).or_default();
-        decisions[index] = match &dangers[index] {
-            Danger::None(why) => Decision::nothing(why),
-            Danger::Later(in_s, want) => {
-                *taken += *want;
-                Decision {
+        let spare = spares.entry(&subject.vg).or_insert(group.spare);
+        let promised = promised
+            .entry(subject.limits.name.as_str())
+            .or_insert(subject.spent.today);
+        let room = GroupBudget {
+            group,
+            taken: *taken,
+            spare: *spare,
+            today: *promised,
+        };
+        let is_short = |want: u64, left_s: f64| {
+            let speed = subject.bytes_per_s.unwrap_or_default();
+            let (most, _) = room.most(subject);
+            slows && want > most && left_s + most as f64 / speed < SLOW_LEAD_S
+        };
+        let (want, step, left_s, is_short) = match dangers[index] {
+            Danger::None(ref why) => {
+                decisions[index] = Decision::nothing(why);
+                continue;
+            }
+            Danger::Later { want, left_s, .. } if is_short(want, left_s) => {
+                (want, want, left_s, true)
+            }
+            Danger::Later { want, in_s, .. } => {
+                *taken += want;
+                decisions[index] = Decision {
                     plan: GuardPlan::WillExtend,
                     // In time for the decision.
-                    needs_lvm: subject.lvm.is_none() && *in_s < LEAD_S,
-                    ..Decision::nothing(format!("extend it in about {}", rough_text(*in_s)))
-                }
-            }
-            Danger::Due { want, step, left_s } => {
-                let spare = spares.entry(&subject.vg).or_insert(group.spare);
-                let promised = promised
-                    .entry(subject.limits.name.as_str())
-                    .or_insert(subject.spent.today);
-                let room = GroupBudget {
-                    group,
-                    taken: *taken,
-                    spare: *spare,
-                    today: *promised,
+                    needs_lvm: subject.lvm.is_none() && in_s < LEAD_S,
+                    ..Decision::nothing(format!("extend it in about {}", rough_text(in_s)))
                 };
-                let decision = extend(subject, room, *step, *left_s);
-                let add = decision.extension.map_or(0, |extension| extension.add);
-                *taken += room.cost(subject, add);
-                *promised += add;
-                if subject.part == GuardedPart::Metadata {
-                    *spare = (*spare).max(subject.size + add);
-                }
-                // What others may not take: the rest of a snapshot's need, or one more step of a pool.
-                *taken += match subject.part {
-                    GuardedPart::Snapshot => want.saturating_sub(add),
-                    GuardedPart::Pool | GuardedPart::Metadata => *want,
-                };
-                decision
+                continue;
             }
+            Danger::Due { want, left_s, .. } if is_short(want, left_s) => {
+                (want, want, left_s, true)
+            }
+            Danger::Due { want, step, left_s } => (want, step, left_s, false),
+        };
+        let decision = extend(subject, room, step, left_s);
+        let add = decision.extension.map_or(0, |extension| extension.add);
+        *taken += room.cost(subject, add);
+        *promised += add;
+        if subject.part == GuardedPart::Metadata {
+            *spare = (*spare).max(subject.size + add);
+        }
+        // What others may not take: the rest of a snapshot's need, or one more step of a pool.
+        *taken += match subject.part {
+            GuardedPart::Snapshot => want.saturating_sub(add),
+            GuardedPart::Pool | GuardedPart::Metadata => want,
+        };
+        decisions[index] = Decision {
+            is_short,
+            ..decision
         };
     }
     decisions
@@ -247,7 +277,7 @@ pub fn decide(
 fn wanted(danger: &Danger) -> u64 {
     match danger {
         Danger::None(_) => 0,
-        Danger::Later(_, want) | Danger::Due { want, .. } => *want,
+        Danger::Later { want, .. } | Danger::Due { want, .. } => *want,
     }
 }
 
@@ -305,7 +335,7 @@ fn danger(subject: &GuardSubject, lead_s: f64) -> Danger {
         if in_s > ANNOUNCED_S {
             return nothing("has nothing to do within the next hour");
         }
-        return Danger::Later(in_s, want);
+        return Danger::Later { want, in_s, left_s };
     }
     let step = match subject.part {
         GuardedPart::Snapshot => {
@@ -350,6 +380,74 @@ impl GroupBudget {
         }
         u64::try_from((usable_bytes + spare_is_larger_by) / 2).unwrap_or(0)
     }
+
+    /// The most that a volume may get, and what allows no more.
+    fn most(self, subject: &GuardSubject) -> (u64, String) {
+        let limits = &subject.limits;
+        let lvm = subject.lvm.as_ref();
+        let vg = &subject.vg;
+        let (kept, usable) = (size_text(self.group.keep_free), {
+            let free = self.group.free.unwrap_or_default();
+            let usable = free.saturating_sub(self.group.keep_free);
+            self.most_for(subject, usable.saturating_sub(self.taken))
+        });
+        let none_if = |forbids: bool| if forbids { 0 } else { u64::MAX };
+        let free = self.group.free.map(size_text);
+        let steps = subject.spent.steps;
+        let is_out_of_steps =
+            subject.part == GuardedPart::Snapshot && steps >= limits.steps_per_backup;
+        let refusal = lvm.and_then(|lvm| lvm.refusal.as_ref());
+        let allowed = [
+            (
+                none_if(lvm.is_some_and(|lvm| lvm.step == 0)),
+                "LVM does not report the size of an extent".into(),
+            ),
+            (
+                none_if(free.is_none()),
+                format!("the free space of VG {vg} is unknown"),
+            ),
+            (
+                none_if(refusal.is_some()),
+                refusal.cloned().unwrap_or_default(),
+            ),
+            (
+                none_if(is_out_of_steps),
+                format!("`steps_per_backup` allows {steps} extensions"),
+            ),
+            (
+                limits.largest.0.saturating_sub(subject.size),
+                format!("`largest` is {}", size_text(limits.largest.0)),
+            ),
+            (
+                limits.add_at_most_per_day.0.saturating_sub(self.today),
+                format!(
+                    "`add_at_most_per_day` is {}, and {} were added",
+                    size_text(limits.add_at_most_per_day.0),
+                    size_text(self.today)
+                ),
+            ),
+            (
+                usable,
+                match (free.unwrap_or_default(), self.taken) {
+                    (free, 0) => format!("{kept} are kept free in VG {vg}, and {free} are free"),
+                    (free, _) => format!(
+                        "VG {vg} has {free} free, of which {kept} are kept free and the rest is for what comes first"
+                    ),
+                },
+            ),
+            (
+                lvm.and_then(|lvm| lvm.free).unwrap_or(u64::MAX),
+                format!("the PVs of VG {vg} have no room for it"),
+            ),
+        ];
+        let (mut most, mut why) = (u64::MAX, String::new());
+        for (at_most, reason) in allowed {
+            if at_most < most {
+                (most, why) = (at_most, reason);
+            }
+        }
+        (most, why)
+    }
 }
 
 /// The extension by about `step`, as far as it is allowed.
@@ -361,61 +459,8 @@ fn extend(subject: &GuardSubject, room: GroupBudget, step: u64, left_s: f64) -> 
             ..Decision::nothing("extend it once LVM has said how much room there is")
         };
     };
-    let limits = &subject.limits;
-    let (free, Some(unit)) = (room.group.free, (lvm.step > 0).then_some(lvm.step)) else {
-        return Decision::may_not("LVM does not report the size of an extent");
-    };
-    let Some(free) = free else {
-        let vg = &subject.vg;
-        return Decision::may_not(format!("the free space of VG {vg} is unknown"));
-    };
-    if let Some(refusal) = &lvm.refusal {
-        return Decision::may_not(refusal);
-    }
-    if subject.part == GuardedPart::Snapshot && subject.spent.steps >= limits.steps_per_backup {
-        let steps = subject.spent.steps;
-        return Decision::may_not(format!("`steps_per_backup` allows {steps} extensions"));
-    }
-    let usable = free
-        .saturating_sub(room.group.keep_free)
-        .saturating_sub(room.taken);
-    let usable = room.most_for(subject, usable);
-    let (vg, kept) = (&subject.vg, size_text(room.group.keep_free));
-    let allowed = [
-        (
-            limits.largest.0.saturating_sub(subject.size),
-            format!("`largest` is {}", size_text(limits.largest.0)),
-        ),
-        (
-            limits.add_at_most_per_day.0.saturating_sub(room.today),
-            format!(
-                "`add_at_most_per_day` is {}, and {} were added",
-                size_text(limits.add_at_most_per_day.0),
-                size_text(room.today)
-            ),
-        ),
-        (
-            usable,
-            match room.taken {
-                0 => format!(
-                    "{kept} are kept free in VG {vg}, and {} are free",
-                    size_text(free)
-                ),
-                _ => format!(
-                    "VG {vg} has {} free, of which {kept} are kept free and the rest is for what comes first",
-                    size_text(free)
-                ),
-            },
-        ),
-        (
-            lvm.free.unwrap_or(u64::MAX),
-            format!("the PVs of VG {vg} have no room for it"),
-        ),
-    ];
-    let (most, why) = allowed
-        .iter()
-        .min_by_key(|(most, _)| *most)
-        .unwrap_or(&allowed[0]);
+    let (most, why) = room.most(subject);
+    let unit = lvm.step.max(1);
     let wished = step.div_ceil(unit).saturating_mul(unit);
     let add = wished.min(most / unit * unit);
     if add == 0 {

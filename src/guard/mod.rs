@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! tick → watch → decision → command → state file, journal
+//!                         ↘ slowing ↗
 //! ```
 //!
 //! It decides by itself, by the device-mapper's status, and takes no request: neither pages nor the database can make it
@@ -10,16 +11,18 @@
 mod command;
 mod decision;
 mod ledger;
+mod slowing;
 #[cfg(test)]
 mod tests;
 mod watch;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use jiff::Timestamp;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -36,10 +39,11 @@ use crate::source::live::Live;
 use crate::source::{Part, ReadResult, Reading};
 use crate::systemd;
 use crate::topology::{State, Topology, Volume};
-use crate::units::{duration_text, size_text};
+use crate::units::{count_text, duration_text, size_text};
 use command::{CommandResult, Order};
 use decision::{Decision, GuardExtension, GuardSubject, decide};
 use ledger::{Addition, Ledger, replace};
+use slowing::{Slowing, SlowingStep};
 use watch::{Watch, groups, pool_part};
 
 /// The length of a tick.
@@ -71,7 +75,8 @@ pub struct Guard {
     observer: Observer,
     watch: Watch,
     ledger: Ledger,
-    /// Running commands, at most one for each group.
+    slowing: Slowing,
+    /// Running commands, at most one for each group, and one that slows writers or ends that.
     commands: JoinSet<Finished>,
     busy: Vec<String>,
     /// How long the last extension in each group took.
@@ -81,6 +86,8 @@ pub struct Guard {
     /// Since when devices are suspended, and when that was last to be ended, by volume to refresh.
     suspended: BTreeMap<String, (u64, u64)>,
     actions: VecDeque<GuardAction>,
+    /// The volumes whose loss was told.
+    lost: HashSet<String>,
     /// What was last written to the journal about each volume.
     logged: HashMap<(String, GuardedPart), (GuardPlan, String)>,
     reported_us: Option<u64>,
@@ -96,10 +103,28 @@ pub struct Guard {
 
 /// A command that has ended.
 struct Finished {
-    vg: String,
-    part: Option<GuardedPart>,
+    task: Task,
     action: GuardAction,
     result: CommandResult,
+}
+
+/// What a command is for.
+#[derive(Clone, Debug, PartialEq)]
+enum Task {
+    /// In a group.
+    Extend(String, GuardedPart),
+    Refresh(String),
+    Slow,
+    Lift,
+}
+
+impl Task {
+    fn vg(&self) -> Option<&String> {
+        match self {
+            Self::Extend(vg, _) | Self::Refresh(vg) => Some(vg),
+            Self::Slow | Self::Lift => None,
+        }
+    }
 }
 
 impl Guard {
@@ -112,13 +137,11 @@ impl Guard {
             GuardMode::On => Ledger::open(&folder).map_err(|why| anyhow!(why))?,
             GuardMode::DryRun => Ledger::in_memory(),
         };
-        Ok(Self::with(settings, folder, ledger))
-    }
-
-    fn with(settings: GuardSettings, folder: PathBuf, ledger: Ledger) -> Self {
-        Self {
+        let slowing = Slowing::open(&folder).map_err(|why| anyhow!(why))?;
+        Ok(Self {
             settings,
             folder,
+            slowing,
             observer: Observer::default(),
             watch: Watch::default(),
             ledger,
@@ -128,6 +151,7 @@ impl Guard {
             failures: HashMap::new(),
             suspended: BTreeMap::new(),
             actions: VecDeque::new(),
+            lost: HashSet::new(),
             logged: HashMap::new(),
             reported_us: None,
             asked_us: None,
@@ -137,7 +161,7 @@ impl Guard {
             ticks: 0,
             is_checked: false,
             is_ready: false,
-        }
+        })
     }
 
     /// Guards until a signal. Ends after the commands that it began, never before.
@@ -153,14 +177,22 @@ impl Guard {
                 }
             }
         };
-        while let Some(Ok(finished)) = self.commands.join_next().await {
-            self.finish(finished);
+        self.finish_all().await;
+        if let Some(step) = self.slowing.end() {
+            self.slow(step, Timestamp::now());
+            self.finish_all().await;
         }
         if end.is_ok() {
             // A clean end is no failure that the daemon has to report.
             let _ = std::fs::remove_file(self.folder.join(STATE_FILE));
         }
         end
+    }
+
+    async fn finish_all(&mut self) {
+        while let Some(Ok(finished)) = self.commands.join_next().await {
+            self.finish(finished);
+        }
     }
 
     fn tick(&mut self, reading: &Reading, live: &mut Live) -> anyhow::Result<()> {
@@ -212,7 +244,8 @@ impl Guard {
                 subject.left_alone = Some(format!("the last attempt failed: {why}"));
             }
         }
-        let decisions = decide(&subjects, &groups, self.late_s);
+        let slows = self.settings.slow_writers.is_some();
+        let decisions = decide(&subjects, &groups, self.late_s, slows);
         let asks = !self.is_checked || decisions.iter().any(|decision| decision.needs_lvm);
         if asks && self.asked_us.is_none_or(|at| now_us - at >= ASK_PAUSE_US) {
             self.asked_us = Some(now_us);
@@ -220,8 +253,27 @@ impl Guard {
         }
         for (subject, decision) in subjects.iter().zip(&decisions) {
             self.log(subject, decision);
-            if let Some(extension) = decision.extension {
-                self.extend(subject, extension, &interval, now_us);
+            self.tell_loss(subject, interval.at);
+        }
+        let extends = decisions
+            .iter()
+            .any(|decision| decision.extension.is_some());
+        let volumes: Vec<_> = subjects.iter().zip(&decisions).collect();
+        let step = self.slowing.step(
+            self.settings.slow_writers.as_ref(),
+            &volumes,
+            now_us,
+            !extends && self.busy.is_empty(),
+            extends,
+        );
+        if let Some(step) = step {
+            self.slow(step, interval.at);
+        }
+        if self.slowing.slowed().is_none() {
+            for (subject, decision) in volumes {
+                if let Some(extension) = decision.extension {
+                    self.extend(subject, extension, &interval, now_us);
+                }
             }
         }
         self.heal(&interval, now_us);
@@ -289,20 +341,13 @@ impl Guard {
         let extensible = Extensible::new(volume, &interval.topology, pool_part(subject.part));
         let command = command::extension(&extensible.option, extension.to, &extensible.name);
         let (add, to) = (size_text(extension.add), size_text(extension.to));
+        let text = format!("The guard added {add}, to {to}.");
         let action = GuardAction {
-            at: interval.at,
-            mode: self.settings.mode,
             uuid: subject.uuid.clone(),
-            name: subject.name.clone(),
             command: command.clone(),
             from_bytes: Some(subject.size),
             to_bytes: Some(extension.to),
-            exit_status: None,
-            took_ms: None,
-            sync_ms: None,
-            suspended_ms: None,
-            text: format!("The guard added {add}, to {to}."),
-            failed: false,
+            ..GuardAction::new(interval.at, self.settings.mode, subject.name.clone(), text)
         };
         if self.settings.mode == GuardMode::DryRun {
             let text = format!("The guard would have added {add}, to {to} (dry-run).");
@@ -317,17 +362,75 @@ impl Guard {
             mounts: mounts_of_origin(volume, &interval.topology),
             left_s: extension.left_s,
             longest_hold: subject.limits.longest_hold.0,
+            user: None,
             output: self.output_file(&subject.vg),
         };
-        self.start(&subject.vg, Some(subject.part), action, order);
+        self.start(
+            Task::Extend(subject.vg.clone(), subject.part),
+            action,
+            order,
+        );
     }
 
-    fn start(&mut self, vg: &str, part: Option<GuardedPart>, action: GuardAction, order: Order) {
-        self.busy.push(vg.into());
-        let vg = vg.to_string();
+    /// Slows writers, or ends that.
+    fn slow(&mut self, step: SlowingStep, at: Timestamp) {
+        let (slowed, task, text) = match step {
+            SlowingStep::Slow(slowed) => {
+                let text = "It may get no more room, so the guard slowed its writers.";
+                (slowed, Task::Slow, text)
+            }
+            SlowingStep::Lift(slowed) => (slowed, Task::Lift, "Its writers are no longer slowed."),
+        };
+        let mode = self.settings.mode;
+        let order = match task {
+            Task::Slow => slowed.order(&self.folder, &slowed.command),
+            _ => slowed.undo(&self.folder),
+        };
+        let action = GuardAction {
+            command: order.command.clone(),
+            ..GuardAction::new(at, mode, slowed.names(), text)
+        };
+        if task == Task::Slow && mode == GuardMode::DryRun {
+            let text =
+                "It may get no more room; the guard would have slowed its writers (dry-run).";
+            self.slowing.skip(slowed);
+            self.record(GuardAction {
+                text: text.into(),
+                ..action
+            });
+            return;
+        }
+        if task == Task::Slow
+            && let Err(why) = self.slowing.begin(&slowed)
+        {
+            tracing::error!("{}: its writers are not slowed, since {why}", action.name);
+            return;
+        }
+        self.start(task, action, order);
+    }
+
+    /// Tells that a volume was lost that the guard had extended.
+    fn tell_loss(&mut self, subject: &GuardSubject, at: Timestamp) {
+        let steps = subject.spent.steps;
+        if !subject.is_lost || steps == 0 || !self.lost.insert(subject.uuid.clone()) {
+            return;
+        }
+        let (added, steps) = (
+            size_text(subject.spent.added),
+            count_text(steps, "step", "steps"),
+        );
+        let text = format!("It was lost, although the guard had added {added} in {steps}.");
+        self.record(GuardAction {
+            uuid: subject.uuid.clone(),
+            failed: true,
+            ..GuardAction::new(at, self.settings.mode, subject.name.clone(), text)
+        });
+    }
+
+    fn start(&mut self, task: Task, action: GuardAction, order: Order) {
+        self.busy.extend(task.vg().cloned());
         self.commands.spawn_blocking(move || Finished {
-            vg,
-            part,
+            task,
             action,
             result: command::run(&order),
         });
@@ -339,34 +442,49 @@ impl Guard {
 
     fn finish(&mut self, finished: Finished) {
         let Finished {
-            vg,
-            part,
+            task,
             mut action,
             result,
         } = finished;
-        self.busy.retain(|busy| *busy != vg);
+        self.busy.retain(|busy| Some(busy) != task.vg());
         action.exit_status = result.status.and_then(|status| status.code());
         action.took_ms = Some(result.took.as_millis() as u64);
         action.sync_ms = result.sync.map(|sync| sync.as_millis() as u64);
         action.suspended_ms = Some(result.suspended.as_millis() as u64);
-        if part.is_some() && result.status.is_some() {
-            self.took_s.insert(vg, result.took.as_secs_f64());
-        }
-        if let Some(why) = result.error {
+        let why = result.error;
+        let failed = why.is_some();
+        if let Some(why) = &why {
             action.failed = true;
-            action.text = match part {
-                Some(_) => format!("The guard did not extend it: {why}."),
-                None => format!("The guard could not end its suspension: {why}."),
+            let did_not = match task {
+                Task::Extend(..) => "did not extend it",
+                Task::Refresh(_) => "could not end its suspension",
+                Task::Slow => "could not slow its writers",
+                Task::Lift => "could not undo the slowing of its writers, and tries again",
             };
-            let now_us = self.ticked_us.unwrap_or_default();
-            if let Some(part) = part {
-                // A command that a signal ended may have extended it.
-                if result.status.is_none_or(|status| status.code().is_some())
-                    && let Err(error) = self.ledger.withdraw(&action.uuid, part)
-                {
+            action.text = format!("The guard {did_not}: {why}.");
+        }
+        match task {
+            Task::Extend(vg, part) => {
+                if result.status.is_some() {
+                    self.took_s.insert(vg, result.took.as_secs_f64());
+                }
+                if let Some(why) = why {
+                    // A command that a signal ended may have extended it.
+                    if result.status.is_none_or(|status| status.code().is_some())
+                        && let Err(error) = self.ledger.withdraw(&action.uuid, part)
+                    {
+                        tracing::error!("{error}");
+                    }
+                    let now_us = self.ticked_us.unwrap_or_default();
+                    self.fail(action.uuid.clone(), part, now_us, why);
+                }
+            }
+            Task::Refresh(_) => {}
+            Task::Slow => self.slowing.begun(failed),
+            Task::Lift => {
+                if let Err(error) = self.slowing.lifted(failed) {
                     tracing::error!("{error}");
                 }
-                self.fail(action.uuid.clone(), part, now_us, why);
             }
         }
         self.record(action);
@@ -380,14 +498,15 @@ impl Guard {
     /// Notes an action in the journal, the file of actions and the state file.
     fn record(&mut self, action: GuardAction) {
         let (name, text, command) = (&action.name, &action.text, action.command.join(" "));
+        let took = action.took_ms.map(|ms| format!(", in {ms} ms"));
+        let line = match took {
+            _ if command.is_empty() => format!("{name}: {text}"),
+            took => format!("{name}: {text} (`{command}`{})", took.unwrap_or_default()),
+        };
         if action.failed {
-            tracing::error!("{name}: {text} (`{command}`)");
+            tracing::error!("{line}");
         } else {
-            let took = action
-                .took_ms
-                .map(|ms| format!(", in {ms} ms"))
-                .unwrap_or_default();
-            tracing::warn!("{name}: {text} (`{command}`{took})");
+            tracing::warn!("{line}");
         }
         if let Err(error) = append(&self.folder.join(ACTIONS_FILE), &action) {
             tracing::error!("{error}");
@@ -413,20 +532,11 @@ impl Guard {
             since.1 = now_us;
             let lasted = duration_text((now_us - since.0) as f64 / 1e6);
             let volume = interval.topology.volume(&name);
+            let text = format!("It was left suspended for {lasted}; the guard ended that.");
             let action = GuardAction {
-                at: interval.at,
-                mode: self.settings.mode,
                 uuid: volume.map(|it| it.uuid.to_string()).unwrap_or_default(),
                 command: command::refresh(&name),
-                name,
-                from_bytes: None,
-                to_bytes: None,
-                exit_status: None,
-                took_ms: None,
-                sync_ms: None,
-                suspended_ms: None,
-                text: format!("It was left suspended for {lasted}; the guard ended that."),
-                failed: false,
+                ..GuardAction::new(interval.at, self.settings.mode, name, text)
             };
             if !self.settings.heal_suspended {
                 let text = format!(
@@ -441,14 +551,20 @@ impl Guard {
             }
             let order = Order {
                 command: action.command.clone(),
-                device: None,
-                mounts: Vec::new(),
-                left_s: 0.0,
-                longest_hold: Duration::ZERO,
                 output: self.output_file(&vg),
+                ..Order::default()
             };
-            self.start(&vg, None, action, order);
+            self.start(Task::Refresh(vg), action, order);
         }
+    }
+
+    /// What it says while the writers of a volume are slowed.
+    fn slower(&self, subject: &GuardSubject) -> Option<String> {
+        let slowed = self.slowing.slowed()?;
+        let command = slowed.command.display();
+        slowed.is_for(&subject.uuid).then(|| {
+            format!("It may get no more room, so the guard slowed its writers with {command}.")
+        })
     }
 
     /// Writes the state file, if it changed or is old.
@@ -458,8 +574,13 @@ impl Guard {
             uuid: subject.uuid.clone(),
             name: subject.name.clone(),
             part: subject.part,
-            plan: decision.plan,
-            text: sentence(decision, self.settings.mode),
+            plan: match self.slower(subject) {
+                Some(_) => GuardPlan::Slows,
+                None => decision.plan,
+            },
+            text: self
+                .slower(subject)
+                .unwrap_or_else(|| sentence(decision, self.settings.mode)),
             size_bytes: subject.size,
             used_bytes: subject.used,
             bytes_per_s: subject.bytes_per_s.map(|speed| speed as u64),
@@ -499,6 +620,11 @@ impl Guard {
 fn write_state(folder: &Path, state: &GuardState) -> Result<(), String> {
     let text = serde_json::to_string(state).map_err(|error| error.to_string())?;
     replace(&folder.join(STATE_FILE), &text)
+}
+
+/// Undoes what a guard left that was killed.
+pub fn lift() -> Result<(), String> {
+    slowing::lift(Path::new(FOLDER))
 }
 
 /// Leaves a state file that says why the guard does not run.
@@ -586,7 +712,9 @@ fn append(path: &Path, action: &GuardAction) -> Result<(), String> {
 fn sentence(decision: &Decision, mode: GuardMode) -> String {
     let text = &decision.text;
     match (decision.plan, mode) {
-        (GuardPlan::Nothing | GuardPlan::MayNot, _) => format!("The guard {text}."),
+        (GuardPlan::Nothing | GuardPlan::MayNot | GuardPlan::Slows, _) => {
+            format!("The guard {text}.")
+        }
         (GuardPlan::WillExtend | GuardPlan::Extends, GuardMode::On) => {
             format!("The guard will {text}.")
         }

@@ -7,10 +7,11 @@ use proptest::prelude::*;
 
 use super::decision::{Decision, GroupRoom, GuardSubject, LvmRoom, RemainingNeed, Spent, decide};
 use super::ledger::{Addition, Ledger};
+use super::slowing::{self, Slowing, SlowingStep};
 use super::watch::{FillMeter, NeedInputs};
-use super::{numbers, sentence};
+use super::{command, numbers, sentence};
 use crate::advice::Extensible;
-use crate::config::{Bytes, GuardMode, LongestHold, VolumeLimits};
+use crate::config::{Bytes, GuardMode, LongestHold, SlowWriters, SlowingUser, VolumeLimits};
 use crate::forecast::ReadPoint;
 use crate::sample::guard::{GuardPlan, GuardedPart};
 use crate::sentence::Sentence;
@@ -44,6 +45,7 @@ fn snapshot() -> GuardSubject {
             done_s: Some(32.0),
         },
         left_alone: None,
+        is_lost: false,
         lvm: Some(LvmRoom {
             step: 4 * MIB,
             free: Some(1000 * MIB),
@@ -77,13 +79,23 @@ fn metadata() -> GuardSubject {
 }
 
 fn decide_in(free_mib: u64, keep_mib: u64, subjects: &[GuardSubject]) -> Vec<Decision> {
+    decide_slowing(free_mib, keep_mib, subjects, false)
+}
+
+fn decide_slowing(
+    free_mib: u64,
+    keep_mib: u64,
+    subjects: &[GuardSubject],
+    slows: bool,
+) -> Vec<Decision> {
     let group = GroupRoom {
         free: Some(free_mib * MIB),
         keep_free: keep_mib * MIB,
         spare: 4 * MIB,
         took_s: 0.5,
     };
-    decide(subjects, &BTreeMap::from([("vg0".into(), group)]), 0.0)
+    let groups = BTreeMap::from([("vg0".into(), group)]);
+    decide(subjects, &groups, 0.0, slows)
 }
 
 fn added_mib(decision: &Decision) -> u64 {
@@ -286,6 +298,175 @@ fn limits_hold_after_a_restart_and_when_the_file_is_damaged() {
     assert!(Ledger::open(Path::new("/proc/none")).is_ok());
 }
 
+#[test]
+fn writers_are_slowed_only_where_all_room_will_not_do() {
+    // It needs 30 MiB more, and lasts for 2 s.
+    let decision = |free_mib, slows| {
+        let decisions = decide_slowing(free_mib, 50, &[snapshot()], slows);
+        (added_mib(&decisions[0]), decisions[0].is_short)
+    };
+    assert_eq!(decision(90, true), (12, false));
+    // What there is, at once; then nothing has to be added while writers are slowed.
+    assert_eq!(decision(70, true), (20, true));
+    assert_eq!(decision(50, true), (0, true));
+    assert_eq!(decision(50, false), (0, false));
+    // There is time: what it needs may become less.
+    let slower = GuardSubject {
+        bytes_per_s: Some(MIB as f64 / 20.0),
+        ..snapshot()
+    };
+    assert!(!decide_slowing(50, 50, &[slower], true)[0].is_short);
+}
+
+/// Scripts that create a file and remove it, as who the tests run as or, for root, as another user.
+struct Scripts {
+    folder: tempfile::TempDir,
+    settings: SlowWriters,
+}
+
+impl Scripts {
+    fn new() -> Self {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let allow = |path: &Path| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+        };
+        allow(folder.path());
+        let script = |name: &str, text: String| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+            allow(&path);
+            path.to_str().unwrap().to_string()
+        };
+        let flag = folder.path().join("slow").display().to_string();
+        let settings = SlowWriters {
+            command: script("pause", format!("id -u >{flag}"))
+                .try_into()
+                .unwrap(),
+            undo: script("resume", format!("rm {flag}")).try_into().unwrap(),
+            user: SlowingUser {
+                user: 65534,
+                group: 65534,
+            },
+            at_most: LongestHold(std::time::Duration::from_secs(600)),
+        };
+        Self { folder, settings }
+    }
+
+    fn runner(&self) -> Option<String> {
+        let text = std::fs::read_to_string(self.folder.path().join("slow")).ok()?;
+        Some(text.trim().into())
+    }
+
+    /// A tick of a guard at this second, whose commands end at once; the backup has ended at each 99th. What it did.
+    fn tick(
+        &self,
+        slowing: &mut Slowing,
+        at_s: u64,
+        is_short: bool,
+        extends: bool,
+    ) -> &'static str {
+        let subject = GuardSubject {
+            left_alone: (at_s % 100 == 99).then(|| "it is not read".into()),
+            ..snapshot()
+        };
+        let decision = Decision {
+            is_short,
+            ..decide_in(50, 50, &[snapshot()]).remove(0)
+        };
+        let volumes = [(&subject, &decision)];
+        let now_us = at_s * 1_000_000;
+        let step = slowing.step(Some(&self.settings), &volumes, now_us, !extends, extends);
+        let failed = |order| command::run(&order).error.is_some();
+        match step {
+            None => "nothing",
+            Some(SlowingStep::Slow(slowed)) => {
+                slowing.begin(&slowed).unwrap();
+                slowing.begun(failed(slowed.order(self.folder.path(), &slowed.command)));
+                "slowed"
+            }
+            Some(SlowingStep::Lift(slowed)) => {
+                let failed = failed(slowed.undo(self.folder.path()));
+                slowing.lifted(failed).unwrap();
+                if failed { "failed" } else { "lifted" }
+            }
+        }
+    }
+}
+
+#[test]
+fn slowed_writers_are_released_in_every_path() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scripts = Scripts::new();
+    let folder = scripts.folder.path();
+    let open = || Slowing::open(folder).unwrap();
+    let mut slowing = open();
+    let tick = |slowing: &mut Slowing, at_s, is_short| scripts.tick(slowing, at_s, is_short, false);
+    assert_eq!(tick(&mut slowing, 1, false), "nothing");
+    assert_eq!(tick(&mut slowing, 2, true), "slowed");
+    assert_eq!(scripts.runner().as_deref(), Some("65534"));
+    // It fills more slowly now, and stays slowed until the backup ends.
+    assert_eq!(tick(&mut slowing, 3, false), "nothing");
+    assert_eq!(tick(&mut slowing, 99, false), "lifted");
+    assert_eq!(scripts.runner(), None);
+    // An extension ends it first.
+    assert_eq!(tick(&mut slowing, 10, true), "slowed");
+    assert_eq!(scripts.tick(&mut slowing, 11, false, true), "lifted");
+    // So does the longest time, once for each backup.
+    assert_eq!(tick(&mut slowing, 20, true), "slowed");
+    assert_eq!(tick(&mut slowing, 620, true), "lifted");
+    assert_eq!(tick(&mut slowing, 621, true), "nothing");
+    assert_eq!(tick(&mut slowing, 699, false), "nothing");
+    // A guard that was killed: the next one, and `--lift`.
+    assert_eq!(tick(&mut slowing, 30, true), "slowed");
+    let mut slowing = open();
+    assert_eq!(tick(&mut slowing, 31, true), "lifted");
+    assert_eq!(tick(&mut slowing, 32, true), "slowed");
+    slowing::lift(folder).unwrap();
+    assert_eq!(scripts.runner(), None);
+    slowing::lift(folder).unwrap();
+    // An undo that fails is tried again.
+    let mut slowing = open();
+    assert_eq!(tick(&mut slowing, 40, true), "slowed");
+    std::fs::remove_file(folder.join("slow")).unwrap();
+    assert_eq!(tick(&mut slowing, 99, false), "failed");
+    assert_eq!(tick(&mut slowing, 100, false), "nothing");
+    assert!(slowing::lift(folder).unwrap_err().contains("still slowed"));
+    std::fs::write(folder.join("slow"), "").unwrap();
+    assert_eq!(tick(&mut slowing, 110, false), "lifted");
+}
+
+/// A killed guard's command may still run: the undo waits for it.
+#[test]
+fn the_undo_comes_after_a_command_that_still_runs() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scripts = Scripts::new();
+    let folder = scripts.folder.path();
+    let flag = folder.join("slow").display().to_string();
+    let pause = &scripts.settings.command.0;
+    std::fs::write(pause, format!("#!/bin/sh\nsleep 1\ntouch {flag}\n")).unwrap();
+    let mut slowing = Slowing::open(folder).unwrap();
+    let subject = snapshot();
+    let decision = decide_slowing(50, 50, std::slice::from_ref(&subject), true).remove(0);
+    let volumes = [(&subject, &decision)];
+    let Some(SlowingStep::Slow(slowed)) =
+        slowing.step(Some(&scripts.settings), &volumes, 0, true, false)
+    else {
+        panic!()
+    };
+    slowing.begin(&slowed).unwrap();
+    let order = slowed.order(folder, &slowed.command);
+    let running = std::thread::spawn(move || command::run(&order));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    slowing::lift(folder).unwrap();
+    assert!(running.join().unwrap().error.is_none());
+    assert_eq!(scripts.runner(), None);
+}
+
 prop_compose! {
     fn any_subject()(
         number in 0..4u32,
@@ -333,12 +514,14 @@ proptest! {
         subjects in prop::collection::vec(any_subject(), 1..6),
         free in 0..400u64,
         keep in 0..300u64,
+        slows in any::<bool>(),
     ) {
         let mut subjects = subjects;
         // All share what was added today.
         let today = subjects[0].spent.today;
         subjects.iter_mut().for_each(|subject| subject.spent.today = today);
-        let decisions = decide_in(free, keep, &subjects);
+        let decisions = decide_slowing(free, keep, &subjects, slows);
+        prop_assert!(slows || !decisions.iter().any(|decision| decision.is_short));
         let (mut cost, mut added, mut spare) = (0, 0, 4 * MIB);
         let mut in_order: Vec<(&GuardSubject, &Decision)> = subjects.iter().zip(&decisions).collect();
         in_order.sort_by_key(|(subject, _)| subject.part);
@@ -757,7 +940,7 @@ impl Course {
                         took_s: 1.0,
                     };
                     let groups = BTreeMap::from([("vg0".to_string(), group)]);
-                    let decisions = decide(&subjects, &groups, 0.0);
+                    let decisions = decide(&subjects, &groups, 0.0, false);
                     let extends = subjects.iter().zip(&decisions);
                     let mut extends =
                         extends.filter_map(|(it, decision)| Some((it, decision.extension?)));

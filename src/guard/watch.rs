@@ -137,6 +137,7 @@ impl Watch {
                     bytes_per_s: None,
                     need: RemainingNeed::Unknown,
                     left_alone: None,
+                    is_lost: state.state == State::Invalid,
                     lvm: report_is_fresh.then(|| room_of(volume, &interval.topology, part)),
                     limits,
                     spent,

@@ -38,6 +38,8 @@ pub enum GuardPlan {
     Extends,
     /// It is at risk, and a limit or LVM forbids the extension.
     MayNot,
+    /// It may get no more room, so its writers are slowed.
+    Slows,
 }
 
 /// What the guard decided about a volume.
@@ -103,6 +105,27 @@ pub struct GuardAction {
     /// What it did, in a sentence.
     pub text: String,
     pub failed: bool,
+}
+
+impl GuardAction {
+    /// One that did `text`, without a command.
+    pub fn new(at: Timestamp, mode: GuardMode, name: String, text: impl Into<String>) -> Self {
+        Self {
+            at,
+            mode,
+            uuid: String::new(),
+            name,
+            command: Vec::new(),
+            from_bytes: None,
+            to_bytes: None,
+            exit_status: None,
+            took_ms: None,
+            sync_ms: None,
+            suspended_ms: None,
+            text: text.into(),
+            failed: false,
+        }
+    }
 }
 
 /// The content of the state file.

@@ -1,6 +1,6 @@
 # Does `cowbell guard` save what would be lost, within its limits, and nothing else? On real LVM: wrong configurations;
 # dry-run; snapshots in a race with their readers; pools and their metadata; what is not read, or done first; limits;
-# what an extension costs; suspensions that were left; and kills of the guard and of `lvextend` at any moment (`guard 1000`: so many).
+# slowed writers; what an extension costs; suspensions that were left; and kills of the guard and of `lvextend` at any moment (`guard 1000`: so many).
 #
 # LAB_DISKS=4
 # LAB_DISK_SIZE=1G
@@ -252,6 +252,82 @@ kill "$writer" "$reader" 2>/dev/null || true
 check "largest holds" yes "$(holds "$(size_mib vg0/data_snapshot) <= 40")"
 check "the journal says which limit" yes "$(grep -q 'may not extend it: `largest` is 40.0 MiB' "$OUT/guard.log" && echo yes)"
 drop vg0 data
+stop_guard
+
+echo "== slowed writers"
+# The writer of vg1 is slow while a file is there, which nobody's commands create and remove.
+mkdir -p /mnt/slow
+chown nobody /mnt/slow
+printf '#!/bin/sh\nid -un >/mnt/slow/flag\n' >/mnt/pause
+printf '#!/bin/sh\nrm -f /mnt/slow/flag\n' >/mnt/resume
+chmod 755 /mnt/pause /mnt/resume
+slows='[slow_writers]
+command = "/mnt/pause"
+undo = "/mnt/resume"
+user = "nobody"
+at_most = "'
+race_without_room() {
+    new_volume -L "$(($(free_mib vg1) - 54))M" -n filler vg1
+    snapshot vg1 other 24
+    reads /mnt/other_snapshot 60 /mnt/read & reader=$!
+    obeys & writer=$!
+    wait_until 40 "writers to be slowed" test -e /mnt/slow/flag
+}
+obeys() {
+    local number=0
+    while ((number < 230)); do
+        dd if=/dev/zero of=/mnt/other/written bs=256k count=1 seek="$number" oflag=direct conv=notrunc status=none || return
+        number=$((number + 1))
+        sleep 0.05
+        [[ ! -e /mnt/slow/flag ]] || sleep 1
+    done
+}
+end_race() {
+    kill "$writer" "$reader" 2>/dev/null || true
+    wait "$writer" "$reader" 2>/dev/null || true
+    drop vg1 other
+    lvremove -qy vg1/filler >>"$OUT/lvm.log" 2>&1
+}
+released() {
+    [[ ! -e /mnt/slow/flag ]]
+}
+
+guard_configuration on "${slows}10min\""
+cp /mnt/guard.toml /mnt/slowing.toml
+sed -i 's/"nobody"/"root"/' /mnt/guard.toml
+refuses "writers slowed by root" "other than root"
+cp /mnt/slowing.toml /mnt/guard.toml
+start_guard
+race_without_room
+check "the command is run by the user" nobody "$(cat /mnt/slow/flag)"
+in_time 5 grep -q "slowed its writers" <(of_guard vg1/other_snapshot .text)
+check "the state file tells it" slows "$(of_guard vg1/other_snapshot .plan)"
+wait "$reader"
+check "all could be read with slowed writers" 60 "$(cat /mnt/read)"
+check "the snapshot without room is valid" no "$(is_invalid vg1/other_snapshot && echo yes || echo no)"
+check "vg1 keeps 20 MiB" yes "$(holds "$(free_mib vg1) >= 20")"
+drop vg1 other
+in_time 10 released
+check "writers are released after the backup" yes "$(released && echo yes)"
+end_race
+race_without_room
+kill -KILL "$guard"
+wait "$guard" 2>/dev/null || true
+check "a killed guard leaves them slowed" no "$(released && echo yes || echo no)"
+"$COWBELL" guard --lift
+check "and --lift releases them" yes "$(released && echo yes)"
+end_race
+start_guard
+race_without_room
+stop_guard
+check "a stop releases them" yes "$(released && echo yes)"
+end_race
+sed -i 's/10min/3s/' /mnt/guard.toml
+start_guard
+race_without_room
+in_time 10 released
+check "the longest time releases them" yes "$(released && echo yes)"
+end_race
 stop_guard
 
 echo "== cost"
