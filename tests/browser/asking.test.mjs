@@ -211,7 +211,7 @@ describe("keys and filters", () => {
     await page.goto(`${daemon.url}/volumes`);
     await page.keyboard.press("/");
     await page.keyboard.type("thin pool");
-    assert.equal(await page.locator("tbody tr:visible").count(), 1);
+    await page.waitForFunction(() => [...document.querySelectorAll("tbody tr")].filter((row) => row.checkVisibility()).length === 1);
     await close(page);
   });
 });

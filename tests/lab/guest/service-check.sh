@@ -131,10 +131,22 @@ guard_extends_in_its_sandbox() {
         dd if=/dev/zero of=/dev/vg0/origin bs=64k count=1 seek="$number" oflag=direct status=none
     done
     check "the guard saved a snapshot" "no yes" "$(is_invalid vg0/guarded && echo yes || echo no) $(is_larger guarded 16 && echo yes)"
+    sed -i 's/"48 MiB"/"20 MiB"/' /etc/cowbell/guard.toml
+    printf '[slow_writers]\ncommand = "/bin/true"\nundo = "/bin/true"\nuser = "nobody"\n' >>/etc/cowbell/guard.toml
+    systemctl restart cowbell-guard
+    for ((; number < 600; number++)); do
+        dd if=/dev/zero of=/dev/vg0/origin bs=64k count=1 seek="$number" oflag=direct status=none
+        ! guard_said "the guard slowed its writers" || break
+        sleep 0.1
+    done
     touch /tmp/enough
     wait "$reader"
     rm /tmp/enough
     lvremove -qy vg0/origin
+    within 20 guard_said "Its writers are no longer slowed"
+    check_that "the guard slows writers by another user's command" guard_said "the guard slowed its writers"
+    check_that "and undoes it" guard_said "Its writers are no longer slowed"
+    sed -i '/slow_writers/,$d' /etc/cowbell/guard.toml
     kill -9 "$(property MainPID cowbell-guard)"
     within 30 test "$(systemctl is-active cowbell-guard)" = active
     check "the guard is restarted" active "$(systemctl is-active cowbell-guard)"
@@ -144,6 +156,10 @@ guard_extends_in_its_sandbox() {
     check_that "an alert says why the guard does not run" alert_says_why_the_guard_does_not_run
     systemctl stop cowbell-guard
     rm -r /run/cowbell-guard /etc/cowbell/guard.toml
+}
+
+guard_said() {
+    journalctl -q -u cowbell-guard | grep -q "$1"
 }
 
 is_larger() {
