@@ -21,7 +21,7 @@ const SLOWER: f64 = 2.0;
 const LONGER: f64 = 1.3;
 /// A pool that is full makes writes wait and loses nothing, but it gives nothing back either: it is extended later, by small
 /// steps. Each is at least this part of what was added before, so that there are few.
-const POOL_LEAD: f64 = 0.7;
+const POOL_LEAD: f64 = 0.6;
 const POOL_GROWTH: u64 = 10;
 /// How fast a full pool would grow in a second, as a share of its size, if that is unknown.
 const FULL_POOL_SHARE: f64 = 0.005;
