@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::alert::{Alert, Rule, Severity, alike, end};
+use crate::alert::{Alert, Rule, Severity, alike, end, guarded_part};
 use crate::config::Measure;
 use crate::forecast::Risk;
 use crate::job::history::{NextBackup, backups_by_volume};
@@ -60,6 +60,10 @@ fn troubles(present: &Present, groups: Vec<Vec<&Alert>>) -> String {
             None => kinds.push((trouble, vec![group])),
         }
     }
+    // It is about one of the others.
+    if kinds.len() > 1 {
+        kinds.retain(|(kind, _)| *kind != Trouble::Other(Rule::Guard));
+    }
     let mut texts = Vec::new();
     for (trouble, groups) in kinds.iter().take(MOST_NAMED) {
         texts.push(match &groups[..] {
@@ -104,6 +108,9 @@ impl Trouble {
                 format!("the backup {} {will} be lost{when}", of_job(present, alert))
             }
             Self::SnapshotLost => format!("snapshot {name} is lost"),
+            Self::Full if is_saved(present, alert) => {
+                format!("the guard will extend {name} in time")
+            }
             Self::Full => {
                 let topology = &present.interval.topology;
                 let kind = topology.volume(&alert.uuid).map(|volume| volume.kind);
@@ -111,7 +118,7 @@ impl Trouble {
                     .iter()
                     .find(|alert| alert.rule.measure() == Measure::Percent);
                 match (full, kind, percent.and_then(|alert| alert.value)) {
-                    (Some(full), Some(kind), _) => format!("{name} {} {full}", end(kind)),
+                    (Some(full), Some(kind), _) => format!("{name} {} {full}", end(kind, false)),
                     (_, _, Some(percent)) => format!("{name} is {} full", percent_text(percent)),
                     _ => format!("{name} fills"),
                 }
@@ -120,6 +127,8 @@ impl Trouble {
                 let be = if is_critical { "is" } else { "may be" };
                 format!("the last backup {} {be} bad", of_job(present, alert))
             }
+            Self::Other(Rule::Guard) if is_critical => "the guard needs help".into(),
+            Self::Other(Rule::Guard) => "the guard acted".into(),
             Self::Other(rule) => match (alert.state, &*name) {
                 (Some(state), _) => format!("{name}: {}", state.text()),
                 (None, "") => rule.text(),
@@ -149,6 +158,16 @@ impl Trouble {
             Self::Other(rule) => format!("{}: {count} times", rule.text()),
         }
     }
+}
+
+/// Whether the guard keeps the volume of an alert from being full.
+fn is_saved(present: &Present, alert: &Alert) -> bool {
+    let volume = present.interval.topology.volume(&alert.uuid);
+    let (Some(guard), Some(volume)) = (&present.interval.guard, volume) else {
+        return false;
+    };
+    let part = guarded_part(alert.rule, volume.kind);
+    guard.saves(&volume.uuid, part).is_some()
 }
 
 /// `of vg0/data`, which the job of an alert backs up; or the alert's own volume.

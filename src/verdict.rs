@@ -277,7 +277,9 @@ fn ahead(present: &Present, volume: &Volume, outlook: &Outlook) -> Sentence {
             ". It is too early to say whether the backup will be done before".into()
         }
     };
-    format!(" and{basis} {} {}{then}.", end(volume.kind), full.in_text()).into()
+    let end = end(volume.kind, outlook.guard.is_some());
+    let guard = outlook.guard.as_deref();
+    Sentence::from(format!(" and{basis} {end} {}{then}.", full.in_text())).then(guard)
 }
 
 /// Of the backups that run, what is said of the volume that is full soonest.

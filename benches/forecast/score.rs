@@ -98,6 +98,7 @@ pub fn forecast(course: &Course, every: usize) -> Box<dyn FnMut(usize) -> Said +
             free_bytes,
             most_bytes: None,
             volume: Extensible::new(&Volume::default(), &Topology::default(), PoolPart::Data),
+            guard: None,
         };
         let said = outlook(left, Some(room), &curve, &course.earlier);
         Said {

@@ -5,7 +5,7 @@ use super::trend::{Expected, VolumeForecast};
 use super::volumes::VolumeUnderRule;
 use super::{AlertText, Rule, Severity};
 use crate::advice::{Extensible, PoolPart, monitoring, most_bytes};
-use crate::config::{GuardMode, Measure, Thresholds};
+use crate::config::{Measure, Thresholds};
 use crate::forecast::{Eta, EtaBasis, Outlook, OutlookVerdict, Risk};
 use crate::job::Job;
 use crate::job::progress::overflows;
@@ -54,6 +54,9 @@ impl VolumeUnderRule<'_> {
         if is_enough && raised.is_none() && evaluation == Evaluation::WARNING {
             return (Evaluation::Clear, value);
         }
+        if evaluation == Evaluation::CRITICAL && self.saved().is_some() {
+            return (Evaluation::WARNING, value);
+        }
         (evaluation, value)
     }
 
@@ -68,32 +71,27 @@ impl VolumeUnderRule<'_> {
         if let Some(why) = policies.and_then(|policies| not_extended(self.volume, policies)) {
             text.remedy = text.remedy.then(sentence![why, "."]);
         }
-        if let Some(guarded) = self.guarded() {
-            // It makes the command superfluous, unless it may not act or only says what it would do.
-            let plan = Sentence::from(&*guarded.text);
-            text.remedy = match (guarded.plan, self.guard_mode()) {
-                (GuardPlan::Nothing, _) => text.remedy,
-                (GuardPlan::WillExtend | GuardPlan::Extends, Some(GuardMode::On)) => plan,
-                _ => plan.then(text.remedy),
-            };
+        if let Some(saved) = self.saved() {
+            // It makes the command superfluous.
+            text.remedy = Sentence::from(&*saved.text);
+        } else if let Some(guarded) = self.guarded()
+            && guarded.plan != GuardPlan::Nothing
+        {
+            text.remedy = Sentence::from(&*guarded.text).then(text.remedy);
         }
         text
     }
 
     /// What `cowbell guard` decided about it.
     fn guarded(&self) -> Option<&GuardedVolume> {
-        let part = match (self.rule, self.volume.kind.is_thin_pool()) {
-            (Rule::PoolMetadata, _) => GuardedPart::Metadata,
-            (_, true) => GuardedPart::Pool,
-            (_, false) => GuardedPart::Snapshot,
-        };
         let guard = self.now.interval.guard.as_ref()?;
-        guard.volume(&self.volume.uuid, part)
+        guard.volume(&self.volume.uuid, guarded_part(self.rule, self.volume.kind))
     }
 
-    fn guard_mode(&self) -> Option<GuardMode> {
-        let guard = self.now.interval.guard.as_ref();
-        guard.map(|guard| guard.state.mode)
+    /// What it plans, if that keeps the volume from being full.
+    fn saved(&self) -> Option<&GuardedVolume> {
+        let guard = self.now.interval.guard.as_ref()?;
+        guard.saves(&self.volume.uuid, guarded_part(self.rule, self.volume.kind))
     }
 
     fn full_text(&self, severity: Severity) -> AlertText {
@@ -117,7 +115,8 @@ impl VolumeUnderRule<'_> {
             None if kind.is_thick_snapshot() => String::new(),
             None => then_writes(self.volume),
         };
-        problem.push(format!(" and {} {}{then}.", end(kind), eta.in_text()));
+        let end = end(kind, self.saved().is_some());
+        problem.push(format!(" and {end} {}{then}.", eta.in_text()));
         AlertText::new(problem, self.remedy(fill, Some(forecast), Some(eta)))
     }
 
@@ -313,12 +312,22 @@ pub(super) fn not_extended(volume: &Volume, policies: &Policies) -> Option<Sente
     Some(sentence![set, ": ", monitoring(volume, *policies)])
 }
 
-/// What happens to a full volume.
-pub fn end(kind: VolumeKind) -> &'static str {
-    if kind.is_thick_snapshot() {
-        "will overflow"
-    } else {
-        "will be full"
+/// What the guard would extend, so that a rule about a volume is no longer met.
+pub fn guarded_part(rule: Rule, kind: VolumeKind) -> GuardedPart {
+    match rule {
+        Rule::PoolMetadata => GuardedPart::Metadata,
+        _ if kind.is_thin_pool() => GuardedPart::Pool,
+        _ => GuardedPart::Snapshot,
+    }
+}
+
+/// What happens to a volume, or would if the guard did not save it.
+pub fn end(kind: VolumeKind, is_saved: bool) -> &'static str {
+    match (kind.is_thick_snapshot(), is_saved) {
+        (true, false) => "will overflow",
+        (true, true) => "would overflow",
+        (false, false) => "will be full",
+        (false, true) => "would be full",
     }
 }
 

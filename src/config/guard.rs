@@ -154,21 +154,13 @@ impl GuardSettings {
             };
             cannot(format!("{error}{hint}"))
         })?;
-        let path = std::fs::canonicalize(path).map_err(|error| cannot(error.to_string()))?;
-        for place in path.ancestors() {
-            let found = std::fs::metadata(place).map_err(|error| cannot(error.to_string()))?;
-            // In a folder like /tmp, others cannot replace a file of root.
-            let is_sticky = found.is_dir() && found.mode() & 0o1000 != 0;
-            if found.uid() != 0 || found.mode() & WRITABLE != 0 && !is_sticky {
-                return Err(ConfigError(format!(
-                    "the configuration {} may be written by root alone, since the guard acts as root, but others can write \
-                     {place}: run `chown root:root {place}` and `chmod go-w {place}`",
-                    path.display(),
-                    place = place.display(),
-                )));
-            }
+        by_root_alone("the configuration", path)?;
+        let settings = Self::parse(path, &text)?;
+        let slow = settings.slow_writers.as_ref();
+        for program in slow.into_iter().flat_map(|it| [&it.command, &it.undo]) {
+            by_root_alone("the program", &program.0)?;
         }
-        Self::parse(&path, &text)
+        Ok(settings)
     }
 
     pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
@@ -205,6 +197,26 @@ impl GuardSettings {
         let found = all.find(|(_, limits)| limits.name.matches(vg, lv));
         found.filter(|_| self.vg.contains_key(vg))
     }
+}
+
+/// Fails if others than root can write a file, or replace it.
+fn by_root_alone(what: &str, path: &Path) -> Result<(), ConfigError> {
+    let cannot = |error| ConfigError(format!("cannot read {what} {}: {error}", path.display()));
+    let path = std::fs::canonicalize(path).map_err(cannot)?;
+    for place in path.ancestors() {
+        let found = std::fs::metadata(place).map_err(cannot)?;
+        // In a folder like /tmp, others cannot replace a file of root.
+        let is_sticky = found.is_dir() && found.mode() & 0o1000 != 0;
+        if found.uid() != 0 || found.mode() & WRITABLE != 0 && !is_sticky {
+            return Err(ConfigError(format!(
+                "{what} {} may be written by root alone, since the guard acts as root, but others can write {place}: run \
+                 `chown root:root {place}` and `chmod go-w {place}`",
+                path.display(),
+                place = place.display(),
+            )));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -313,5 +325,19 @@ mod tests {
         }
         std::os::unix::fs::chown(&path, Some(1), None).unwrap();
         assert!(GuardSettings::load(&path).is_err());
+        std::os::unix::fs::chown(&path, Some(0), None).unwrap();
+        // Neither a program that others could put something else into, run as the user of the database.
+        let program = folder.path().join("pause");
+        std::fs::write(&program, "#!/bin/sh\n").unwrap();
+        allow(&program, 0o757);
+        let slow = format!(
+            "[slow_writers]\ncommand = {program:?}\nundo = \"/bin/true\"\nuser = \"nobody\"\n"
+        );
+        std::fs::write(&path, format!("{GOOD}{slow}")).unwrap();
+        let error = GuardSettings::load(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("the program") && error.contains("by root alone"),
+            "{error}"
+        );
     }
 }

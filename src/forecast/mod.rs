@@ -53,6 +53,9 @@ pub struct Outlook {
     pub risk: Risk,
     /// What makes it large enough; `null` if it is, or if it is unknown how much is needed.
     pub remedy: Option<Remedy>,
+    /// What `cowbell guard` will do so that it does not overflow; `null` if it will not. Then neither `full` nor `growth`
+    /// endangers the backup.
+    pub guard: Option<String>,
     #[schema(value_type = String)]
     pub text: Sentence,
 }
@@ -95,6 +98,8 @@ pub struct Room {
     /// How much it can grow at most, until every chunk of its origin is copied; `None` for a pool or if unknown.
     pub most_bytes: Option<u64>,
     pub volume: Extensible,
+    /// What the guard will do in time.
+    pub guard: Option<String>,
 }
 
 impl Room {
@@ -135,6 +140,7 @@ pub fn outlook(
         verdict: OutlookVerdict::TooEarly,
         risk: Risk::Low,
         remedy: None,
+        guard: None,
         text: Sentence::default(),
     };
     // A reader that stopped does not tell when it will be done.
@@ -176,7 +182,15 @@ pub fn outlook(
         outlook.risk = risk(&outlook);
     }
     let quiet_s = usage.as_ref().and_then(Sums::stopped_for_s);
-    let is_pool = room.is_some_and(|room| room.is_pool);
+    let is_pool = room.as_ref().is_some_and(|room| room.is_pool);
+    if let Some(guard) = room.and_then(|room| room.guard)
+        && outlook.verdict != OutlookVerdict::DoneFirst
+    {
+        outlook.verdict = OutlookVerdict::Open;
+        outlook.risk = Risk::Low;
+        outlook.remedy = None;
+        outlook.guard = Some(guard);
+    }
     outlook.text = text::sentences(&outlook, is_pool, idle_s, quiet_s);
     outlook
 }

@@ -55,6 +55,7 @@ fn room(free_mb: u64) -> Option<Room> {
         free_bytes: free_mb * MB,
         most_bytes: None,
         volume,
+        guard: None,
     })
 }
 
@@ -96,6 +97,24 @@ fn a_backup_with_room_will_be_done_first() {
         "{}",
         found.text
     );
+}
+
+#[test]
+fn a_snapshot_that_the_guard_extends_in_time_is_not_at_risk() {
+    let room = Room {
+        guard: Some("The guard will extend it in about 4 min.".into()),
+        ..room(1_000).unwrap()
+    };
+    let curve = curve(300, 100.0, 2.0);
+    let found = outlook(left(600_000), Some(room), &curve, &PastRuns::default());
+    assert_eq!(
+        (found.verdict, found.risk),
+        (OutlookVerdict::Open, Risk::Low)
+    );
+    assert!(found.remedy.is_none() && found.full.is_some());
+    let text = found.text.to_string();
+    let end = "The guard will extend it in about 4 min. So the backup will probably be done first.";
+    assert!(text.ends_with(end), "{text}");
 }
 
 #[test]

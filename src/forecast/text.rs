@@ -137,6 +137,12 @@ fn verdict(outlook: &Outlook, is_pool: bool) -> Option<Sentence> {
         Some(remedy) => remedy.text.clone(),
         None => "make it larger now".into(),
     };
+    if let Some(guard) = &outlook.guard {
+        let done = outlook
+            .done
+            .map(|_| "So the backup will probably be done first.");
+        return Some(Sentence::from(&**guard).then(done));
+    }
     let will = if outlook.verdict == OutlookVerdict::FullFirst {
         "will"
     } else {

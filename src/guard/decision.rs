@@ -35,6 +35,8 @@ const SHORTEST_REST_S: f64 = 60.0;
 const READINGS: usize = 3;
 /// Writers are slowed when all room lasts no longer than this: the command takes a second, and what it stops goes on for some.
 const SLOW_LEAD_S: f64 = 30.0;
+/// A pool, whose growth has no end, is to get room for so long; else somebody has to act.
+const POOL_NEED_S: f64 = 600.0;
 /// Extensions further ahead are not announced.
 const ANNOUNCED_S: f64 = 3600.0;
 
@@ -119,6 +121,8 @@ pub struct Decision {
     pub extension: Option<GuardExtension>,
     /// Whether it will overflow soon in spite of all the room that it may get: only slower writers can save it.
     pub is_short: bool,
+    /// Why it may not get all that it needs.
+    pub shortfall: Option<String>,
     /// Whether LVM has to be asked before an extension can be decided.
     pub needs_lvm: bool,
     /// What follows `The guard`, or with [`GuardPlan::WillExtend`] and [`GuardPlan::Extends`] `The guard will`.
@@ -140,6 +144,7 @@ impl Decision {
             plan: GuardPlan::Nothing,
             extension: None,
             is_short: false,
+            shortfall: None,
             needs_lvm: false,
             text: text.into(),
         }
@@ -226,11 +231,16 @@ pub fn decide(
             spare: *spare,
             today: *promised,
         };
+        let speed = subject.bytes_per_s.unwrap_or_default();
+        let (most, why) = room.most(subject);
         let is_short = |want: u64, left_s: f64| {
-            let speed = subject.bytes_per_s.unwrap_or_default();
-            let (most, _) = room.most(subject);
             slows && want > most && left_s + most as f64 / speed < SLOW_LEAD_S
         };
+        let needed = match subject.part {
+            GuardedPart::Snapshot => wanted(&dangers[index]),
+            GuardedPart::Pool | GuardedPart::Metadata => (speed * POOL_NEED_S) as u64,
+        };
+        let shortfall = (needed > most).then_some(why);
         let (want, step, left_s, is_short) = match dangers[index] {
             Danger::None(ref why) => {
                 decisions[index] = Decision::nothing(why);
@@ -245,6 +255,7 @@ pub fn decide(
                     plan: GuardPlan::WillExtend,
                     // In time for the decision.
                     needs_lvm: subject.lvm.is_none() && in_s < LEAD_S,
+                    shortfall,
                     ..Decision::nothing(format!("extend it in about {}", rough_text(in_s)))
                 };
                 continue;
@@ -268,6 +279,7 @@ pub fn decide(
         };
         decisions[index] = Decision {
             is_short,
+            shortfall,
             ..decision
         };
     }

@@ -294,7 +294,7 @@ impl Guard {
     fn log(&mut self, subject: &GuardSubject, decision: &Decision) {
         let key = (subject.uuid.clone(), subject.part);
         let text = match decision.plan {
-            GuardPlan::WillExtend => String::new(),
+            GuardPlan::WillExtend => decision.shortfall.clone().unwrap_or_default(),
             _ => decision.text.clone(),
         };
         let now = (decision.plan, text);
@@ -581,6 +581,7 @@ impl Guard {
             text: self
                 .slower(subject)
                 .unwrap_or_else(|| sentence(decision, self.settings.mode)),
+            is_enough: decision.shortfall.is_none(),
             size_bytes: subject.size,
             used_bytes: subject.used,
             bytes_per_s: subject.bytes_per_s.map(|speed| speed as u64),
@@ -710,16 +711,18 @@ fn append(path: &Path, action: &GuardAction) -> Result<(), String> {
 
 /// What the guard does, in a sentence.
 fn sentence(decision: &Decision, mode: GuardMode) -> String {
-    let text = &decision.text;
+    let less = decision.shortfall.as_ref();
+    let less = less.map(|why| format!(", but by less than it needs: {why}"));
+    let (text, less) = (&decision.text, less.unwrap_or_default());
     match (decision.plan, mode) {
         (GuardPlan::Nothing | GuardPlan::MayNot | GuardPlan::Slows, _) => {
             format!("The guard {text}.")
         }
         (GuardPlan::WillExtend | GuardPlan::Extends, GuardMode::On) => {
-            format!("The guard will {text}.")
+            format!("The guard will {text}{less}.")
         }
         (GuardPlan::WillExtend | GuardPlan::Extends, GuardMode::DryRun) => {
-            format!("The guard would {text}, but is in dry-run.")
+            format!("The guard would {text}{less}. It is in dry-run.")
         }
     }
 }

@@ -217,6 +217,10 @@ fn noted(folder: &Path) -> Result<Option<Slowed>, String> {
 
 fn forget(folder: &Path) -> Result<(), String> {
     let path = folder.join(FILE);
-    std::fs::remove_file(&path)
-        .map_err(|error| format!("cannot remove {}: {error}", path.display()))
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("cannot remove {}: {error}", path.display()))
+        }
+        _ => Ok(()),
+    }
 }

@@ -170,7 +170,11 @@ fn a_third_of_what_is_needed_is_added_as_late_as_is_safe() {
         metadata(),
         "The guard will extend it by 8.00 MiB to 12.0 MiB.",
     );
-    check(pool(), "The guard will extend it by 8.00 MiB to 48.0 MiB.");
+    check(
+        pool(),
+        "The guard will extend it by 8.00 MiB to 48.0 MiB, but by less than it needs: 100 MiB are kept free in VG vg0, and 500 \
+         MiB are free.",
+    );
     assert_eq!(numbers(&early), "10.0 MiB of 40.0 MiB used, 1.00 MiB/s");
 }
 

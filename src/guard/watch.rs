@@ -256,6 +256,7 @@ impl FillMeter {
             free_bytes: room.free_bytes,
             most_bytes: room.most_bytes,
             volume: room.volume,
+            guard: None,
         };
         let outlook = outlook(left, Some(room), &self.reads, &earlier);
         let done_s = outlook.done.and_then(|done| done.latest_s);

@@ -175,6 +175,7 @@ fn outlook(eta: Eta) -> Outlook {
         verdict: OutlookVerdict::Open,
         risk: Risk::Race,
         remedy: None,
+        guard: None,
         text: Sentence::default(),
     }
 }

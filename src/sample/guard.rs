@@ -53,6 +53,8 @@ pub struct GuardedVolume {
     pub plan: GuardPlan,
     /// A sentence.
     pub text: String,
+    /// Whether it may get all that it needs: until the backup is done or, of a pool, for ten minutes.
+    pub is_enough: bool,
     pub size_bytes: u64,
     pub used_bytes: u64,
     /// How fast it fills, at the speed that the decision is made with; `null` before that is known.
@@ -168,6 +170,13 @@ impl GuardSeen {
     pub fn volume(&self, uuid: &str, part: GuardedPart) -> Option<&GuardedVolume> {
         let mut volumes = self.state.volumes.iter().filter(|_| self.runs());
         volumes.find(|volume| volume.uuid == uuid && volume.part == part)
+    }
+
+    /// What it plans, if that keeps a part of a volume from being full.
+    pub fn saves(&self, uuid: &str, part: GuardedPart) -> Option<&GuardedVolume> {
+        let volume = self.volume(uuid, part)?;
+        let extends = matches!(volume.plan, GuardPlan::WillExtend | GuardPlan::Extends);
+        (self.state.mode == GuardMode::On && extends && volume.is_enough).then_some(volume)
     }
 }
 

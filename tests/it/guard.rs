@@ -12,7 +12,7 @@ const STATE: &str = "run/cowbell-guard/state.json";
 
 fn state(uptime_us: u64, error: Value) -> String {
     let volume = json!({
-        "uuid": "U", "name": "vg0/data_snapshot", "part": "snapshot", "plan": "may_not",
+        "uuid": "U", "name": "vg0/data_snapshot", "part": "snapshot", "plan": "may_not", "is_enough": false,
         "text": "The guard may not extend it: `largest` is 40.0 MiB.", "size_bytes": 1, "used_bytes": 1,
         "bytes_per_s": null, "growth_bytes": null, "steps": 0, "added_bytes": 0, "largest_bytes": 1,
     });

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use cowbell::source::{Part, PartReading, ReadResult};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::daemon::{Daemon, Start, cowbell, said};
 use crate::machine::Done;
-use crate::tape::{Snapshot, Tape};
+use crate::tape::{SNAPSHOT_UUID, Snapshot, Tape};
 
 const MOUNTS: &str = "36 35 253:3 / /mnt/snap ro shared:1 - xfs /dev/mapper/vg0-data_snapshot ro\n";
 const MB: u64 = 1_000_000;
@@ -141,6 +141,49 @@ fn one_that_fills_sooner_is_said_to_be_lost() {
         verdict.contains("and will be lost. Run <code>lvextend -L +"),
         "{verdict}"
     );
+}
+
+/// The guard's state, as of each reading.
+fn guarded(tape: &mut Tape, is_enough: bool) {
+    for reading in &mut tape.readings {
+        let volume = json!({
+            "uuid": SNAPSHOT_UUID, "name": "vg0/data_snapshot", "part": "snapshot", "plan": "will_extend",
+            "text": "The guard will extend it in about 2 min.", "is_enough": is_enough, "size_bytes": 1,
+            "used_bytes": 1, "bytes_per_s": null, "growth_bytes": null, "steps": 0, "added_bytes": 0, "largest_bytes": 1,
+        });
+        let state = json!({
+            "uptime_us": reading.uptime_us, "mode": "on", "error": null, "volumes": [volume], "actions": [],
+        });
+        reading.texts.push(PartReading {
+            part: Part::Guard,
+            result: ReadResult::Text(state.to_string()),
+            took_us: 10,
+        });
+    }
+}
+
+#[test]
+fn one_that_the_guard_saves_is_nowhere_said_to_be_lost() {
+    for (is_enough, is_lost) in [(true, false), (false, true)] {
+        let mut tape = tape();
+        backup(&mut tape, 121, 0.5, Some(4_000));
+        guarded(&mut tape, is_enough);
+        let (_tape, daemon) = playing(tape);
+        let status = daemon.json("/api/v1/status");
+        let sentence = status["sentence"].as_str().unwrap();
+        assert_eq!(status["grade"] == "critical", is_lost, "{status}");
+        for path in ["/", "/jobs/1", "/volumes/vg0/data_snapshot"] {
+            let page = daemon.get(path).body;
+            assert_eq!(page.contains("be lost"), is_lost, "{path}: {page}");
+            assert!(page.contains("The guard will extend it"), "{path}: {page}");
+            assert_eq!(page.contains("lvextend"), is_lost, "{path}: {page}");
+        }
+        if !is_lost {
+            assert!(sentence.contains(" would overflow in "), "{sentence}");
+            let answer = "<p class=\"headline\">The guard will extend vg0/data_snapshot in time";
+            assert!(daemon.get("/").body.contains(answer));
+        }
+    }
 }
 
 /// The grade and the sentence of a page's verdict, without markup.

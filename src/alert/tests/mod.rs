@@ -3,6 +3,8 @@
 mod self_monitoring;
 mod unusual_backup;
 
+use self_monitoring::{guard_state, guarded};
+
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -10,10 +12,12 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::advice::{Extensible, PoolPart};
+use crate::config::GuardMode;
 use crate::config::{RuleSubject, parse};
 use crate::forecast::{PastRuns, ReadPoint, ReadProgress, RemainingReads, Room, outlook};
 use crate::interval::Host;
 use crate::job::Job;
+use crate::sample::guard::{GuardPlan, GuardSeen, GuardState, GuardedVolume};
 use crate::sample::host::Invalidation;
 use crate::sample::lvm::{Policies, Segment};
 use crate::topology::{Group, LvLayout, State, Topology, VolumeKind, VolumeState};
@@ -32,6 +36,7 @@ struct Machine {
     policies: Option<Policies>,
     jobs: JobTracker,
     backup: Option<Outlook>,
+    guard: Option<GuardSeen>,
     seconds: i64,
     last_s: Option<i64>,
     /// `12 +snapshot_fill warning`, `40 -snapshot_fill`.
@@ -65,6 +70,7 @@ impl Machine {
             policies: None,
             jobs: JobTracker::default(),
             backup: None,
+            guard: None,
             seconds: -1,
             last_s: None,
             events: Vec::new(),
@@ -114,7 +120,7 @@ impl Machine {
             touched: None,
             next_snapshot: None,
             schedule: Default::default(),
-            guard: None,
+            guard: self.guard.clone(),
         }
     }
 
@@ -223,6 +229,7 @@ fn backup(left: u64, free: u64, speed: f64) -> Outlook {
         free_bytes: free * MIB,
         most_bytes: None,
         volume,
+        guard: None,
     };
     outlook(left, Some(room), &curve, &PastRuns::default())
 }
@@ -244,6 +251,37 @@ fn a_fill_is_raised_escalated_and_cleared() {
         "3 +snapshot_fill critical",
         "6 -snapshot_fill",
     ]);
+}
+
+#[test]
+fn what_the_guard_saves_is_a_warning_with_its_plan_in_place_of_a_command() {
+    let with = |is_enough, mode| {
+        let mut machine = Machine::snapshot();
+        let volume = GuardedVolume {
+            uuid: "u1".into(),
+            is_enough,
+            ..guarded(GuardPlan::WillExtend, "The guard will extend it.")
+        };
+        let state = GuardState {
+            mode,
+            volumes: vec![volume],
+            ..guard_state()
+        };
+        machine.guard = Some(GuardSeen::new(state.into(), 0));
+        machine.fills(8_600, 8_600, 1);
+        machine.sentence(Rule::SnapshotFill)
+    };
+    let (on, dry) = (GuardMode::On, GuardMode::DryRun);
+    let saved = with(true, on);
+    assert!(saved.contains("(warning from 70 %)"), "{saved}");
+    assert!(saved.ends_with("The guard will extend it."), "{saved}");
+    for sentence in [with(false, on), with(true, dry)] {
+        assert!(sentence.contains("(critical from 85 %)"), "{sentence}");
+        assert!(
+            sentence.contains("The guard will extend it. ") && sentence.contains("lvextend"),
+            "{sentence}"
+        );
+    }
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn a_database_that_is_not_written_is_a_warning() {
         .has(&["70 +store_failed warning", "80 -store_failed"]);
 }
 
-fn guard_state() -> GuardState {
+pub(super) fn guard_state() -> GuardState {
     GuardState {
         uptime_us: 0,
         mode: GuardMode::On,
@@ -131,13 +131,14 @@ fn guard_state() -> GuardState {
     }
 }
 
-fn guarded(plan: GuardPlan, text: &str) -> GuardedVolume {
+pub(super) fn guarded(plan: GuardPlan, text: &str) -> GuardedVolume {
     GuardedVolume {
         uuid: "snapshot-uuid".into(),
         name: "vg0/snap".into(),
         part: GuardedPart::Snapshot,
         plan,
         text: text.into(),
+        is_enough: true,
         size_bytes: 0,
         used_bytes: 0,
         bytes_per_s: None,
@@ -150,21 +151,8 @@ fn guarded(plan: GuardPlan, text: &str) -> GuardedVolume {
 
 #[test]
 fn the_guard_is_an_alert_if_it_does_not_run_acted_or_may_not_act() {
-    let action = GuardAction {
-        at: BEGIN,
-        mode: GuardMode::On,
-        uuid: "snapshot-uuid".into(),
-        name: "vg0/snap".into(),
-        command: vec!["lvextend".into()],
-        from_bytes: None,
-        to_bytes: None,
-        exit_status: Some(0),
-        took_ms: Some(1),
-        sync_ms: None,
-        suspended_ms: None,
-        text: "The guard added 12.0 MiB, to 36.0 MiB.".into(),
-        failed: false,
-    };
+    let text = "The guard added 12.0 MiB, to 36.0 MiB.";
+    let action = GuardAction::new(BEGIN, GuardMode::On, "vg0/snap".into(), text);
     let refused = guarded(GuardPlan::MayNot, "The guard may not extend it: no.");
     for (state, uptime_us, expected) in [
         (guard_state(), 0, None),
