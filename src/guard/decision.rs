@@ -278,7 +278,8 @@ pub fn decide(
             GuardedPart::Pool | GuardedPart::Metadata => want,
         };
         decisions[index] = Decision {
-            is_short,
+            // By an older report it may only seem so.
+            is_short: is_short && subject.lvm.is_some(),
             shortfall,
             ..decision
         };

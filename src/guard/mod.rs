@@ -50,6 +50,8 @@ use watch::{Watch, groups, pool_part};
 pub const TICK: Duration = Duration::from_secs(1);
 /// LVM's report tells how much room there is for so long, unless the guard itself changed that.
 const REPORT_AGE_US: u64 = 2_000_000;
+/// While an extension is announced, LVM is asked at least this often, so that it is known whether there is room for it.
+const PLAN_REPORT_AGE_US: u64 = 60_000_000;
 /// Pause between two questions to LVM.
 const ASK_PAUSE_US: u64 = 1_000_000;
 /// After an extension that failed, the volume is left alone for so long.
@@ -86,8 +88,8 @@ pub struct Guard {
     /// Since when devices are suspended, and when that was last to be ended, by volume to refresh.
     suspended: BTreeMap<String, (u64, u64)>,
     actions: VecDeque<GuardAction>,
-    /// The volumes whose loss was told.
-    lost: HashSet<String>,
+    /// The volumes that were seen before they were lost, if they were.
+    alive: HashSet<String>,
     /// What was last written to the journal about each volume.
     logged: HashMap<(String, GuardedPart), (GuardPlan, String)>,
     reported_us: Option<u64>,
@@ -151,7 +153,7 @@ impl Guard {
             failures: HashMap::new(),
             suspended: BTreeMap::new(),
             actions: VecDeque::new(),
-            lost: HashSet::new(),
+            alive: HashSet::new(),
             logged: HashMap::new(),
             reported_us: None,
             asked_us: None,
@@ -246,7 +248,13 @@ impl Guard {
         }
         let slows = self.settings.slow_writers.is_some();
         let decisions = decide(&subjects, &groups, self.late_s, slows);
-        let asks = !self.is_checked || decisions.iter().any(|decision| decision.needs_lvm);
+        let is_old = self
+            .reported_us
+            .is_none_or(|at| now_us - at > PLAN_REPORT_AGE_US);
+        let needs_lvm = |decision: &Decision| {
+            decision.needs_lvm || is_old && decision.plan == GuardPlan::WillExtend
+        };
+        let asks = !self.is_checked || decisions.iter().any(needs_lvm);
         if asks && self.asked_us.is_none_or(|at| now_us - at >= ASK_PAUSE_US) {
             self.asked_us = Some(now_us);
             live.ask_lvm();
@@ -412,7 +420,14 @@ impl Guard {
     /// Tells that a volume was lost that the guard had extended.
     fn tell_loss(&mut self, subject: &GuardSubject, at: Timestamp) {
         let steps = subject.spent.steps;
-        if !subject.is_lost || steps == 0 || !self.lost.insert(subject.uuid.clone()) {
+        if !subject.is_lost {
+            if !self.alive.contains(&subject.uuid) {
+                self.alive.insert(subject.uuid.clone());
+            }
+            return;
+        }
+        let is_new = self.alive.remove(&subject.uuid);
+        if !is_new || steps == 0 || self.settings.mode == GuardMode::DryRun {
             return;
         }
         let (added, steps) = (

@@ -663,8 +663,10 @@ enum Arm {
     Guard,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Tally {
+    /// Of each backup, whether it was saved.
+    fates: Vec<bool>,
     saved: u32,
     lost: u32,
     added: f64,
@@ -694,6 +696,7 @@ impl Tally {
     }
 
     fn add(&mut self, other: Self) {
+        self.fates.extend(other.fates);
         self.saved += other.saved;
         self.broken += other.broken;
     }
@@ -972,6 +975,7 @@ impl Course {
         }
         for backup in &self.backups {
             let is_saved = backup.ended == Some(true);
+            tally.fates.push(is_saved);
             tally.saved += u32::from(is_saved);
             tally.lost += u32::from(!is_saved);
             if is_saved {
@@ -1051,9 +1055,13 @@ fn the_guard_saves_more_than_dmeventd_with_less_room_and_breaks_no_limit() {
         }
         tallies.push(tally);
     }
-    let [_, small_steps, large_steps, _, guard] = tallies[..] else {
+    let [nothing, small_steps, large_steps, _, guard] = &tallies[..] else {
         panic!()
     };
+    // It is never worse than nothing.
+    for (alone, guarded) in nothing.fates.iter().zip(&guard.fates) {
+        assert!(*guarded || !alone);
+    }
     assert_eq!(guard.broken, 0);
     assert!(guard.saved >= small_steps.saved.max(large_steps.saved));
     assert!(guard.saved >= possible, "{} of {possible}", guard.saved);

@@ -301,7 +301,9 @@ fn guarded(volume: &Volume, present: &Present) -> Vec<String> {
     let guard = present.interval.guard.iter().filter(|guard| guard.runs());
     let volumes = guard.flat_map(|guard| &guard.state.volumes);
     let own = volumes.filter(|guarded| guarded.uuid == *volume.uuid);
-    own.map(GuardedVolume::summary).collect()
+    // The guard has metadata first.
+    let lines: Vec<String> = own.map(GuardedVolume::summary).collect();
+    lines.into_iter().rev().collect()
 }
 
 /// What of a volume is mapped in its pool, in bytes.
