@@ -464,7 +464,7 @@ impl Guard {
         self.busy.retain(|busy| Some(busy) != task.vg());
         action.exit_status = result.status.and_then(|status| status.code());
         action.took_ms = Some(result.took.as_millis() as u64);
-        action.sync_ms = result.sync.map(|sync| sync.as_millis() as u64);
+        action.expected_hold_ms = result.expected_hold.map(|hold| hold.as_millis() as u64);
         action.suspended_ms = Some(result.suspended.as_millis() as u64);
         let why = result.error;
         let failed = why.is_some();

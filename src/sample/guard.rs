@@ -100,8 +100,8 @@ pub struct GuardAction {
     /// `null` while it runs, in dry-run, or if a signal ended it.
     pub exit_status: Option<i32>,
     pub took_ms: Option<u64>,
-    /// For how long writes waited for the file system's dirty pages before it, which tells how long the freeze will be.
-    pub sync_ms: Option<u64>,
+    /// For how long it was expected to hold up writes; `null` if there was no time to find out, or for a pool.
+    pub expected_hold_ms: Option<u64>,
     /// For how long its device was seen suspended.
     pub suspended_ms: Option<u64>,
     /// What it did, in a sentence.
@@ -122,7 +122,7 @@ impl GuardAction {
             to_bytes: None,
             exit_status: None,
             took_ms: None,
-            sync_ms: None,
+            expected_hold_ms: None,
             suspended_ms: None,
             text: text.into(),
             failed: false,

@@ -118,7 +118,7 @@ check "all of the snapshot could be read" 60 "$(cat /mnt/read)"
 check "the snapshot is valid" no "$(is_invalid vg0/data_snapshot && echo yes || echo no)"
 used=$(of_guard vg0/data_snapshot .used_bytes)
 size=$(of_guard vg0/data_snapshot .size_bytes)
-echo "figure snapshot: $((used >> 20)) MiB used of $((size >> 20)) MiB, $(jq '[.actions[] | select(.failed | not)] | length' "$state") extensions, longest $(jq '[.actions[].took_ms] | max' "$state") ms"
+echo "figure snapshot: $((used >> 20)) MiB used of $((size >> 20)) MiB, $(jq '[.actions[] | select(.failed | not)] | length' "$state") extensions, longest $(jq '[.actions[].took_ms] | max' "$state") ms, expected to hold up writes for $(jq -c '[.actions[].expected_hold_ms]' "$state") ms"
 check "VG vg0 keeps 100 MiB" yes "$(holds "$(free_mib vg0) >= 100")"
 drop vg0 data
 
