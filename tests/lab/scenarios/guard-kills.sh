@@ -1,4 +1,4 @@
-# Does anything stay suspended when `lvextend` and the guard are killed at any moment (`guard-kills 1000`: so many)?
+# Does anything stay suspended when `lvextend` and the guard are killed at any moment (`guard-kills 300`: so many)?
 #
 # LAB_DISKS=4
 # LAB_DISK_SIZE=1G
