@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::alert::{Alert, Rule, Severity, alike, end, guarded_part};
+use crate::alert::{Alert, Rule, Severity, alike, end, saved};
 use crate::config::Measure;
 use crate::forecast::Risk;
 use crate::job::history::{NextBackup, backups_by_volume};
@@ -163,11 +163,7 @@ impl Trouble {
 /// Whether the guard keeps the volume of an alert from being full.
 fn is_saved(present: &Present, alert: &Alert) -> bool {
     let volume = present.interval.topology.volume(&alert.uuid);
-    let (Some(guard), Some(volume)) = (&present.interval.guard, volume) else {
-        return false;
-    };
-    let part = guarded_part(alert.rule, volume.kind);
-    guard.saves(&volume.uuid, part).is_some()
+    volume.is_some_and(|volume| saved(&present.interval, volume, alert.rule).is_some())
 }
 
 /// `of vg0/data`, which the job of an alert backs up; or the alert's own volume.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::advice::{Extensible, PoolPart, never_overflows};
-use crate::alert::{Alert, Pace, Race, Rule, guarded_part};
+use crate::alert::{Alert, Pace, Race, Rule, saved};
 use crate::averages::Averages;
 use crate::config::{self, Config, Receiver};
 use crate::forecast::{Outlook, ReadProgress, RemainingReads, Room, outlook};
@@ -323,13 +323,7 @@ fn room(job: &Job, interval: &Interval, volume: &Volume, state: &VolumeState) ->
         .origin_bytes
         .filter(|_| volume.kind.is_thick_snapshot());
     let most = origin.map(|origin| never_overflows(origin, job.setup.chunk_bytes));
-    let guard = interval.guard.as_ref();
-    let guard = guard.and_then(|it| {
-        it.saves(
-            &volume.uuid,
-            guarded_part(Rule::FullBeforeDone, volume.kind),
-        )
-    });
+    let guard = saved(interval, volume, Rule::FullBeforeDone);
     Some(Room {
         is_pool: volume.kind.is_thin_pool(),
         free_bytes: fill.total_bytes().saturating_sub(fill.used_bytes()),

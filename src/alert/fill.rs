@@ -7,6 +7,7 @@ use super::{AlertText, Rule, Severity};
 use crate::advice::{Extensible, PoolPart, monitoring, most_bytes};
 use crate::config::{Measure, Thresholds};
 use crate::forecast::{Eta, EtaBasis, Outlook, OutlookVerdict, Risk};
+use crate::interval::Interval;
 use crate::job::Job;
 use crate::job::progress::overflows;
 use crate::sample::guard::{GuardPlan, GuardedPart, GuardedVolume};
@@ -90,8 +91,7 @@ impl VolumeUnderRule<'_> {
 
     /// What it plans, if that keeps the volume from being full.
     fn saved(&self) -> Option<&GuardedVolume> {
-        let guard = self.now.interval.guard.as_ref()?;
-        guard.saves(&self.volume.uuid, guarded_part(self.rule, self.volume.kind))
+        saved(self.now.interval, self.volume, self.rule)
     }
 
     fn full_text(&self, severity: Severity) -> AlertText {
@@ -312,8 +312,14 @@ pub(super) fn not_extended(volume: &Volume, policies: &Policies) -> Option<Sente
     Some(sentence![set, ": ", monitoring(volume, *policies)])
 }
 
+/// What `cowbell guard` plans, if that keeps a volume from being full in the sense of a rule.
+pub fn saved<'a>(interval: &'a Interval, volume: &Volume, rule: Rule) -> Option<&'a GuardedVolume> {
+    let guard = interval.guard.as_ref()?;
+    guard.saves(&volume.uuid, guarded_part(rule, volume.kind))
+}
+
 /// What the guard would extend, so that a rule about a volume is no longer met.
-pub fn guarded_part(rule: Rule, kind: VolumeKind) -> GuardedPart {
+fn guarded_part(rule: Rule, kind: VolumeKind) -> GuardedPart {
     match rule {
         Rule::PoolMetadata => GuardedPart::Metadata,
         _ if kind.is_thin_pool() => GuardedPart::Pool,

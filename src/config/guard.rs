@@ -65,7 +65,7 @@ pub struct SlowWriters {
     pub user: SlowingUser,
     /// After so long, the undo is run in any case.
     #[serde(default = "slowed")]
-    pub at_most: LongestHold,
+    pub at_most: LongestTime,
 }
 
 /// A user of this machine other than root.
@@ -92,21 +92,21 @@ pub struct VolumeLimits {
     #[serde(default = "steps")]
     pub steps_per_backup: u32,
     #[serde(default)]
-    pub longest_hold: LongestHold,
+    pub longest_hold: LongestTime,
 }
 
 /// How long an extension may hold up writes, or writers may be slowed.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "String")]
-pub struct LongestHold(pub Duration);
+pub struct LongestTime(pub Duration);
 
-impl Default for LongestHold {
+impl Default for LongestTime {
     fn default() -> Self {
         Self(HOLD)
     }
 }
 
-impl TryFrom<String> for LongestHold {
+impl TryFrom<String> for LongestTime {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -136,8 +136,8 @@ fn steps() -> u32 {
     STEPS
 }
 
-fn slowed() -> LongestHold {
-    LongestHold(SLOWED)
+fn slowed() -> LongestTime {
+    LongestTime(SLOWED)
 }
 
 impl GuardSettings {

@@ -21,7 +21,7 @@ use toml::de::DeTable;
 use crate::channel::Heartbeat;
 pub use alerts::{Alerts, RuleSettings};
 pub use guard::{
-    GUARD_PATH, GroupLimits, GuardMode, GuardSettings, LongestHold, SlowWriters, SlowingUser,
+    GUARD_PATH, GroupLimits, GuardMode, GuardSettings, LongestTime, SlowWriters, SlowingUser,
     VolumeLimits,
 };
 pub use receiver::{Receiver, Severity};

@@ -1,5 +1,5 @@
-//! Runs LVM's commands that change something, and the administrator's, one thread for each. Those of LVM are never killed: a command that dies while it has
-//! suspended a volume leaves it suspended for ever.
+//! Runs LVM's commands that change something, and the administrator's, one thread for each. Those of LVM are never killed:
+//! a command that dies while it has suspended a volume leaves it suspended for ever.
 //!
 //! Before a snapshot is extended, its origin's file system is synchronized: the extension freezes it until all dirty pages
 //! and their copies are on disk. The second synchronization finds few of them, as the extension will; so it tells how long
@@ -122,7 +122,7 @@ pub fn run(order: &Order) -> CommandResult {
     result
 }
 
-/// For how long the extension will hold up writes, as far as the time allows to find out. Fails if the extension would hold up writes for too long.
+/// For how long the extension will hold up writes; `None` if there is no time to find out. Fails if that is too long.
 fn synchronize(order: &Order) -> Result<Option<Duration>, String> {
     if order.mounts.is_empty() || order.left_s < LEAST_FOR_SYNC_S {
         return Ok(None);

@@ -35,7 +35,7 @@ const SHORTEST_REST_S: f64 = 60.0;
 const READINGS: usize = 3;
 /// Writers are slowed when all room lasts no longer than this: the command takes a second, and what it stops goes on for some.
 const SLOW_LEAD_S: f64 = 30.0;
-/// A pool, whose growth has no end, is to get room for so long; else somebody has to act.
+/// A pool grows without end. If the limits allow room for less than this, an administrator has to act.
 const POOL_NEED_S: f64 = 600.0;
 /// Extensions further ahead are not announced.
 const ANNOUNCED_S: f64 = 3600.0;
@@ -219,6 +219,10 @@ pub fn decide(
     let mut decisions = vec![Decision::nothing(""); subjects.len()];
     for index in order {
         let subject = &subjects[index];
+        if let Danger::None(why) = &dangers[index] {
+            decisions[index] = Decision::nothing(why);
+            continue;
+        }
         let group = groups.get(&subject.vg).copied().unwrap_or_default();
         let taken = taken.entry(&subject.vg).or_default();
         let spare = spares.entry(&subject.vg).or_insert(group.spare);
@@ -242,10 +246,7 @@ pub fn decide(
         };
         let shortfall = (needed > most).then_some(why);
         let (want, step, left_s, is_short) = match dangers[index] {
-            Danger::None(ref why) => {
-                decisions[index] = Decision::nothing(why);
-                continue;
-            }
+            Danger::None(_) => continue,
             Danger::Later { want, left_s, .. } if is_short(want, left_s) => {
                 (want, want, left_s, true)
             }

@@ -11,7 +11,7 @@ use super::slowing::{self, Slowing, SlowingStep};
 use super::watch::{FillMeter, NeedInputs};
 use super::{command, numbers, sentence};
 use crate::advice::Extensible;
-use crate::config::{Bytes, GuardMode, LongestHold, SlowWriters, SlowingUser, VolumeLimits};
+use crate::config::{Bytes, GuardMode, LongestTime, SlowWriters, SlowingUser, VolumeLimits};
 use crate::forecast::ReadPoint;
 use crate::sample::guard::{GuardPlan, GuardedPart};
 use crate::sentence::Sentence;
@@ -24,7 +24,7 @@ fn limits(largest_mib: u64) -> VolumeLimits {
         largest: Bytes(largest_mib * MIB),
         add_at_most_per_day: Bytes(500 * MIB),
         steps_per_backup: 6,
-        longest_hold: LongestHold::default(),
+        longest_hold: LongestTime::default(),
     }
 }
 
@@ -352,7 +352,7 @@ impl Scripts {
                 user: 65534,
                 group: 65534,
             },
-            at_most: LongestHold(std::time::Duration::from_secs(600)),
+            at_most: LongestTime(std::time::Duration::from_secs(600)),
         };
         Self { folder, settings }
     }
