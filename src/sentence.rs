@@ -32,6 +32,8 @@ pub enum SentencePart {
     Time(Timestamp),
     /// The full name: `vg0/mysql`.
     Volume(String),
+    /// What follows begins a line where that is shown, so that it stays in its place while numbers before it change.
+    Line,
 }
 
 /// Joins parts: string literals, which may name variables as in `format!`, and everything that is `Into<Sentence>`.
@@ -98,6 +100,16 @@ impl Sentence {
         self
     }
 
+    /// As [`Self::then`], but on a new line.
+    pub fn then_on_a_line(mut self, next: impl Into<Self>) -> Self {
+        let next = next.into();
+        if !self.is_empty() && !next.is_empty() {
+            self.push(SentencePart::Line);
+        }
+        self.push(next);
+        self
+    }
+
     /// With a capital, if it begins with text.
     pub fn capitalized(mut self) -> Self {
         if let Some(SentencePart::Text(first)) = self.0.first_mut() {
@@ -135,6 +147,7 @@ impl fmt::Display for SentencePart {
             Self::Text(text) | Self::Volume(text) => formatter.write_str(text),
             Self::Command(text) => write!(formatter, "`{text}`"),
             Self::Time(at) => write!(formatter, "{}", at.strftime("%F %T UTC")),
+            Self::Line => formatter.write_str(" "),
         }
     }
 }
@@ -248,6 +261,12 @@ mod tests {
     fn sentences_follow_each_other_after_a_space() {
         for (first, next, expected) in [("A.", "B.", "A. B."), ("", "B.", "B."), ("A.", "", "A.")] {
             assert_eq!(Sentence::from(first).then(next).to_string(), expected);
+            let lines = Sentence::from(first).then_on_a_line(next);
+            assert_eq!(lines.to_string(), expected);
+            assert_eq!(
+                lines.parts().contains(&SentencePart::Line),
+                expected == "A. B."
+            );
         }
     }
 

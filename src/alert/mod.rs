@@ -97,7 +97,7 @@ impl AlertText {
 
     fn whole(&self) -> Sentence {
         if self.ending.is_empty() {
-            return self.problem.clone().then(self.remedy.clone());
+            return self.problem.clone().then_on_a_line(self.remedy.clone());
         }
         let before = sentence!["Before: ", self.problem.clone()];
         self.ending.clone().then(before)

@@ -114,6 +114,7 @@ pub fn parts(sentence: &Sentence) -> Vec<(bool, String)> {
             (false, format!("{time} {}", zone_name(*at)))
         }
         SentencePart::Text(text) | SentencePart::Volume(text) => (false, text.clone()),
+        SentencePart::Line => (false, "\n".into()),
     };
     sentence.parts().iter().map(part).collect()
 }
