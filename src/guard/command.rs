@@ -21,6 +21,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open, syncfs};
 use crate::advice::lvm_size;
 use crate::config::SlowingUser;
 use crate::source::lvm::environment;
+use crate::topology::lvm_name;
 
 /// Neither begins nor ends that dmeventd monitors the volume, nor starts dmeventd in the guard's sandbox.
 const SETTINGS: &str = "activation{monitoring=0}";
@@ -54,6 +55,8 @@ pub struct Order {
     pub mounts: Vec<PathBuf>,
     pub left_s: f64,
     pub longest_hold: Duration,
+    /// The group whose suspended devices are resumed.
+    pub resumes: Option<String>,
     /// Who runs it; `None`: root.
     pub user: Option<SlowingUser>,
     /// Where the output goes: a pipe would kill the command if the guard died.
@@ -111,6 +114,11 @@ pub fn run(order: &Order) -> CommandResult {
         Ok(hold) => hold,
         Err(why) => return CommandResult::not_run(why),
     };
+    if let Some(vg) = &order.resumes
+        && let Err(why) = drop_loaded_tables(vg)
+    {
+        tracing::warn!("{why}");
+    }
     if let Err(why) = still_fits(order) {
         return CommandResult {
             expected_hold,
@@ -171,6 +179,32 @@ fn synchronize(order: &Order) -> Result<Option<Duration>, String> {
          {} s",
         longest.as_secs_f64()
     ))
+}
+
+/// A killed command may have loaded a table that LVM's metadata do not know, such as a pool's for data that did not grow. LVM
+/// does not replace it by the one that it is to have, fails to resume with it, and leaves the device suspended.
+fn drop_loaded_tables(vg: &str) -> Result<(), String> {
+    let cannot = |why: String| format!("cannot drop tables of suspended devices in VG {vg}: {why}");
+    let is_of_group = |device: &DmDevice| {
+        let name = lvm_name::split(&device.name).filter(|_| device.uuid.starts_with("LVM-"));
+        device.is_suspended && name.is_some_and(|name| name.vg == vg)
+    };
+    let mut suspended = devices().map_err(cannot)?;
+    suspended.retain(is_of_group);
+    if suspended.is_empty() {
+        return Ok(());
+    }
+    let mut command = Command::new("dmsetup");
+    let names = suspended.iter().map(|device| &device.name);
+    command.arg("clear").args(names);
+    command.env_clear().envs(environment());
+    let output = command
+        .output()
+        .map_err(|error| cannot(error.to_string()))?;
+    if !output.status.success() {
+        return Err(cannot(String::from_utf8_lossy(&output.stderr).into()));
+    }
+    Ok(())
 }
 
 fn devices() -> Result<Vec<DmDevice>, String> {

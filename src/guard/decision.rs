@@ -109,7 +109,7 @@ pub struct GroupRoom {
     pub keep_free: u64,
     /// The size of the spare volume for metadata, which LVM keeps as large as the largest metadata.
     pub spare: u64,
-    /// How long the last extension took.
+    /// How long the last extension took, or the slowest one in other groups.
     pub took_s: f64,
 }
 
@@ -121,7 +121,7 @@ pub struct Decision {
     pub extension: Option<GuardExtension>,
     /// Whether it will overflow soon in spite of all the room that it may get: only slower writers can save it.
     pub is_short: bool,
-    /// Why it may not get all that it needs.
+    /// That it may not get all that it needs, and why: `but by less than it needs: …`
     pub shortfall: Option<String>,
     /// Whether LVM has to be asked before an extension can be decided.
     pub needs_lvm: bool,
@@ -198,12 +198,25 @@ pub fn decide(
             lead_s
         }
     };
-    // Those that are due at the same time wait for one another.
-    let mut due: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut queues: BTreeMap<&str, Vec<(f64, &GuardSubject)>> = BTreeMap::new();
     for subject in subjects {
-        if matches!(danger(subject, lead_s(subject, 1)), Danger::Due { .. }) {
-            *due.entry(&subject.vg).or_default() += 1;
+        if let Some(left_s) = danger(subject, lead_s(subject, 1)).left_s() {
+            queues
+                .entry(&subject.vg)
+                .or_default()
+                .push((left_s, subject));
         }
+    }
+    // A group extends one volume after the other: the first ones are due as soon as the last one would come too late.
+    let mut due: BTreeMap<&str, usize> = BTreeMap::new();
+    for (vg, mut queue) in queues {
+        queue.sort_by(|(left_s, _), (other_s, _)| left_s.total_cmp(other_s));
+        let is_late = |place: &usize| {
+            let (left_s, subject) = queue[place - 1];
+            left_s < lead_s(subject, *place)
+        };
+        let together = (1..=queue.len()).rev().find(is_late);
+        due.insert(vg, together.unwrap_or(1));
     }
     let mut dangers = Vec::new();
     for subject in subjects {
@@ -244,7 +257,10 @@ pub fn decide(
             GuardedPart::Snapshot => wanted(&dangers[index]),
             GuardedPart::Pool | GuardedPart::Metadata => (speed * POOL_NEED_S) as u64,
         };
-        let shortfall = (needed > most).then_some(why);
+        let shortfall = (needed > most).then(|| match group.free {
+            Some(_) => format!("but by less than it needs: {why}"),
+            None => format!("if there is room: {why}"),
+        });
         let (want, step, left_s, is_short) = match dangers[index] {
             Danger::None(_) => continue,
             Danger::Later { want, left_s, .. } if is_short(want, left_s) => {
@@ -270,7 +286,7 @@ pub fn decide(
         let add = decision.extension.map_or(0, |extension| extension.add);
         *taken += room.cost(subject, add);
         *promised += add;
-        if subject.part == GuardedPart::Metadata {
+        if subject.part == GuardedPart::Metadata && add > 0 {
             *spare = (*spare).max(subject.size + add);
         }
         // What others may not take: the rest of a snapshot's need, or one more step of a pool.
@@ -286,6 +302,28 @@ pub fn decide(
         };
     }
     decisions
+}
+
+impl Danger {
+    fn left_s(&self) -> Option<f64> {
+        match self {
+            Self::None(_) => None,
+            Self::Later { left_s, .. } | Self::Due { left_s, .. } => Some(*left_s),
+        }
+    }
+}
+
+/// The extensions that are due, in the order in which they are made: what is full soonest comes first.
+pub fn extensions<'a>(
+    subjects: &'a [GuardSubject],
+    decisions: &[Decision],
+) -> Vec<(&'a GuardSubject, GuardExtension)> {
+    let mut due = Vec::new();
+    for (subject, decision) in subjects.iter().zip(decisions) {
+        due.extend(decision.extension.map(|extension| (subject, extension)));
+    }
+    due.sort_by(|(_, one), (_, other)| one.left_s.total_cmp(&other.left_s));
+    due
 }
 
 fn wanted(danger: &Danger) -> u64 {
@@ -357,7 +395,11 @@ fn danger(subject: &GuardSubject, lead_s: f64) -> Danger {
                 .limits
                 .steps_per_backup
                 .saturating_sub(subject.spent.steps);
-            let part = want / u64::from(steps_left.clamp(1, STEPS));
+            let mut part = want / u64::from(steps_left.clamp(1, STEPS));
+            if steps_left > STEPS {
+                // What was seen for seconds says little about hours.
+                part = part.min(by_speed(subject.seen_s));
+            }
             part.max(soon.min(want))
         }
         GuardedPart::Pool | GuardedPart::Metadata => want,

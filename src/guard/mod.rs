@@ -34,6 +34,7 @@ use crate::pipeline::Observer;
 use crate::sample::guard::{
     GuardAction, GuardPlan, GuardState, GuardedPart, GuardedVolume, STATE_PERIOD_US,
 };
+use crate::source::clock::uptime_us;
 use crate::source::guard::{FOLDER, STATE_FILE};
 use crate::source::live::Live;
 use crate::source::{Part, ReadResult, Reading};
@@ -41,7 +42,7 @@ use crate::systemd;
 use crate::topology::{State, Topology, Volume};
 use crate::units::{count_text, duration_text, size_text};
 use command::{CommandResult, Order};
-use decision::{Decision, GuardExtension, GuardSubject, decide};
+use decision::{Decision, GuardExtension, GuardSubject, decide, extensions};
 use ledger::{Addition, Ledger, replace};
 use slowing::{Slowing, SlowingStep};
 use watch::{Watch, groups, pool_part};
@@ -57,9 +58,7 @@ const ASK_PAUSE_US: u64 = 1_000_000;
 /// After an extension that failed, the volume is left alone for so long.
 const FAILURE_PAUSE_US: u64 = 3_000_000;
 /// A device that stays suspended for so long, while no command of LVM is at work, was left so.
-const SUSPENDED_US: u64 = 4_000_000;
-/// Pause between two attempts to end a suspension.
-const HEAL_PAUSE_US: u64 = 30_000_000;
+const SUSPENDED_US: u64 = 3_000_000;
 /// Actions in the state file.
 const MOST_ACTIONS: usize = 20;
 /// The file with a line of JSON for each action, and its size limit; then it begins anew.
@@ -85,15 +84,18 @@ pub struct Guard {
     took_s: BTreeMap<String, f64>,
     /// Until when volumes are left alone after a failure, and why.
     failures: HashMap<(String, GuardedPart), (u64, String)>,
-    /// Since when devices are suspended, and when that was last to be ended, by volume to refresh.
+    /// Since when devices are suspended, and when that is to be ended, by volume to refresh.
     suspended: BTreeMap<String, (u64, u64)>,
     actions: VecDeque<GuardAction>,
     /// The volumes that were seen before they were lost, if they were.
     alive: HashSet<String>,
     /// What was last written to the journal about each volume.
     logged: HashMap<(String, GuardedPart), (GuardPlan, String)>,
-    reported_us: Option<u64>,
     asked_us: Option<u64>,
+    /// When LVM was asked for the report that is known, and when it came.
+    reported: Option<(u64, u64)>,
+    /// When an extension in a group ended. A report that was asked for before says nothing about its free space.
+    changed_us: HashMap<String, u64>,
     ticked_us: Option<u64>,
     late_s: f64,
     written: Option<GuardState>,
@@ -155,8 +157,9 @@ impl Guard {
             actions: VecDeque::new(),
             alive: HashSet::new(),
             logged: HashMap::new(),
-            reported_us: None,
             asked_us: None,
+            reported: None,
+            changed_us: HashMap::new(),
             ticked_us: None,
             late_s: 0.0,
             written: None,
@@ -171,7 +174,14 @@ impl Guard {
         let end = loop {
             tokio::select! {
                 () = shutdown.cancelled() => break Ok(()),
-                Some(Ok(finished)) = self.commands.join_next() => self.finish(finished),
+                Some(Ok(finished)) = self.commands.join_next() => {
+                    let was_extension = matches!(finished.task, Task::Extend(..));
+                    self.finish(finished);
+                    if was_extension {
+                        // Others may wait for their turn.
+                        self.ask(&mut live);
+                    }
+                }
                 reading = live.next() => {
                     if let Err(error) = self.tick(&reading, &mut live) {
                         break Err(error);
@@ -207,7 +217,7 @@ impl Guard {
             .iter()
             .any(|text| text.part == Part::Lvm && matches!(text.result, ReadResult::Text(_)));
         if has_report {
-            self.reported_us = Some(now_us);
+            self.reported = self.asked_us.map(|asked_us| (asked_us, now_us));
             if !self.is_checked {
                 check(&self.settings, &interval)?;
                 self.is_checked = true;
@@ -217,12 +227,13 @@ impl Guard {
             self.is_ready = true;
             systemd::notify("READY=1");
         }
-        let is_fresh = self
-            .reported_us
-            .is_some_and(|at| now_us - at <= REPORT_AGE_US);
         let mut subjects =
-            self.watch
-                .subjects(&interval, &self.settings, &self.ledger, now_us, is_fresh);
+            (self.watch).subjects(&interval, &self.settings, &self.ledger, now_us, |vg| {
+                let changed_us = self.changed_us.get(vg).copied().unwrap_or_default();
+                self.reported.is_some_and(|(asked_us, came_us)| {
+                    now_us - came_us <= REPORT_AGE_US && asked_us > changed_us
+                })
+            });
         let mut groups = groups(&interval, &self.settings, &self.took_s);
         if self.settings.mode == GuardMode::DryRun {
             // As if it had been extended.
@@ -249,44 +260,47 @@ impl Guard {
         let slows = self.settings.slow_writers.is_some();
         let decisions = decide(&subjects, &groups, self.late_s, slows);
         let is_old = self
-            .reported_us
-            .is_none_or(|at| now_us - at > PLAN_REPORT_AGE_US);
-        let needs_lvm = |decision: &Decision| {
-            decision.needs_lvm || is_old && decision.plan == GuardPlan::WillExtend
+            .reported
+            .is_none_or(|(_, came_us)| now_us - came_us > PLAN_REPORT_AGE_US);
+        let needs_lvm = |(subject, decision): (&GuardSubject, &Decision)| {
+            let is_needed = decision.needs_lvm && !self.busy.contains(&subject.vg);
+            is_needed || is_old && decision.plan == GuardPlan::WillExtend
         };
-        let asks = !self.is_checked || decisions.iter().any(needs_lvm);
+        let asks = !self.is_checked || subjects.iter().zip(&decisions).any(needs_lvm);
         if asks && self.asked_us.is_none_or(|at| now_us - at >= ASK_PAUSE_US) {
-            self.asked_us = Some(now_us);
-            live.ask_lvm();
+            self.ask(live);
         }
         for (subject, decision) in subjects.iter().zip(&decisions) {
             self.log(subject, decision);
             self.tell_loss(subject, interval.at);
         }
-        let extends = decisions
-            .iter()
-            .any(|decision| decision.extension.is_some());
+        // Before extensions, which would occupy the group at each tick.
+        self.heal(&interval, now_us);
+        let due = extensions(&subjects, &decisions);
         let volumes: Vec<_> = subjects.iter().zip(&decisions).collect();
         let step = self.slowing.step(
             self.settings.slow_writers.as_ref(),
             &volumes,
             now_us,
-            !extends && self.busy.is_empty(),
-            extends,
+            due.is_empty() && self.busy.is_empty(),
+            !due.is_empty(),
         );
         if let Some(step) = step {
             self.slow(step, interval.at);
         }
         if self.slowing.slowed().is_none() {
-            for (subject, decision) in volumes {
-                if let Some(extension) = decision.extension {
-                    self.extend(subject, extension, &interval, now_us);
-                }
+            for (subject, extension) in due {
+                self.extend(subject, extension, &interval, now_us);
             }
         }
-        self.heal(&interval, now_us);
         self.write(&subjects, &decisions, now_us);
         Ok(())
+    }
+
+    fn ask(&mut self, live: &mut Live) {
+        if live.ask_lvm() {
+            self.asked_us = Some(uptime_us());
+        }
     }
 
     fn note_lateness(&mut self, now_us: u64) {
@@ -300,6 +314,10 @@ impl Guard {
 
     /// A line for each new decision; a time that only comes nearer is no new one.
     fn log(&mut self, subject: &GuardSubject, decision: &Decision) {
+        if self.busy.contains(&subject.vg) {
+            // It is suspended for moments.
+            return;
+        }
         let key = (subject.uuid.clone(), subject.part);
         let text = match decision.plan {
             GuardPlan::WillExtend => decision.shortfall.clone().unwrap_or_default(),
@@ -362,14 +380,13 @@ impl Guard {
             self.record(GuardAction { text, ..action });
             return;
         }
-        // What is free has changed.
-        self.reported_us = None;
         let order = Order {
             command,
             device: device_of(volume, subject.part, &interval.topology),
             mounts: mounts_of_origin(volume, &interval.topology),
             left_s: extension.left_s,
             longest_hold: subject.limits.longest_hold.0,
+            resumes: None,
             user: None,
             output: self.output_file(&subject.vg),
         };
@@ -480,6 +497,7 @@ impl Guard {
         }
         match task {
             Task::Extend(vg, part) => {
+                self.changed_us.insert(vg.clone(), uptime_us());
                 if result.status.is_some() {
                     self.took_s.insert(vg, result.took.as_secs_f64());
                 }
@@ -539,13 +557,15 @@ impl Guard {
         self.suspended
             .retain(|name, _| suspended.iter().any(|(_, it)| it == name));
         for (vg, name) in suspended {
-            let since = self.suspended.entry(name.clone()).or_insert((now_us, 0));
-            let is_long = now_us - since.0 >= SUSPENDED_US && now_us - since.1 >= HEAL_PAUSE_US;
-            if !is_long || self.busy.contains(&vg) || command::is_locked(&vg) {
+            let due = (now_us, now_us + SUSPENDED_US);
+            let (since_us, due_us) = self.suspended.entry(name.clone()).or_insert(due);
+            if now_us < *due_us || self.busy.contains(&vg) || command::is_locked(&vg) {
                 continue;
             }
-            since.1 = now_us;
-            let lasted = duration_text((now_us - since.0) as f64 / 1e6);
+            let lasted_us = now_us - *since_us;
+            // Again after twice as long, and so on.
+            *due_us = now_us + lasted_us;
+            let lasted = duration_text(lasted_us as f64 / 1e6);
             let volume = interval.topology.volume(&name);
             let text = format!("It was left suspended for {lasted}; the guard ended that.");
             let action = GuardAction {
@@ -566,6 +586,7 @@ impl Guard {
             }
             let order = Order {
                 command: action.command.clone(),
+                resumes: Some(vg.clone()),
                 output: self.output_file(&vg),
                 ..Order::default()
             };
@@ -727,7 +748,7 @@ fn append(path: &Path, action: &GuardAction) -> Result<(), String> {
 /// What the guard does, in a sentence.
 fn sentence(decision: &Decision, mode: GuardMode) -> String {
     let less = decision.shortfall.as_ref();
-    let less = less.map(|why| format!(", but by less than it needs: {why}"));
+    let less = less.map(|why| format!(", {why}"));
     let (text, less) = (&decision.text, less.unwrap_or_default());
     match (decision.plan, mode) {
         (GuardPlan::Nothing | GuardPlan::MayNot | GuardPlan::Slows, _) => {

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::decision::{Decision, GroupRoom, GuardSubject, LvmRoom, RemainingNeed, Spent, decide};
+use super::decision::{
+    Decision, GroupRoom, GuardSubject, LvmRoom, RemainingNeed, Spent, decide, extensions,
+};
 use super::ledger::{Addition, Ledger};
 use super::slowing::{self, Slowing, SlowingStep};
 use super::watch::{FillMeter, NeedInputs};
@@ -176,6 +178,61 @@ fn a_third_of_what_is_needed_is_added_as_late_as_is_safe() {
          MiB are free.",
     );
     assert_eq!(numbers(&early), "10.0 MiB of 40.0 MiB used, 1.00 MiB/s");
+}
+
+#[test]
+fn after_seconds_it_gets_room_for_as_many_seconds() {
+    let young = GuardSubject {
+        seen_s: 20.0,
+        need: RemainingNeed::Until {
+            growth: 200 * MIB,
+            done_s: None,
+        },
+        ..snapshot()
+    };
+    // 18 MiB, in extents of 4 MiB.
+    let added =
+        |subject: &GuardSubject| added_mib(&decide_in(500, 100, std::slice::from_ref(subject))[0]);
+    assert_eq!(added(&young), 20);
+    let old = GuardSubject {
+        seen_s: 2000.0,
+        ..young.clone()
+    };
+    assert_eq!(added(&old), 68);
+    // The last steps get a third of it and more, however little was seen.
+    let late = Spent {
+        steps: 3,
+        ..Spent::default()
+    };
+    let spent = GuardSubject {
+        spent: late,
+        ..young
+    };
+    assert_eq!(added(&spent), 68);
+}
+
+#[test]
+fn volumes_of_a_group_wait_for_one_another_and_the_fullest_comes_first() {
+    let with = |name: &str, used_mib: u64| GuardSubject {
+        uuid: name.into(),
+        used: used_mib * MIB,
+        ..snapshot()
+    };
+    let group = GroupRoom {
+        free: Some(1000 * MIB),
+        took_s: 1.5,
+        ..GroupRoom::default()
+    };
+    let groups = BTreeMap::from([("vg0".into(), group)]);
+    let due = |subjects: &[GuardSubject]| -> Vec<String> {
+        let decisions = decide(subjects, &groups, 0.0, false);
+        let due = extensions(subjects, &decisions).into_iter();
+        due.map(|(subject, _)| subject.uuid.clone()).collect()
+    };
+    // One alone has time; the second of two would come too late.
+    assert!(due(&[with("a", 32)]).is_empty());
+    assert_eq!(due(&[with("a", 32), with("b", 33)]), ["b", "a"]);
+    assert_eq!(due(&[with("a", 10), with("b", 35)]), ["b"]);
 }
 
 #[test]
@@ -948,10 +1005,7 @@ impl Course {
                     };
                     let groups = BTreeMap::from([("vg0".to_string(), group)]);
                     let decisions = decide(&subjects, &groups, 0.0, false);
-                    let extends = subjects.iter().zip(&decisions);
-                    let mut extends =
-                        extends.filter_map(|(it, decision)| Some((it, decision.extension?)));
-                    if let Some((subject, extension)) = extends.next()
+                    if let Some((subject, extension)) = extensions(&subjects, &decisions).first()
                         && pending.is_empty()
                     {
                         let index: usize = subject.uuid.parse().unwrap();

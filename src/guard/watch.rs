@@ -106,14 +106,14 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Takes a tick; returns the guarded volumes. `report_is_fresh`: LVM's report holds at this moment.
+    /// Takes a tick; returns the guarded volumes. `is_known`: whether LVM's report on a group holds at this moment.
     pub fn subjects(
         &mut self,
         interval: &Interval,
         settings: &GuardSettings,
         ledger: &Ledger,
         now_us: u64,
-        report_is_fresh: bool,
+        is_known: impl Fn(&str) -> bool,
     ) -> Vec<GuardSubject> {
         let mut subjects = Vec::new();
         for (volume, state) in interval.volumes() {
@@ -138,7 +138,7 @@ impl Watch {
                     need: RemainingNeed::Unknown,
                     left_alone: None,
                     is_lost: state.state == State::Invalid,
-                    lvm: report_is_fresh.then(|| room_of(volume, &interval.topology, part)),
+                    lvm: is_known(&volume.vg).then(|| room_of(volume, &interval.topology, part)),
                     limits,
                     spent,
                     is_autoextended: interval
@@ -186,13 +186,14 @@ pub fn groups(
     settings: &GuardSettings,
     took_s: &BTreeMap<String, f64>,
 ) -> BTreeMap<String, GroupRoom> {
+    let slowest_s = took_s.values().copied().fold(0.0, f64::max);
     let rooms = settings.vg.iter().map(|(name, limits)| {
         let group = interval.topology.group(name);
         let room = GroupRoom {
             free: group.and_then(|group| group.free),
             keep_free: limits.keep_free.0,
             spare: group.and_then(|group| group.spare).unwrap_or_default(),
-            took_s: took_s.get(name).copied().unwrap_or_default(),
+            took_s: took_s.get(name).copied().unwrap_or(slowest_s),
         };
         (name.clone(), room)
     });

@@ -3,7 +3,7 @@
 
 mod devices;
 mod kind;
-mod lvm_name;
+pub mod lvm_name;
 mod state;
 mod states;
 mod volumes;

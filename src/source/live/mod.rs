@@ -115,11 +115,9 @@ impl Live {
         })
     }
 
-    /// Asks LVM unless it is being asked; its report is part of a later reading.
-    pub fn ask_lvm(&mut self) {
-        if let Some(lvm) = &mut self.lvm {
-            lvm.ask();
-        }
+    /// Asks LVM unless it is being asked; its report is part of a later reading. Returns whether it was asked now.
+    pub fn ask_lvm(&mut self) -> bool {
+        self.lvm.as_mut().is_some_and(LvmReports::ask)
     }
 
     /// Reads only what every user may read: no device-mapper, no LVM, no file systems on snapshots, no plan of backups.

@@ -53,12 +53,14 @@ impl LvmReports {
         self.is_on_demand
     }
 
-    /// Starts a query, unless one is running.
-    pub fn ask(&mut self) {
-        if !self.reporter.is_busy() {
+    /// Starts a query, unless one is running or its answer was not taken. Returns whether it did.
+    pub fn ask(&mut self) -> bool {
+        let starts = !self.reporter.is_busy() && self.texts.is_empty();
+        if starts {
             self.reporter.start();
             self.asked_at = Some(Instant::now());
         }
+        starts
     }
 
     /// Schedules a query after names changed, and resets the pause.

@@ -7,19 +7,60 @@ source "$repo/tests/lab/guest/lab.sh"
 source "$repo/tests/lab/guest/guard.sh"
 
 kills=${1:-40}
+volumes=(vg0/data vg1/other vg1/last)
+pools=(pool more)
 
-# kill_something: at a random moment of the next extension, or after five seconds.
-kill_something() {
-    local tries
-    for ((tries = 0; tries < 100; tries++)); do
-        ! pgrep -x lvextend >/dev/null || break
-        sleep 0.05
+# Three backups, each with a reader and 60 MiB that are copied, and two pools that fill: something is extended every few
+# seconds.
+begin() {
+    local each
+    for each in "${volumes[@]}"; do
+        snapshot "${each%/*}" "${each#*/}" 12
+        load write "/mnt/${each#*/}/written" --bs=16k --rate=640k --size=60m
+        load read "/mnt/${each#*/}_snapshot/content" --bs=256k --rate=2500k --size=240m
     done
-    sleep "0.$((RANDOM % 6))"
-    if ((RANDOM % 3)); then
+    for each in "${pools[@]}"; do
+        new_volume -L 16M -V 1G -T "vg0/$each" -n "of_$each"
+        load write "/dev/vg0/of_$each" --bs=64k --rate=1m --size=250m
+    done
+}
+
+# load write|read FILE RATE…
+load() {
+    fio --name=load --rw="$1" --filename="$2" --direct=1 "${@:3}" >>"$OUT/fio.log" 2>&1 &
+}
+
+end() {
+    local each
+    pkill -x fio || true
+    wait_until 60 "the end of fio" eval '! pgrep -x fio >/dev/null'
+    for each in "${volumes[@]}"; do drop "${each%/*}" "${each#*/}"; done
+    for each in "${pools[@]}"; do lvremove -qy "vg0/$each" >>"$OUT/lvm.log" 2>&1; done
+}
+
+lvextend_runs() {
+    local file name
+    for file in /proc/[0-9]*/comm; do
+        { read -r name <"$file"; } 2>/dev/null || continue
+        [[ $name != lvextend ]] || return 0
+    done
+    return 1
+}
+
+# kill_something: lvextend at a random moment, or as soon as it has suspended something; the guard too, or alone.
+kill_something() {
+    local kind=$((RANDOM % 4)) end=$((SECONDS + 4))
+    until lvextend_runs || ((SECONDS >= end)); do sleep 0.02; done
+    end=$((SECONDS + 2))
+    case $kind in
+    0) sleep "$(printf '0.%03d' $((RANDOM % 1000)))" ;;
+    1) sleep "$(printf '0.%03d' $((RANDOM % 700)))" ;;
+    *) while nothing_is_suspended && lvextend_runs && ((SECONDS < end)); do :; done ;;
+    esac
+    if ((kind > 0)); then
         ! pkill -KILL -x lvextend || hits=$((hits + 1))
     fi
-    if ((RANDOM % 2)); then
+    if ((kind == 0 || RANDOM % 2)); then
         kill -KILL "$guard" 2>/dev/null || true
         wait "$guard" 2>/dev/null || true
         start_guard
@@ -27,32 +68,37 @@ kill_something() {
 }
 
 guarded_groups
+origin vg1 last
+slow_disks 1
 per_day="1 TiB" guard_configuration on
 start_guard
 
 longest_suspended=0
 hits=0
+suspensions=0
 number=0
 while ((number < kills)); do
-    snapshot vg0 data 24
-    reads /mnt/data_snapshot 120 /mnt/read & reader=$!
-    # 60 MiB, which is all that can be copied.
-    writes /mnt/data 256 24 & writer=$!
-    for ((round = 0; round < 4; round++, number++)); do
+    begin
+    began=$SECONDS
+    while ((SECONDS - began < 90 && number < kills)); do
         kill_something
+        number=$((number + 1))
+        # What lvextend itself suspended, it resumes.
         since=$SECONDS
-        until nothing_is_suspended; do
-            if ((SECONDS - since > 20)); then break; fi
+        while lvextend_runs && ((SECONDS - since < 20)); do sleep 0.1; done
+        since=$SECONDS
+        nothing_is_suspended || suspensions=$((suspensions + 1))
+        until nothing_is_suspended || ((SECONDS - since > 20)); do
+            ((SECONDS - since != 9)) || dmsetup info -c -o name,suspended,tables_loaded >"$OUT/suspended-$number"
             sleep 0.1
         done
         ((SECONDS - since <= longest_suspended)) || longest_suspended=$((SECONDS - since))
-        ! is_invalid vg0/data_snapshot || break
     done
-    kill "$writer" "$reader" 2>/dev/null || true
-    wait "$writer" "$reader" 2>/dev/null || true
-    drop vg0 data
+    echo "killed $number, $hits while lvextend ran, $suspensions left a volume suspended, longest $longest_suspended s"
+    end
 done
-echo "figure kills: $number, of these $hits while lvextend ran, longest suspended $longest_suspended s"
+echo "figure kills: $number, of these $hits while lvextend ran and $suspensions that left a volume suspended," \
+    "longest suspended $longest_suspended s"
 check "nothing stays suspended for more than 10 s" yes "$(holds "longest_suspended <= 10")"
 check "limits held" yes "$(holds "$(free_mib vg0) >= 100")"
 stop_guard
