@@ -327,6 +327,28 @@ fn an_origin_waits_for_the_cow_areas_of_its_snapshots() {
     }
 }
 
+/// A killed `lvextend` can leave the device with a pool's name suspended, and the one that works as it was.
+#[test]
+fn a_pool_is_suspended_if_the_device_of_its_name_is() {
+    let mut host = Host::new(&["sda"]);
+    let status = "thin-pool 1 112/1024 162/1024 - rw - -";
+    let pool = host.add("pool", "tpool", &["sda"], 131_072, status);
+    host.layer("pool", "tpool").table = Some("253:1 253:2 128 0 0".into());
+    host.add("pool", "pool", &[&pool], 131_072, "linear ");
+    let all = host.device_mapper();
+    let state = |dm: String| {
+        let texts = with(&host, Part::Dm, ReadResult::Text(dm));
+        let interval = Observer::default().observe(&reading(0.0, texts));
+        volume(&interval, "pool").1.state
+    };
+    assert_eq!(state(all.clone()), State::Ok);
+    for name in ["vg0-pool-pool", "vg0-pool-tpool"] {
+        let asleep = lines_of(&all, name);
+        let asleep = all.replace(&asleep, &asleep.replace("\tactive", "\tsuspended"));
+        assert_eq!(state(asleep), State::Suspended, "{name}");
+    }
+}
+
 #[test]
 fn a_text_that_tells_again_without_a_first_one_makes_nothing_known() {
     let host = snapshot_host("snapshot 13000/130000 16");
