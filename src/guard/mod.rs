@@ -80,8 +80,9 @@ pub struct Guard {
     /// Running commands, at most one for each group, and one that slows writers or ends that.
     commands: JoinSet<Finished>,
     busy: Vec<String>,
-    /// How long the last extension in each group took.
+    /// How long the last extension in each group took, and LVM's last report.
     took_s: BTreeMap<String, f64>,
+    report_s: f64,
     /// Until when volumes are left alone after a failure, and why.
     failures: HashMap<(String, GuardedPart), (u64, String)>,
     /// Since when devices are suspended, and when that is to be ended, by volume to refresh.
@@ -152,6 +153,7 @@ impl Guard {
             commands: JoinSet::new(),
             busy: Vec::new(),
             took_s: BTreeMap::new(),
+            report_s: 0.0,
             failures: HashMap::new(),
             suspended: BTreeMap::new(),
             actions: VecDeque::new(),
@@ -212,11 +214,12 @@ impl Guard {
         let interval = self.observer.observe(reading);
         self.note_lateness(now_us);
         self.ticks += 1;
-        let has_report = reading
+        let report = reading
             .texts
             .iter()
-            .any(|text| text.part == Part::Lvm && matches!(text.result, ReadResult::Text(_)));
-        if has_report {
+            .find(|text| text.part == Part::Lvm && matches!(text.result, ReadResult::Text(_)));
+        if let Some(report) = report {
+            self.report_s = report.took_us as f64 / 1e6;
             self.reported = self.asked_us.map(|asked_us| (asked_us, now_us));
             if !self.is_checked {
                 check(&self.settings, &interval)?;
@@ -234,7 +237,7 @@ impl Guard {
                     now_us - came_us <= REPORT_AGE_US && asked_us > changed_us
                 })
             });
-        let mut groups = groups(&interval, &self.settings, &self.took_s);
+        let mut groups = groups(&interval, &self.settings, &self.took_s, self.report_s);
         if self.settings.mode == GuardMode::DryRun {
             // As if it had been extended.
             let added = self.ledger.added();

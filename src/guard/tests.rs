@@ -1121,6 +1121,19 @@ fn the_guard_saves_more_than_dmeventd_with_less_room_and_breaks_no_limit() {
     assert!(guard.saved >= possible, "{} of {possible}", guard.saved);
 }
 
+#[test]
+fn what_is_discarded_in_a_pool_is_no_speed_and_what_was_seen_before_counts() {
+    let mut meter = FillMeter::default();
+    let mut speed_after = |second: u64, used: u64| {
+        meter.push(second * 1_000_000, used);
+        (meter.speed(), meter.seen_s(second * 1_000_000))
+    };
+    assert_eq!(speed_after(0, 100), (None, 0.0));
+    assert_eq!(speed_after(1, 110), (Some(10.0), 1.0));
+    assert_eq!(speed_after(2, 90), (None, 2.0));
+    assert_eq!(speed_after(3, 95), (Some(5.0), 3.0));
+}
+
 /// What became of pools of the model: MiB, and the longest time that one was full.
 #[derive(Debug, Default)]
 struct PoolTally {
