@@ -138,7 +138,7 @@ fn one_that_fills_sooner_is_said_to_be_lost() {
         .unwrap();
     let verdict = verdict.split("</section>").next().unwrap();
     assert!(
-        verdict.contains("and will be lost. Run <code>lvextend -L +"),
+        verdict.contains("and will be lost. <br>Run <code>lvextend -L +"),
         "{verdict}"
     );
 }
@@ -202,6 +202,7 @@ fn verdict(page: &str) -> (String, String) {
         .map(|part| part.split("<button").next().unwrap());
     let plain = parts
         .collect::<String>()
+        .replace("<br>", "")
         .replace("<code>", "`")
         .replace("</code>", "`")
         .replace("&#39;", "'");
