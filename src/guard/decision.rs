@@ -109,7 +109,7 @@ pub struct GroupRoom {
     pub keep_free: u64,
     /// The size of the spare volume for metadata, which LVM keeps as large as the largest metadata.
     pub spare: u64,
-    /// How long the last extension took; in other groups, if there was none, or probably takes.
+    /// How long the last extension took, or the slowest one in other groups.
     pub took_s: f64,
 }
 

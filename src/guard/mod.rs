@@ -80,9 +80,8 @@ pub struct Guard {
     /// Running commands, at most one for each group, and one that slows writers or ends that.
     commands: JoinSet<Finished>,
     busy: Vec<String>,
-    /// How long the last extension in each group took, and LVM's last report.
+    /// How long the last extension in each group took.
     took_s: BTreeMap<String, f64>,
-    report_s: f64,
     /// Until when volumes are left alone after a failure, and why.
     failures: HashMap<(String, GuardedPart), (u64, String)>,
     /// Since when devices are suspended, and when that is to be ended, by volume to refresh.
@@ -153,7 +152,6 @@ impl Guard {
             commands: JoinSet::new(),
             busy: Vec::new(),
             took_s: BTreeMap::new(),
-            report_s: 0.0,
             failures: HashMap::new(),
             suspended: BTreeMap::new(),
             actions: VecDeque::new(),
@@ -214,12 +212,11 @@ impl Guard {
         let interval = self.observer.observe(reading);
         self.note_lateness(now_us);
         self.ticks += 1;
-        let report = reading
+        let has_report = reading
             .texts
             .iter()
-            .find(|text| text.part == Part::Lvm && matches!(text.result, ReadResult::Text(_)));
-        if let Some(report) = report {
-            self.report_s = report.took_us as f64 / 1e6;
+            .any(|text| text.part == Part::Lvm && matches!(text.result, ReadResult::Text(_)));
+        if has_report {
             self.reported = self.asked_us.map(|asked_us| (asked_us, now_us));
             if !self.is_checked {
                 check(&self.settings, &interval)?;
@@ -237,7 +234,7 @@ impl Guard {
                     now_us - came_us <= REPORT_AGE_US && asked_us > changed_us
                 })
             });
-        let mut groups = groups(&interval, &self.settings, &self.took_s, self.report_s);
+        let mut groups = groups(&interval, &self.settings, &self.took_s);
         if self.settings.mode == GuardMode::DryRun {
             // As if it had been extended.
             let added = self.ledger.added();

@@ -29,8 +29,6 @@ const FIRST_READ_S: f64 = 30.0;
 /// The forecast is renewed so often, and at every tick while the volume will be full sooner than this.
 const FORECAST_PERIOD_US: u64 = 10_000_000;
 const NEAR_S: f64 = 30.0;
-/// How many times as long as its report LVM takes for an extension, before one was seen: it writes too, under the same load.
-const EXTENSION_PER_REPORT: f64 = 3.0;
 /// What udev, LVM and a mount read.
 const PROBED_BYTES: f64 = 4_194_304.0;
 
@@ -182,15 +180,13 @@ impl Watch {
     }
 }
 
-/// The rooms of all groups that the configuration names. `report_s` is how long LVM's report took.
+/// The rooms of all groups that the configuration names.
 pub fn groups(
     interval: &Interval,
     settings: &GuardSettings,
     took_s: &BTreeMap<String, f64>,
-    report_s: f64,
 ) -> BTreeMap<String, GroupRoom> {
-    let others = took_s.values().copied();
-    let slowest_s = others.fold(EXTENSION_PER_REPORT * report_s, f64::max);
+    let slowest_s = took_s.values().copied().fold(0.0, f64::max);
     let rooms = settings.vg.iter().map(|(name, limits)| {
         let group = interval.topology.group(name);
         let room = GroupRoom {

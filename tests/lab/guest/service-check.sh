@@ -134,7 +134,7 @@ guard_extends_in_its_sandbox() {
     sed -i 's/"48 MiB"/"20 MiB"/' /etc/cowbell/guard.toml
     printf '[slow_writers]\ncommand = "/bin/true"\nundo = "/bin/true"\nuser = "nobody"\n' >>/etc/cowbell/guard.toml
     systemctl restart cowbell-guard
-    for ((; number < 600; number++)); do
+    for ((; number < 940; number++)); do
         dd if=/dev/zero of=/dev/vg0/origin bs=64k count=1 seek="$number" oflag=direct status=none
         ! guard_said "the guard slowed its writers" || break
         sleep 0.1
