@@ -97,12 +97,14 @@ impl<'a> StateSources<'a> {
         let live = snapshots.filter(|it| !self.own_state(topology, it).state.is_lost());
         let mut next: Vec<(usize, bool)> = live.filter_map(|it| Some((it.cow?, false))).collect();
         next.push((top, true));
-        // Its pool does not lie on the device that has the pool's name, but a killed command can leave that suspended.
-        let named = topology.devices.iter().position(|device| {
-            let lv = device.lv.as_ref();
-            lv.is_some_and(|lv| lv.uuid == volume.uuid && lv.layer.as_deref() == Some("pool"))
-        });
-        next.extend(named.map(|index| (index, true)));
+        if volume.kind.is_pool() {
+            // Nothing lies on the device that has the pool's name, but a killed command can leave it suspended.
+            let named = topology.devices.iter().position(|device| {
+                let lv = device.lv.as_ref();
+                lv.is_some_and(|lv| lv.uuid == volume.uuid && lv.layer.as_deref() == Some("pool"))
+            });
+            next.extend(named.map(|index| (index, true)));
+        }
         while let Some((index, is_part)) = next.pop() {
             if !seen.insert(index) {
                 continue;

@@ -3,6 +3,7 @@
 # LAB_DISKS=4
 # LAB_DISK_SIZE=1G
 # LAB_TIMEOUT=3500
+# LAB_PACKAGES=fio
 source "$repo/tests/lab/guest/lab.sh"
 source "$repo/tests/lab/guest/guard.sh"
 
