@@ -683,6 +683,22 @@ fn a_daemon_that_is_restarted_meanwhile_goes_on_with_the_same_job() {
 }
 
 #[test]
+fn a_run_that_began_before_the_daemon_is_seen_in_part() {
+    let machine = Machine::new();
+    let port = free_port();
+    let mut child = run(port, &["--name", "early", "--", "sh", "-c", "read line"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut start = Start::watching(&machine);
+    start.port = Some(port);
+    let daemon = start.start();
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    assert_eq!(ended(&daemon, "early", 1)[0]["partly_seen"], true);
+}
+
+#[test]
 fn invalid_values_are_refused_in_one_line() {
     let (long, coloured) = ("x".repeat(10_000), "a\u{1b}[31mb");
     for (arguments, expected) in [

@@ -245,6 +245,7 @@ impl JobTracker {
         job.process = mark.process;
         if mark.kind == MarkKind::Command {
             job.is_declared_backup = mark.is_backup;
+            job.partly_seen = self.is_before_first_tick(mark.started_at);
             job.take_from_last_runs(&self.ended);
         }
         job

@@ -578,11 +578,16 @@ impl JobTracker {
         let started_at = created_at.map_or(at, |created_at| created_at.min(at));
         let id = self.next_id();
         let mut job = Job::new(id, JobKind::Snapshot, &volume.uuid, &volume.lv, started_at);
-        job.partly_seen = self.began_at.is_none_or(|began_at| started_at < began_at);
+        job.partly_seen = self.is_before_first_tick(started_at);
         job.vg = Some(volume.vg.clone());
         job.lv = Some(volume.lv.clone());
         job.setup.clone_from(&self.machine);
         job
+    }
+
+    /// Whether what began at `started_at` was not seen from its beginning.
+    fn is_before_first_tick(&self, started_at: Timestamp) -> bool {
+        self.began_at.is_none_or(|began_at| started_at < began_at)
     }
 
     fn file_ended(&mut self) {
