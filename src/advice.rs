@@ -99,6 +99,8 @@ pub struct Extensible {
     pub option: String,
     /// It grows by multiples of these bytes: an extent on each of its stripes.
     pub step: u64,
+    /// What the group gives for such a step: with copies or parity more than the volume gets.
+    pub step_cost: u64,
     /// The bytes that it can get; `None` if unknown.
     pub free: Option<u64>,
     /// Why LVM would refuse now, and what helps. Without a full stop.
@@ -126,6 +128,7 @@ impl Extensible {
             vg: volume.vg.clone(),
             option: option.into(),
             step: extent_of(group),
+            step_cost: extent_of(group),
             free: None,
             refusal: None,
             more_space: more_space(&volume.vg, group),
@@ -193,9 +196,11 @@ impl Extensible {
         } = Stripes::of(layout);
         let mut extents = rooms.get(all - 1).copied().unwrap_or_default() * of_data;
         self.step = extent * of_data;
+        self.step_cost = extent * all as u64;
         if extents == 0 && are_stripes {
             self.option = format!("-i 1 {}", self.option);
             self.step = extent;
+            self.step_cost = extent;
         }
         if self.step == extent && (all == 1 || are_stripes) {
             extents = rooms.iter().sum();

@@ -59,6 +59,11 @@ needed_by_the_lab() {
 needed_by_all() {
     cat <<-END
 	go golang-go
+	cpio cpio
+	dar dar
+	dump dump
+	zbackup zbackup
+	qemu-img qemu-utils
 	mariabackup mariadb-backup
 	/usr/lib/postgresql postgresql
 	debootstrap debootstrap

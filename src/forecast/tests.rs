@@ -46,6 +46,7 @@ fn room(free_mb: u64) -> Option<Room> {
         vg: "vg0".into(),
         option: "-L".into(),
         step: 4 << 20,
+        step_cost: 4 << 20,
         free: Some(64 * GIB),
         refusal: None,
         more_space: "add a PV to VG vg0".into(),

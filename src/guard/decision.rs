@@ -88,6 +88,8 @@ pub enum RemainingNeed {
 pub struct LvmRoom {
     /// It grows by multiples of these bytes.
     pub step: u64,
+    /// What the group gives for such a step.
+    pub step_cost: u64,
     /// What it can get at most.
     pub free: Option<u64>,
     pub refusal: Option<String>,
@@ -267,7 +269,7 @@ pub fn decide(
                 (want, want, left_s, true)
             }
             Danger::Later { want, in_s, .. } => {
-                *taken += want;
+                *taken += cost_of_legs(subject, want);
                 decisions[index] = Decision {
                     plan: GuardPlan::WillExtend,
                     // In time for the decision.
@@ -290,10 +292,11 @@ pub fn decide(
             *spare = (*spare).max(subject.size + add);
         }
         // What others may not take: the rest of a snapshot's need, or one more step of a pool.
-        *taken += match subject.part {
+        let rest = match subject.part {
             GuardedPart::Snapshot => want.saturating_sub(add),
             GuardedPart::Pool | GuardedPart::Metadata => want,
         };
+        *taken += cost_of_legs(subject, rest);
         decisions[index] = Decision {
             // By an older report it may only seem so.
             is_short: is_short && subject.lvm.is_some(),
@@ -421,20 +424,25 @@ struct GroupBudget {
 impl GroupBudget {
     /// What an extension takes from the group: with metadata, its spare grows.
     fn cost(self, subject: &GuardSubject, add: u64) -> u64 {
+        let cost = cost_of_legs(subject, add);
         if subject.part != GuardedPart::Metadata || add == 0 {
-            return add;
+            return cost;
         }
-        add + (subject.size + add).saturating_sub(self.spare)
+        cost + (subject.size + add).saturating_sub(self.spare)
     }
 
     /// The largest addition that costs no more than `usable`.
     fn most_for(self, subject: &GuardSubject, usable: u64) -> u64 {
+        let (step, cost) = step_of(subject);
+        let [step, cost, usable] = [step, cost, usable].map(i128::from);
         let spare_is_larger_by = i128::from(self.spare) - i128::from(subject.size);
-        let usable_bytes = i128::from(usable);
-        if subject.part != GuardedPart::Metadata || usable_bytes <= spare_is_larger_by {
-            return usable;
-        }
-        u64::try_from((usable_bytes + spare_is_larger_by) / 2).unwrap_or(0)
+        let without_spare = usable * step / cost;
+        let most = if subject.part != GuardedPart::Metadata || without_spare <= spare_is_larger_by {
+            without_spare
+        } else {
+            (usable + spare_is_larger_by) * step / (cost + step)
+        };
+        u64::try_from(most).unwrap_or(0)
     }
 
     /// The most that a volume may get, and what allows no more.
@@ -504,6 +512,19 @@ impl GroupBudget {
         }
         (most, why)
     }
+}
+
+/// The step in which it grows, and what the group gives for that; one and one while that is not known.
+fn step_of(subject: &GuardSubject) -> (u64, u64) {
+    let lvm = subject.lvm.as_ref().filter(|lvm| lvm.step > 0);
+    lvm.map_or((1, 1), |lvm| (lvm.step, lvm.step_cost))
+}
+
+/// What the group gives for so many bytes of a volume: more if its legs have copies or parity.
+fn cost_of_legs(subject: &GuardSubject, bytes: u64) -> u64 {
+    let (step, cost) = step_of(subject);
+    let taken = (u128::from(bytes) * u128::from(cost)).div_ceil(u128::from(step));
+    u64::try_from(taken).unwrap_or(u64::MAX)
 }
 
 /// The extension by about `step`, as far as it is allowed.

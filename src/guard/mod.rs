@@ -11,6 +11,7 @@
 mod command;
 mod decision;
 mod ledger;
+mod lvm_reports;
 mod slowing;
 #[cfg(test)]
 mod tests;
@@ -34,27 +35,21 @@ use crate::pipeline::Observer;
 use crate::sample::guard::{
     GuardAction, GuardPlan, GuardState, GuardedPart, GuardedVolume, STATE_PERIOD_US,
 };
-use crate::source::clock::uptime_us;
 use crate::source::guard::{FOLDER, STATE_FILE};
 use crate::source::live::Live;
-use crate::source::{Part, ReadResult, Reading};
+use crate::source::{Part, PartReading, ReadResult, Reading};
 use crate::systemd;
 use crate::topology::{State, Topology, Volume};
 use crate::units::{count_text, duration_text, size_text};
 use command::{CommandResult, Order};
-use decision::{Decision, GuardExtension, GuardSubject, decide, extensions};
+use decision::{Decision, GroupRoom, GuardExtension, GuardSubject, decide, extensions};
 use ledger::{Addition, Ledger, replace};
+use lvm_reports::LvmReports;
 use slowing::{Slowing, SlowingStep};
 use watch::{Watch, groups, pool_part};
 
 /// The length of a tick.
 pub const TICK: Duration = Duration::from_secs(1);
-/// LVM's report tells how much room there is for so long, unless the guard itself changed that.
-const REPORT_AGE_US: u64 = 2_000_000;
-/// While an extension is announced, LVM is asked at least this often, so that it is known whether there is room for it.
-const PLAN_REPORT_AGE_US: u64 = 60_000_000;
-/// Pause between two questions to LVM.
-const ASK_PAUSE_US: u64 = 1_000_000;
 /// After an extension that failed, the volume is left alone for so long.
 const FAILURE_PAUSE_US: u64 = 3_000_000;
 /// A device that stays suspended for so long, while no command of LVM is at work, was left so.
@@ -91,11 +86,7 @@ pub struct Guard {
     alive: HashSet<String>,
     /// What was last written to the journal about each volume.
     logged: HashMap<(String, GuardedPart), (GuardPlan, String)>,
-    asked_us: Option<u64>,
-    /// When LVM was asked for the report that is known, and when it came.
-    reported: Option<(u64, u64)>,
-    /// When an extension in a group ended. A report that was asked for before says nothing about its free space.
-    changed_us: HashMap<String, u64>,
+    reports: LvmReports,
     ticked_us: Option<u64>,
     late_s: f64,
     written: Option<GuardState>,
@@ -157,9 +148,7 @@ impl Guard {
             actions: VecDeque::new(),
             alive: HashSet::new(),
             logged: HashMap::new(),
-            asked_us: None,
-            reported: None,
-            changed_us: HashMap::new(),
+            reports: LvmReports::default(),
             ticked_us: None,
             late_s: 0.0,
             written: None,
@@ -179,7 +168,7 @@ impl Guard {
                     self.finish(finished);
                     if was_extension {
                         // Others may wait for their turn.
-                        self.ask(&mut live);
+                        self.reports.ask(&mut live);
                     }
                 }
                 reading = live.next() => {
@@ -211,64 +200,13 @@ impl Guard {
         let now_us = reading.uptime_us;
         let interval = self.observer.observe(reading);
         self.note_lateness(now_us);
-        self.ticks += 1;
-        let has_report = reading
-            .texts
-            .iter()
-            .any(|text| text.part == Part::Lvm && matches!(text.result, ReadResult::Text(_)));
-        if has_report {
-            self.reported = self.asked_us.map(|asked_us| (asked_us, now_us));
-            if !self.is_checked {
-                check(&self.settings, &interval)?;
-                self.is_checked = true;
-            }
-        }
-        if !self.is_ready && (self.is_checked || self.ticks >= PATIENCE) {
-            self.is_ready = true;
-            systemd::notify("READY=1");
-        }
-        let mut subjects =
-            (self.watch).subjects(&interval, &self.settings, &self.ledger, now_us, |vg| {
-                let changed_us = self.changed_us.get(vg).copied().unwrap_or_default();
-                self.reported.is_some_and(|(asked_us, came_us)| {
-                    now_us - came_us <= REPORT_AGE_US && asked_us > changed_us
-                })
-            });
-        let mut groups = groups(&interval, &self.settings, &self.took_s);
-        if self.settings.mode == GuardMode::DryRun {
-            // As if it had been extended.
-            let added = self.ledger.added();
-            for subject in &mut subjects {
-                let added = added
-                    .get(&(&*subject.uuid, subject.part))
-                    .copied()
-                    .unwrap_or_default();
-                subject.size += added;
-                if let Some(group) = groups.get_mut(&subject.vg) {
-                    group.free = group.free.map(|free| free.saturating_sub(added));
-                }
-            }
-        }
-        for subject in &mut subjects {
-            let key = (subject.uuid.clone(), subject.part);
-            if let Some((until_us, why)) = self.failures.get(&key)
-                && now_us < *until_us
-            {
-                subject.left_alone = Some(format!("the last attempt failed: {why}"));
-            }
-        }
+        self.take_report(reading, &interval)?;
+        self.begin_service();
+        let (subjects, groups) = self.watched(&interval, now_us);
         let slows = self.settings.slow_writers.is_some();
         let decisions = decide(&subjects, &groups, self.late_s, slows);
-        let is_old = self
-            .reported
-            .is_none_or(|(_, came_us)| now_us - came_us > PLAN_REPORT_AGE_US);
-        let needs_lvm = |(subject, decision): (&GuardSubject, &Decision)| {
-            let is_needed = decision.needs_lvm && !self.busy.contains(&subject.vg);
-            is_needed || is_old && decision.plan == GuardPlan::WillExtend
-        };
-        let asks = !self.is_checked || subjects.iter().zip(&decisions).any(needs_lvm);
-        if asks && self.asked_us.is_none_or(|at| now_us - at >= ASK_PAUSE_US) {
-            self.ask(live);
+        if self.needs_report(&subjects, &decisions, now_us) && self.reports.may_ask(now_us) {
+            self.reports.ask(live);
         }
         for (subject, decision) in subjects.iter().zip(&decisions) {
             self.log(subject, decision);
@@ -276,8 +214,97 @@ impl Guard {
         }
         // Before extensions, which would occupy the group at each tick.
         self.heal(&interval, now_us);
-        let due = extensions(&subjects, &decisions);
-        let volumes: Vec<_> = subjects.iter().zip(&decisions).collect();
+        self.slow_or_extend(&interval, &subjects, &decisions, now_us);
+        self.write(&subjects, &decisions, now_us);
+        Ok(())
+    }
+
+    /// Notes that LVM's report came. The first one shows whether the configuration fits the host.
+    fn take_report(&mut self, reading: &Reading, interval: &Interval) -> anyhow::Result<()> {
+        let is_report = |text: &PartReading| {
+            text.part == Part::Lvm && matches!(text.result, ReadResult::Text(_))
+        };
+        if !reading.texts.iter().any(is_report) {
+            return Ok(());
+        }
+        self.reports.came(reading.uptime_us);
+        if !self.is_checked {
+            check(&self.settings, interval)?;
+            self.is_checked = true;
+        }
+        Ok(())
+    }
+
+    /// Tells systemd when the guard is ready.
+    fn begin_service(&mut self) {
+        self.ticks += 1;
+        if !self.is_ready && (self.is_checked || self.ticks >= PATIENCE) {
+            self.is_ready = true;
+            systemd::notify("READY=1");
+        }
+    }
+
+    /// The volumes and groups that the guard decides about.
+    fn watched(
+        &mut self,
+        interval: &Interval,
+        now_us: u64,
+    ) -> (Vec<GuardSubject>, BTreeMap<String, GroupRoom>) {
+        let is_fresh = |vg: &str| self.reports.are_fresh(vg, now_us);
+        let watch = &mut self.watch;
+        let mut subjects = watch.subjects(interval, &self.settings, &self.ledger, now_us, is_fresh);
+        let mut groups = groups(interval, &self.settings, &self.took_s);
+        if self.settings.mode == GuardMode::DryRun {
+            self.pretend_extended(&mut subjects, &mut groups);
+        }
+        for subject in &mut subjects {
+            let failure = self.failures.get(&(subject.uuid.clone(), subject.part));
+            if let Some((until_us, why)) = failure
+                && now_us < *until_us
+            {
+                subject.left_alone = Some(format!("the last attempt failed: {why}"));
+            }
+        }
+        (subjects, groups)
+    }
+
+    /// In dry-run, as if volumes had been extended.
+    fn pretend_extended(
+        &self,
+        subjects: &mut [GuardSubject],
+        groups: &mut BTreeMap<String, GroupRoom>,
+    ) {
+        let added = self.ledger.added();
+        for subject in subjects {
+            let key = (&*subject.uuid, subject.part);
+            let added = added.get(&key).copied().unwrap_or_default();
+            subject.size += added;
+            if let Some(group) = groups.get_mut(&subject.vg) {
+                group.free = group.free.map(|free| free.saturating_sub(added));
+            }
+        }
+    }
+
+    /// Whether LVM is to be asked: never while nothing is at risk.
+    fn needs_report(&self, subjects: &[GuardSubject], decisions: &[Decision], now_us: u64) -> bool {
+        let are_old = self.reports.are_old(now_us);
+        let is_needed = |(subject, decision): (&GuardSubject, &Decision)| {
+            let is_now = decision.needs_lvm && !self.busy.contains(&subject.vg);
+            is_now || are_old && decision.plan == GuardPlan::WillExtend
+        };
+        !self.is_checked || subjects.iter().zip(decisions).any(is_needed)
+    }
+
+    /// Extends what is due, unless writers are slowed at this moment.
+    fn slow_or_extend(
+        &mut self,
+        interval: &Interval,
+        subjects: &[GuardSubject],
+        decisions: &[Decision],
+        now_us: u64,
+    ) {
+        let due = extensions(subjects, decisions);
+        let volumes: Vec<_> = subjects.iter().zip(decisions).collect();
         let step = self.slowing.step(
             self.settings.slow_writers.as_ref(),
             &volumes,
@@ -290,16 +317,8 @@ impl Guard {
         }
         if self.slowing.slowed().is_none() {
             for (subject, extension) in due {
-                self.extend(subject, extension, &interval, now_us);
+                self.extend(subject, extension, interval, now_us);
             }
-        }
-        self.write(&subjects, &decisions, now_us);
-        Ok(())
-    }
-
-    fn ask(&mut self, live: &mut Live) {
-        if live.ask_lvm() {
-            self.asked_us = Some(uptime_us());
         }
     }
 
@@ -497,7 +516,7 @@ impl Guard {
         }
         match task {
             Task::Extend(vg, part) => {
-                self.changed_us.insert(vg.clone(), uptime_us());
+                self.reports.changed(vg.clone());
                 if result.status.is_some() {
                     self.took_s.insert(vg, result.took.as_secs_f64());
                 }

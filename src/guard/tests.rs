@@ -50,6 +50,7 @@ fn snapshot() -> GuardSubject {
         is_lost: false,
         lvm: Some(LvmRoom {
             step: 4 * MIB,
+            step_cost: 4 * MIB,
             free: Some(1000 * MIB),
             refusal: None,
         }),
@@ -279,6 +280,7 @@ fn each_limit_is_named_where_it_forbids_an_extension() {
     );
     let lvm = LvmRoom {
         step: 4 * MIB,
+        step_cost: 4 * MIB,
         free: Some(0),
         refusal: None,
     };
@@ -299,6 +301,19 @@ fn each_limit_is_named_where_it_forbids_an_extension() {
         },
         "VG vg0 is exported",
     );
+}
+
+#[test]
+fn legs_take_room_too() {
+    let mirrored = GuardSubject {
+        lvm: Some(LvmRoom {
+            step_cost: 8 * MIB,
+            ..snapshot().lvm.unwrap()
+        }),
+        ..pool()
+    };
+    let added = |free_mib| added_mib(&decide_in(free_mib, 100, std::slice::from_ref(&mirrored))[0]);
+    assert_eq!([added(107), added(108), added(200)], [0, 4, 8]);
 }
 
 #[test]
@@ -540,6 +555,7 @@ prop_compose! {
         is_alone in prop::bool::weighted(0.1),
         has_lvm in prop::bool::weighted(0.9),
         step in prop::sample::select(vec![1, 4, 8u64]),
+        legs in 1..4u64,
         lvm_free in prop::option::of(0..300u64),
         largest in 1..400u64,
         steps in 0..8u32,
@@ -559,6 +575,7 @@ prop_compose! {
             left_alone: is_alone.then(|| "it is invalid".into()),
             lvm: has_lvm.then(|| LvmRoom {
                 step: step * MIB,
+                step_cost: step * legs * MIB,
                 free: lvm_free.map(|free| free * MIB),
                 refusal: None,
             }),
@@ -601,7 +618,7 @@ proptest! {
             if subject.part == GuardedPart::Snapshot {
                 prop_assert!(subject.spent.steps < subject.limits.steps_per_backup);
             }
-            cost += extension.add;
+            cost += extension.add / lvm.step * lvm.step_cost;
             if subject.part == GuardedPart::Metadata {
                 cost += extension.to.saturating_sub(spare);
                 spare = spare.max(extension.to);
@@ -901,6 +918,7 @@ impl Course {
                     vg: "vg0".into(),
                     option: "-L".into(),
                     step: self.extent as u64,
+                    step_cost: self.extent as u64,
                     free: None,
                     refusal: None,
                     more_space: Sentence::default(),
@@ -921,6 +939,7 @@ impl Course {
                 need,
                 lvm: Some(LvmRoom {
                     step: self.extent as u64,
+                    step_cost: self.extent as u64,
                     free: Some(keep.max(0.0) as u64 + self.keep as u64),
                     refusal: None,
                 }),
@@ -1193,6 +1212,7 @@ fn fill_pool(random: &mut Random, is_large: bool, tally: &mut PoolTally) {
             bytes_per_s: meter.speed(),
             lvm: Some(LvmRoom {
                 step: extent as u64,
+                step_cost: extent as u64,
                 free: None,
                 refusal: None,
             }),

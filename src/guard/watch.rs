@@ -324,6 +324,7 @@ fn room_of(volume: &Volume, topology: &Topology, part: GuardedPart) -> LvmRoom {
     let extensible = Extensible::new(volume, topology, pool_part(part));
     LvmRoom {
         step: extensible.step,
+        step_cost: extensible.step_cost,
         free: extensible.free,
         refusal: extensible.refusal.map(|why| why.to_string()),
     }

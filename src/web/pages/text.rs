@@ -105,18 +105,25 @@ pub fn told(sentence: &Sentence, now: Timestamp) -> Sentence {
     told
 }
 
-/// The parts of a sentence for a template, each with whether it is a command. Times are those of the reader.
-pub fn parts(sentence: &Sentence) -> Vec<(bool, String)> {
-    let part = |part: &SentencePart| match part {
-        SentencePart::Command(command) => (true, command.clone()),
+/// A part of a sentence as a template writes it.
+pub enum SentencePiece {
+    Text(String),
+    Command(String),
+    Line,
+}
+
+/// The parts of a sentence for a template. Times are those of the reader.
+pub fn pieces(sentence: &Sentence) -> Vec<SentencePiece> {
+    let piece = |part: &SentencePart| match part {
+        SentencePart::Command(command) => SentencePiece::Command(command.clone()),
         SentencePart::Time(at) => {
-            let time = zone::local(*at).strftime("%F %T").to_string();
-            (false, format!("{time} {}", zone_name(*at)))
+            let time = zone::local(*at).strftime("%F %T");
+            SentencePiece::Text(format!("{time} {}", zone_name(*at)))
         }
-        SentencePart::Text(text) | SentencePart::Volume(text) => (false, text.clone()),
-        SentencePart::Line => (false, "\n".into()),
+        SentencePart::Text(text) | SentencePart::Volume(text) => SentencePiece::Text(text.clone()),
+        SentencePart::Line => SentencePiece::Line,
     };
-    sentence.parts().iter().map(part).collect()
+    sentence.parts().iter().map(piece).collect()
 }
 
 #[cfg(test)]
@@ -156,11 +163,11 @@ mod tests {
             command("lvextend x"),
             "."
         ];
-        let commands: Vec<String> = parts(&sentence)
-            .into_iter()
-            .filter_map(|(is_command, part)| is_command.then_some(part))
-            .collect();
-        assert_eq!(commands, ["lvextend x"]);
+        let pieces = pieces(&sentence);
+        let are_commands = pieces
+            .iter()
+            .map(|piece| matches!(piece, SentencePiece::Command(_)));
+        assert!(are_commands.eq([false, false, false, false, false, true, false]));
         assert_eq!(
             told(&sentence, now).to_string(),
             "Grow vg0/snap by 00:00:00 UTC: `lvextend x`."

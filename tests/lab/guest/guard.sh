@@ -109,7 +109,7 @@ nothing_is_suspended() {
 
 # vg0 with data, and vg1 with other.
 guarded_groups() {
-    modules dm-snapshot dm-thin-pool
+    modules dm-snapshot dm-thin-pool dm-raid raid1
     slow_disks 0
     new_group -s 1M vg0 /dev/mapper/slowa /dev/mapper/slowb
     new_group -s 1M vg1 /dev/mapper/slowc

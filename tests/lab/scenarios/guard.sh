@@ -252,8 +252,22 @@ done
 check "the pool took all writes" 150 "$number"
 check "the pool is rw" yes "$(dmsetup status vg0-pool-tpool | grep -q ' rw ' && echo yes)"
 echo "figure pool: $(size_mib vg0/pool) MiB for 150"
-stop_guard
 lvremove -qy vg0/pool >>"$OUT/lvm.log" 2>&1
+# Each extent of a mirrored pool takes two of the group.
+new_volume --type raid1 -m 1 -L 20M -n mirrored vg0
+lvconvert -qy --type thin-pool vg0/mirrored >>"$OUT/lvm.log" 2>&1
+lvchange -q --errorwhenfull y vg0/mirrored >>"$OUT/lvm.log" 2>&1
+new_volume -V 400M --thinpool vg0/mirrored -n thin
+new_volume -i 2 -L "$(($(free_mib vg0) - 140))M" -n filler vg0
+for ((number = 0; number < 60; number += 2)); do
+    dd if=/dev/urandom of=/dev/vg0/thin bs=1M count=2 seek=$number oflag=direct status=none 2>>"$OUT/lvm.log" || break
+    sleep 0.5
+done
+echo "figure mirrored pool: $(size_mib vg0/mirrored) MiB, $(free_mib vg0) MiB are free"
+check "a mirrored pool was extended" yes "$(holds "$(size_mib vg0/mirrored) > 20")"
+check "VG vg0 keeps 100 MiB with a mirrored pool" yes "$(holds "$(free_mib vg0) >= 100")"
+stop_guard
+lvremove -qy vg0/mirrored vg0/filler >>"$OUT/lvm.log" 2>&1
 
 echo "== suspensions"
 guard_configuration on

@@ -16,7 +16,7 @@ source "$repo/tests/lab/guest/lab.sh"
 source "$repo/tests/lab/guest/database.sh"
 PATH=$repo/target/lab-python/bin:$PATH
 
-every_tool="tar shell cron perl dd rsync partclone.ext4 restic borg borgmatic rsnapshot duplicity vzdump"
+every_tool="tar shell cron perl dd rsync partclone.ext4 restic borg borgmatic rsnapshot duplicity vzdump cp cpio dar zbackup dump e2image qemu-img"
 faults="killed_early killed_late destination_full overflow maker_killed hung cowbell_killed no_snapshot"
 # They make no snapshot.
 dumps="mysqldump mariabackup pg_basebackup"
@@ -60,6 +60,15 @@ script() {
     chmod +x "/mnt/$1.sh"
 }
 
+# unmounted NAME: the same for a tool that reads the device.
+unmounted() {
+    {
+        printf '%s\n' '#!/bin/sh' 'lvcreate -qq -y -s -L ${SIZE:-40M} -n data_bk vg0/data'
+        cat
+        echo 'lvremove -qq -fy vg0/data_bk; true'
+    } >"/mnt/$1.sh"
+}
+
 make_scripts() {
     export RESTIC_PASSWORD=x RESTIC_CACHE_DIR=/mnt/tmp/restic BORG_BASE_DIR=/mnt/tmp/borg BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes
     script tar '#!/bin/bash' <<<'tar -C /mnt/s -cf - . | gzip -1 >/mnt/out/data.gz'
@@ -76,12 +85,14 @@ make_scripts() {
 	dd if=/dev/vg0/data_bk bs=1M status=none | gzip -1 >/mnt/out/data.gz
 	lvremove -qq -fy vg0/data_bk; true
 	END
-    cat >/mnt/partclone.ext4.sh <<-'END'
-	#!/bin/sh
-	lvcreate -qq -y -s -L ${SIZE:-40M} -n data_bk vg0/data
-	partclone.ext4 -q -c -L /mnt/tmp/partclone.log -s /dev/vg0/data_bk -O /mnt/out/data.pcl
-	lvremove -qq -fy vg0/data_bk; true
-	END
+    script cp '#!/bin/sh' <<<'cp -a /mnt/s/. /mnt/out/data/'
+    script cpio '#!/bin/sh' <<<'cd /mnt/s && find . -depth -print0 | cpio --quiet -0 -o >/mnt/out/data.cpio; cd /mnt'
+    script dar '#!/bin/sh' <<<'dar -Q -q -w -c /mnt/out/data -R /mnt/s'
+    script zbackup '#!/bin/sh' <<<'tar -C /mnt/s -cf - . | zbackup --silent --non-encrypted -o bundle.compression_method=lzo backup /mnt/out/repo/backups/$(date +%s%N)'
+    unmounted dump <<<'dump -0 -q -f /mnt/out/data.dump /dev/vg0/data_bk'
+    unmounted e2image <<<'e2image -r -a /dev/vg0/data_bk /mnt/out/data.img'
+    unmounted qemu-img <<<'qemu-img convert -f raw -O qcow2 /dev/vg0/data_bk /mnt/out/data.qcow2'
+    unmounted partclone.ext4 <<<'partclone.ext4 -q -c -L /mnt/tmp/partclone.log -s /dev/vg0/data_bk -O /mnt/out/data.pcl'
     cat >/mnt/perl.sh <<-'END'
 	#!/usr/bin/perl
 	system("lvcreate -qq -y -s -L " . ($ENV{SIZE} || "40M") . " -n data_bk vg0/data");
@@ -117,7 +128,7 @@ start() {
 
 reader() {
     case $tool in
-        shell | cron | perl | vzdump) echo tar ;;
+        shell | cron | perl | vzdump | zbackup) echo tar ;;
         rsnapshot) echo rsync ;;
         borgmatic) echo borg ;;
         *) echo "$tool" ;;
@@ -129,6 +140,8 @@ fresh() {
     rm -rf /mnt/out/* /mnt/tmp/restic /mnt/tmp/duplicity
     case $tool in
         restic) restic -q -r /mnt/out/repo init ;;
+        zbackup) zbackup init --non-encrypted /mnt/out/repo ;;
+        cp) mkdir /mnt/out/data ;;
         # Else it wants 500 MiB of free space for its next segment.
         borg | borgmatic) borg init -e none /mnt/out/repo && borg config /mnt/out/repo max_segment_size 8388608 ;;
     esac >>"$OUT/tools.log" 2>&1 || true
@@ -142,14 +155,20 @@ is_restored() {
     case $tool in
         dd) zcat /mnt/out/data.gz >/mnt/restored.img ;;
         partclone.ext4) partclone.restore -q -C -L /mnt/tmp/partclone.log --restore_raw_file -s /mnt/out/data.pcl -O /mnt/restored.img ;;
-        rsync) cp -a /mnt/out/data/. /mnt/restored ;;
+        rsync | cp) cp -a /mnt/out/data/. /mnt/restored ;;
+        cpio) (cd /mnt/restored && cpio --quiet -i -d </mnt/out/data.cpio) ;;
+        dar) dar -Q -q -x /mnt/out/data -R /mnt/restored ;;
+        zbackup) zbackup --silent --non-encrypted restore "$(ls -d /mnt/out/repo/backups/* | tail -n 1)" | tar -C /mnt/restored -x ;;
+        dump) (cd /mnt/restored && restore -r -f /mnt/out/data.dump) ;;
+        e2image) cp --sparse=always /mnt/out/data.img /mnt/restored.img ;;
+        qemu-img) qemu-img convert -O raw /mnt/out/data.qcow2 /mnt/restored.img ;;
         rsnapshot) cp -a /mnt/out/daily.0/data/. /mnt/restored ;;
         restic) restic -q -r /mnt/out/repo restore latest --target /mnt/restored ;;
         borg | borgmatic) (cd /mnt/restored && borg extract "/mnt/out/repo::$(borg list --short --last 1 /mnt/out/repo)") ;;
         duplicity) duplicity restore --no-encryption --archive-dir /mnt/tmp/duplicity --force file:///mnt/out/repo /mnt/restored ;;
         *) tar -C /mnt/restored -xzf /mnt/out/data.gz ;;
     esac >>"$OUT/tools.log" 2>&1
-    case $tool in dd | partclone.ext4) debugfs -R 'rdump / /mnt/restored' /mnt/restored.img ;; esac >>"$OUT/tools.log" 2>&1
+    case $tool in dd | partclone.ext4 | e2image | qemu-img) debugfs -R 'rdump / /mnt/restored' /mnt/restored.img ;; esac >>"$OUT/tools.log" 2>&1
     rm -f /mnt/restored.img
     (cd "$(source_folder)" && sha256sum file*) | (cd "$(find /mnt/restored -name file1 -printf %h)" && sha256sum --quiet -c)
 }
