@@ -258,7 +258,10 @@ new_volume --type raid1 -m 1 -L 20M -n mirrored vg0
 lvconvert -qy --type thin-pool vg0/mirrored >>"$OUT/lvm.log" 2>&1
 lvchange -q --errorwhenfull y vg0/mirrored >>"$OUT/lvm.log" 2>&1
 new_volume -V 400M --thinpool vg0/mirrored -n thin
-new_volume -i 2 -L "$(($(free_mib vg0) - 140))M" -n filler vg0
+for disk in slowa slowb; do
+    free=$(pvs --nolocking --noheadings --units m --nosuffix -o pv_free "/dev/mapper/$disk" | awk '{ print int($1) }')
+    new_volume -L "$((free - 70))M" -n "filler_$disk" vg0 "/dev/mapper/$disk"
+done
 for ((number = 0; number < 60; number += 2)); do
     dd if=/dev/urandom of=/dev/vg0/thin bs=1M count=2 seek=$number oflag=direct status=none 2>>"$OUT/lvm.log" || break
     sleep 0.5
@@ -267,7 +270,7 @@ echo "figure mirrored pool: $(size_mib vg0/mirrored) MiB, $(free_mib vg0) MiB ar
 check "a mirrored pool was extended" yes "$(holds "$(size_mib vg0/mirrored) > 20")"
 check "VG vg0 keeps 100 MiB with a mirrored pool" yes "$(holds "$(free_mib vg0) >= 100")"
 stop_guard
-lvremove -qy vg0/mirrored vg0/filler >>"$OUT/lvm.log" 2>&1
+lvremove -qy vg0/mirrored vg0/filler_slowa vg0/filler_slowb >>"$OUT/lvm.log" 2>&1
 
 echo "== suspensions"
 guard_configuration on
