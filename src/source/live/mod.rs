@@ -187,6 +187,10 @@ impl Live {
                 }
                 Some(()) = OptionFuture::from(self.lock_events.as_mut().map(LockEvents::next)) => {
                     self.makers.look();
+                    // It may be about to remove a snapshot that was read without being mounted.
+                    if !self.watched.is_empty() {
+                        self.extra.plan(self.read_at);
+                    }
                 }
                 Some(()) = OptionFuture::from(self.lvm.as_mut().map(LvmReports::answer)) => {
                     if self.lvm.as_ref().is_some_and(LvmReports::is_on_demand) {

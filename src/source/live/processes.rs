@@ -209,6 +209,10 @@ impl WatchedProcesses {
         true
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.processes.is_empty()
+    }
+
     /// Those that run.
     pub fn running(&self) -> Vec<u32> {
         let running = self
