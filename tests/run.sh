@@ -61,7 +61,6 @@ needed_by_all() {
 	go golang-go
 	cpio cpio
 	dar dar
-	dump dump
 	zbackup zbackup
 	qemu-img qemu-utils
 	mariabackup mariadb-backup

@@ -33,6 +33,9 @@ pub struct MakerRun {
     copied_changes: bool,
     /// What programs read and wrote that copy all files or blocks.
     whole_bytes: u64,
+    /// The program whose threads ended while it went on, and what they had read and written.
+    threaded: String,
+    thread_bytes: u64,
     /// When a process that had read or written the data last ended well.
     pub copied_at: Option<Timestamp>,
 }
@@ -148,9 +151,7 @@ impl MakerRun {
             if kind == Some(ProgramKind::Whole) {
                 self.whole_bytes = self.whole_bytes.saturating_add(exit.bytes);
             }
-            if is_much {
-                self.copied_at = Some(exit.at);
-            }
+            self.learn_success(exit);
             // A program may ask its repository first, and create one if that fails.
             let is_again = |failed: &mut ProcessFailure| failed.name == exit.name;
             if kind == Some(ProgramKind::Changes) && self.failed_bytes < LEAST_BYTES && is_much {
@@ -159,6 +160,20 @@ impl MakerRun {
         } else if self.failed_process.is_none() && is_harmful(exit) {
             self.failed_process = Some(ProcessFailure::of(exit));
             self.failed_bytes = exit.bytes;
+        }
+    }
+
+    /// A thread may end since it waits for what a hung process does not read: only a process has copied all.
+    fn learn_success(&mut self, exit: &ProcessExit) {
+        let mut bytes = exit.bytes;
+        if self.threaded == exit.name {
+            bytes = bytes.saturating_add(std::mem::take(&mut self.thread_bytes));
+        }
+        if exit.relation == ExitRelation::Thread {
+            self.threaded.clone_from(&exit.name);
+            self.thread_bytes = bytes;
+        } else if bytes >= LEAST_BYTES {
+            self.copied_at = Some(exit.at);
         }
     }
 
@@ -368,6 +383,19 @@ mod tests {
             ("tar", 5 * MIB, OK),
         ] {
             check_failed(&[harmless], None);
+        }
+    }
+
+    #[test]
+    fn a_process_has_copied_when_it_ends_and_not_its_threads() {
+        let mut maker = MakerRun::new(&[7]);
+        for (relation, bytes, has_copied) in [
+            (ExitRelation::Thread, 50 * MIB, false),
+            (ExitRelation::Thread, 0, false),
+            (ExitRelation::Child, 9_000, true),
+        ] {
+            maker.learn_exit(&exit(7, relation, "zbackup", bytes, OK));
+            assert_eq!(maker.copied_at.is_some(), has_copied, "{relation:?}");
         }
     }
 

@@ -3,7 +3,8 @@
 //! - `pid (name) state ppid pgrp [volume]`: lvcreate, the volume that it makes if it names one, and its ancestors. Names are
 //!   arbitrary; they are truncated and stripped of control characters.
 //! - `PID<TAB>START<TAB>ANCESTORS` or `PID<TAB>ended`: a running backup.
-//! - `RUN<TAB>MILLISECONDS<TAB>self|child|descendant<TAB>STATUS<TAB>BYTES<TAB>NAME`: a backup, or a process below it, exited.
+//! - `RUN<TAB>MILLISECONDS<TAB>self|child|descendant|thread<TAB>STATUS<TAB>BYTES<TAB>NAME`: a backup, or a process below it,
+//!   exited.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -273,6 +274,8 @@ pub enum ExitRelation {
     /// The backup itself started it, and so knows its status.
     Child,
     Descendant,
+    /// A thread of a process below it, which goes on.
+    Thread,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -314,6 +317,7 @@ fn exit(line: &str) -> Option<ProcessExit> {
             "self" => ExitRelation::Itself,
             "child" => ExitRelation::Child,
             "descendant" => ExitRelation::Descendant,
+            "thread" => ExitRelation::Thread,
             _ => return None,
         },
         bytes: bytes.parse().ok()?,

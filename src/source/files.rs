@@ -175,6 +175,12 @@ impl Root {
         self.process(pid)?.stat().ok()
     }
 
+    /// Whether a process runs, if only in another thread than its first.
+    pub fn is_running(&self, pid: u32) -> bool {
+        self.process_stat(pid)
+            .is_some_and(|stat| stat.state != 'Z' || stat.num_threads > 1)
+    }
+
     /// `/proc/PID/cmdline`; empty if the process has ended, or is another user's.
     pub fn arguments(&self, pid: u32) -> Vec<String> {
         let process = self.process(pid);

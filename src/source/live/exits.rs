@@ -69,6 +69,8 @@ struct ExitKey {
 pub struct Exit {
     /// The thread's.
     pid: u32,
+    /// The process's; `None` from kernels before 5.18.
+    process: Option<u32>,
     parent: u32,
     /// Read and written by the thread.
     bytes: u64,
@@ -136,10 +138,12 @@ impl ProcessExits {
             if runs.contains(&exit.pid) {
                 self.report(exit.pid, "self", at_ms(1_999), &exit);
             } else if let Some(run) = self.run_above(exit.parent, runs) {
-                let relation = if run == exit.parent {
-                    "child"
-                } else {
-                    "descendant"
+                let relation = match exit.process {
+                    Some(process) if process != exit.pid && self.root.is_running(process) => {
+                        "thread"
+                    }
+                    _ if run == exit.parent => "child",
+                    _ => "descendant",
                 };
                 self.report(run, relation, at_ms(999), &exit);
             }
@@ -165,7 +169,7 @@ impl ProcessExits {
     }
 
     /// The exits since the last reading: lines
-    /// `RUN<TAB>MILLISECONDS<TAB>self|child|descendant<TAB>STATUS<TAB>BYTES<TAB>NAME`.
+    /// `RUN<TAB>MILLISECONDS<TAB>self|child|descendant|thread<TAB>STATUS<TAB>BYTES<TAB>NAME`.
     /// The time is the end of the second of the exit, of a backup itself of the next one, or that of the collection if earlier.
     pub fn read_new(&mut self) -> Option<PartReading> {
         self.places.clear();
@@ -324,6 +328,7 @@ pub fn parse(message: &[u8]) -> Option<Exit> {
         // `read_char` and `write_char`.
         bytes: number_u64(stats, 216)?.saturating_add(number_u64(stats, 224)?),
         pid: number_u32(stats.get(128..)?)?,
+        process: stats.get(368..).and_then(number_u32),
         parent: number_u32(stats.get(132..)?)?,
     })
 }

@@ -16,7 +16,7 @@ source "$repo/tests/lab/guest/lab.sh"
 source "$repo/tests/lab/guest/database.sh"
 PATH=$repo/target/lab-python/bin:$PATH
 
-every_tool="tar shell cron perl dd rsync partclone.ext4 restic borg borgmatic rsnapshot duplicity vzdump cp cpio dar zbackup dump e2image qemu-img"
+every_tool="tar shell cron perl dd rsync partclone.ext4 restic borg borgmatic rsnapshot duplicity vzdump cp cpio dar zbackup e2image qemu-img"
 faults="killed_early killed_late destination_full overflow maker_killed hung cowbell_killed no_snapshot"
 # They make no snapshot.
 dumps="mysqldump mariabackup pg_basebackup"
@@ -89,7 +89,6 @@ make_scripts() {
     script cpio '#!/bin/sh' <<<'cd /mnt/s && find . -depth -print0 | cpio --quiet -0 -o >/mnt/out/data.cpio; cd /mnt'
     script dar '#!/bin/sh' <<<'dar -Q -q -w -c /mnt/out/data -R /mnt/s'
     script zbackup '#!/bin/sh' <<<'tar -C /mnt/s -cf - . | zbackup --silent --non-encrypted -o bundle.compression_method=lzo backup /mnt/out/repo/backups/$(date +%s%N)'
-    unmounted dump <<<'dump -0 -q -f /mnt/out/data.dump /dev/vg0/data_bk'
     unmounted e2image <<<'e2image -r -a /dev/vg0/data_bk /mnt/out/data.img'
     unmounted qemu-img <<<'qemu-img convert -f raw -O qcow2 /dev/vg0/data_bk /mnt/out/data.qcow2'
     unmounted partclone.ext4 <<<'partclone.ext4 -q -c -L /mnt/tmp/partclone.log -s /dev/vg0/data_bk -O /mnt/out/data.pcl'
@@ -159,7 +158,6 @@ is_restored() {
         cpio) (cd /mnt/restored && cpio --quiet -i -d </mnt/out/data.cpio) ;;
         dar) dar -Q -q -x /mnt/out/data -R /mnt/restored ;;
         zbackup) zbackup --silent --non-encrypted restore "$(ls -d /mnt/out/repo/backups/* | tail -n 1)" | tar -C /mnt/restored -x ;;
-        dump) (cd /mnt/restored && restore -r -f /mnt/out/data.dump) ;;
         e2image) cp --sparse=always /mnt/out/data.img /mnt/restored.img ;;
         qemu-img) qemu-img convert -O raw /mnt/out/data.qcow2 /mnt/restored.img ;;
         rsnapshot) cp -a /mnt/out/daily.0/data/. /mnt/restored ;;
