@@ -11,7 +11,7 @@
 mod command;
 mod decision;
 mod ledger;
-mod lvm_reports;
+mod report_age;
 mod slowing;
 #[cfg(test)]
 mod tests;
@@ -44,7 +44,7 @@ use crate::units::{count_text, duration_text, size_text};
 use command::{CommandResult, Order};
 use decision::{Decision, GroupRoom, GuardExtension, GuardSubject, decide, extensions};
 use ledger::{Addition, Ledger, replace};
-use lvm_reports::LvmReports;
+use report_age::ReportAge;
 use slowing::{Slowing, SlowingStep};
 use watch::{Watch, groups, pool_part};
 
@@ -86,7 +86,7 @@ pub struct Guard {
     alive: HashSet<String>,
     /// What was last written to the journal about each volume.
     logged: HashMap<(String, GuardedPart), (GuardPlan, String)>,
-    reports: LvmReports,
+    reports: ReportAge,
     ticked_us: Option<u64>,
     late_s: f64,
     written: Option<GuardState>,
@@ -148,7 +148,7 @@ impl Guard {
             actions: VecDeque::new(),
             alive: HashSet::new(),
             logged: HashMap::new(),
-            reports: LvmReports::default(),
+            reports: ReportAge::default(),
             ticked_us: None,
             late_s: 0.0,
             written: None,

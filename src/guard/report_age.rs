@@ -14,19 +14,19 @@ const ASK_PAUSE_US: u64 = 1_000_000;
 
 /// Times are in microseconds since the start of the system.
 #[derive(Default)]
-pub struct LvmReports {
+pub struct ReportAge {
     asked_us: Option<u64>,
-    latest: Option<LvmReport>,
+    latest: Option<KnownReport>,
     /// When an extension in a group ended. A report that was asked for before says nothing about its free space.
     changed_us: HashMap<String, u64>,
 }
 
-struct LvmReport {
+struct KnownReport {
     asked_us: u64,
     came_us: u64,
 }
 
-impl LvmReports {
+impl ReportAge {
     pub fn ask(&mut self, live: &mut Live) {
         if live.ask_lvm() {
             self.asked_us = Some(uptime_us());
@@ -34,7 +34,7 @@ impl LvmReports {
     }
 
     pub fn came(&mut self, now_us: u64) {
-        let came = |asked_us| LvmReport {
+        let came = |asked_us| KnownReport {
             asked_us,
             came_us: now_us,
         };
