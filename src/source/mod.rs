@@ -148,7 +148,7 @@ pub enum Part {
     Processes,
     /// Processes of running backups: lines of `pid<TAB>start<TAB>ancestors`, or `pid<TAB>ended`
     Backups,
-    /// Processes below running backups that exited with an error or were killed: lines of
+    /// Running backups, and processes below them, that exited: lines of
     /// `run<TAB>milliseconds<TAB>self|child|descendant|thread<TAB>status<TAB>bytes<TAB>name`
     Exits,
     /// New errors in the kernel's log, a line each
