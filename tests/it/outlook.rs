@@ -178,6 +178,10 @@ fn one_that_the_guard_saves_is_nowhere_said_to_be_lost() {
             assert!(page.contains("The guard will extend it"), "{path}: {page}");
             assert_eq!(page.contains("lvextend"), is_lost, "{path}: {page}");
         }
+        for path in ["/", "/volumes/vg0/data_snapshot"] {
+            let told = daemon.get(path).body.contains("without the guard");
+            assert_eq!(told, !is_lost, "{path}");
+        }
         if !is_lost {
             assert!(sentence.contains(" would overflow in "), "{sentence}");
             let answer = "<p class=\"headline\">The guard will extend vg0/data_snapshot in time";
@@ -196,7 +200,10 @@ fn verdict(page: &str) -> (String, String) {
         .1
         .split_once("</p>")
         .unwrap()
-        .0;
+        .0
+        .split(" <small")
+        .next()
+        .unwrap();
     let parts = sentence
         .split("</button>")
         .map(|part| part.split("<button").next().unwrap());

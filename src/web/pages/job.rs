@@ -8,10 +8,10 @@ use axum::extract::Path;
 use super::charts::{self, Charts, RangeTools, Sketch};
 use super::jobs::{below_jobs, took};
 use super::text::{self, moment, zone_name, zoned_moment};
-use super::volumes::volume_href;
+use super::volumes::{full_in, volume_href};
 use super::{Content, KeyFigure, Links, PageRequest, PageResult, Refresh, job_cost, shown};
 use crate::config::{Rule, Thresholds};
-use crate::forecast::{Eta, Outlook};
+use crate::forecast::Outlook;
 use crate::job::phases::PhaseWork;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
@@ -270,17 +270,17 @@ fn key_figures(
         let likely = done.likely_s.map_or("not expected".into(), duration_text);
         figures.push(KeyFigure::new("Done in", likely, done.bounds_text()));
     }
-    figures.extend(filled_by(present, job).and_then(|(volume, _)| full_in(present, volume)));
+    figures.extend(filled_by(present, job).and_then(|(volume, _)| full_figure(present, volume)));
     figures
 }
 
 /// When a volume that grows is full, also on the page of the job that fills it.
-pub(super) fn full_in(present: &Present, volume: &Volume) -> Option<KeyFigure> {
-    let pace = present.paces.get(&volume.uuid)?;
-    let growth = size_text((pace.bytes_per_s * 60.0) as u64);
-    let full = text::or_dash(pace.full.map(Eta::short_text));
-    let why_not = pace.full.is_none().then(|| pace.why_not.into());
-    let detail = text::joined([why_not, Some(format!("grows by {growth}/min"))]);
+pub(super) fn full_figure(present: &Present, volume: &Volume) -> Option<KeyFigure> {
+    let (full, condition) = full_in(present, volume)?;
+    let growth = present.paces.get(&volume.uuid)?.bytes_per_s * 60.0;
+    let grows = format!("grows by {}/min", size_text(growth as u64));
+    let condition = (!condition.is_empty()).then(|| condition.into());
+    let detail = text::joined([condition, Some(grows)]);
     Some(KeyFigure::new("Full in", full, detail))
 }
 

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 
 use super::charts::{self, Charts, RangeTools, Sketch};
 use super::jobs::{JobTable, took};
-use super::text::{DASH, moment, zoned_minute, zoned_moment};
-use super::volumes::{nothing_to_watch, state_cell, used_of_size, volume_href};
+use super::text::{moment, zoned_minute, zoned_moment};
+use super::volumes::{full_in, nothing_to_watch, state_cell, used_of_size, volume_href};
 use super::{Content, PageRequest, PageResult};
 use crate::alert::{Pace, Rule, alike};
 use crate::chart::Look;
@@ -187,7 +187,7 @@ fn fill_table(present: &Present) -> Table {
             Cell::known(bytes.map(|bytes| format!("{bytes}/min")))
         })
         .column(Column::number("Full in").class("eta"), |row| {
-            row.pace.map(full_in).unwrap_or_default()
+            row.full_in(present).unwrap_or_default()
         })
         .column(Column::text("Used by").class("less"), |row| {
             row.user.clone().unwrap_or_default()
@@ -207,14 +207,6 @@ fn fill_table(present: &Present) -> Table {
         ]);
     }
     table
-}
-
-/// When a volume is full, or a dash with the reason.
-fn full_in(pace: &Pace) -> Cell {
-    match pace.full {
-        Some(full) => full.short_text().into(),
-        None => Cell::from(DASH).small(pace.why_not),
-    }
 }
 
 impl<'a> FillRow<'a> {
@@ -274,6 +266,12 @@ impl<'a> FillRow<'a> {
             ..Bar::of_fill(percent, self.grade.text())
         };
         Cell::default().bar(bar).then(percent_text(percent))
+    }
+
+    fn full_in(&self, present: &Present) -> Option<Cell> {
+        self.pace?;
+        let (full, condition) = full_in(present, self.volume)?;
+        Some(Cell::from(full).small(condition))
     }
 
     fn used(&self) -> String {

@@ -418,7 +418,7 @@ fn key_figures(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<K
     }
     let used = used_of_size(state.fill, volume.size);
     figures.extend(filled("Fill", state.fill, used));
-    figures.extend(job::full_in(present, volume));
+    figures.extend(job::full_figure(present, volume));
     figures.extend(filled(
         "In sync",
         state.sync,

@@ -16,6 +16,7 @@ use super::{
     ChoiceSwitch, Content, GonePage, History, KeyFigure, Links, ListTools, PageRequest, PageResult,
     Refresh, speeds,
 };
+use crate::alert::{Rule, saved};
 use crate::chart::Look;
 use crate::interval::Work;
 use crate::present::Present;
@@ -300,6 +301,19 @@ fn why_gone(present: &Present) -> &'static str {
     } else {
         "Whether this volume group exists is not known, since LVM was not read yet. Its history remains."
     }
+}
+
+/// When a volume that grows is full, and why that is not known or under which condition it is so.
+pub fn full_in(present: &Present, volume: &Volume) -> Option<(String, &'static str)> {
+    let pace = present.paces.get(&volume.uuid)?;
+    Some(match pace.full {
+        None => (text::DASH.into(), pace.why_not),
+        Some(full) => {
+            let guard = saved(&present.interval, volume, Rule::FullBeforeDone);
+            let condition = guard.map_or("", |_| "without the guard");
+            (full.short_text(), condition)
+        }
+    })
 }
 
 /// Why no snapshot or pool is listed: there is none, or cowbell cannot read it, as the verdict says.
