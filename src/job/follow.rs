@@ -9,6 +9,7 @@ use super::judgement::PROBED_BYTES;
 use super::maker::{MakerState, ReadShare};
 use super::progress::overflows;
 use super::{DiskError, Job, Outcome};
+use crate::commands::Note;
 use crate::interval::Interval;
 use crate::topology::Volume;
 
@@ -183,6 +184,7 @@ fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
         let created_at = volume.created_at.unwrap_or(job.started_at);
         job.started_at = job.started_at.min(created_at);
     }
+    note_extensions(job, interval);
     job.note_invalidation(interval, state);
     job.update_state(interval.at, state);
     job.setup.update(interval, volume, state.fill);
@@ -201,6 +203,19 @@ fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
     }
     update_read_errors(job, interval, volume);
     true
+}
+
+/// What the guard did stays with the backup that it did it for.
+fn note_extensions(job: &mut Job, interval: &Interval) {
+    let actions = interval.guard.iter().flat_map(|guard| &guard.state.actions);
+    for action in actions {
+        if action.uuid == job.key && action.has_extended() {
+            job.note(&Note {
+                at: action.at,
+                text: action.text.clone(),
+            });
+        }
+    }
 }
 
 /// Whether a mounted snapshot is written to like a file system in use. A backup that mounts it writes what the mount needs,

@@ -128,6 +128,11 @@ impl GuardAction {
             failed: false,
         }
     }
+
+    /// Whether it is an extension, and done.
+    pub fn has_extended(&self) -> bool {
+        self.to_bytes.is_some() && self.took_ms.is_some() && !self.failed
+    }
 }
 
 /// The content of the state file.

@@ -143,6 +143,8 @@ fn one_that_fills_sooner_is_said_to_be_lost() {
     );
 }
 
+const ADDED: &str = "The guard added 20.0 MiB, to 44.0 MiB.";
+
 /// The guard's state, as of each reading.
 fn guarded(tape: &mut Tape, is_enough: bool) {
     for reading in &mut tape.readings {
@@ -151,8 +153,19 @@ fn guarded(tape: &mut Tape, is_enough: bool) {
             "text": "The guard will extend it in about 2 min.", "is_enough": is_enough, "size_bytes": 1,
             "used_bytes": 1, "bytes_per_s": null, "growth_bytes": null, "steps": 0, "added_bytes": 0, "largest_bytes": 1,
         });
+        let action = |text: &str, took_ms: Option<u64>| {
+            json!({
+                "at": "2026-11-20T02:10:00Z", "mode": "on", "uuid": SNAPSHOT_UUID, "name": "vg0/data_snapshot",
+                "command": ["lvextend"], "from_bytes": 1, "to_bytes": 2, "exit_status": null, "took_ms": took_ms,
+                "expected_hold_ms": null, "suspended_ms": null, "text": text, "failed": false,
+            })
+        };
+        let actions = [
+            action(ADDED, Some(5)),
+            action("The guard is about to.", None),
+        ];
         let state = json!({
-            "uptime_us": reading.uptime_us, "mode": "on", "error": null, "volumes": [volume], "actions": [],
+            "uptime_us": reading.uptime_us, "mode": "on", "error": null, "volumes": [volume], "actions": actions,
         });
         reading.texts.push(PartReading {
             part: Part::Guard,
@@ -178,6 +191,9 @@ fn one_that_the_guard_saves_is_nowhere_said_to_be_lost() {
             assert!(page.contains("The guard will extend it"), "{path}: {page}");
             assert_eq!(page.contains("lvextend"), is_lost, "{path}: {page}");
         }
+        let notes = &daemon.json("/api/v1/jobs/1")["notes"];
+        assert_eq!(notes.as_array().unwrap().len(), 1, "{notes}");
+        assert_eq!(notes[0]["text"], ADDED);
         for path in ["/", "/volumes/vg0/data_snapshot"] {
             let told = daemon.get(path).body.contains("without the guard");
             assert_eq!(told, !is_lost, "{path}");

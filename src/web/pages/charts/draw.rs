@@ -139,7 +139,7 @@ pub async fn draw(
     }
     let traces = sketches.iter().flat_map(|sketch| &sketch.traces);
     read_earlier(site, traces, range, points, &mut found).await?;
-    let mut marks = marks(site, present, range).await;
+    let mut marks = marks(site, present, range, jobs).await;
     marks.extend(resumed(&host));
     let no_paces = Paces::new();
     let is_live = range.contains(now) || range.to == now;

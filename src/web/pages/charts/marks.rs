@@ -1,4 +1,4 @@
-//! What happened in a range: alerts, starts of cowbell, and devices that disappeared.
+//! What happened in a range: alerts, notes on jobs, starts of cowbell, and devices that disappeared.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use crate::alert::{Alert, Severity};
 use crate::chart::{EventKind, EventMark};
+use crate::job::Job;
 use crate::present::Present;
 use crate::series::{Range, Series};
 use crate::units::duration_text;
@@ -13,13 +14,14 @@ use crate::web::Site;
 
 /// More marks would hide the lines.
 const MOST_ALERTS: usize = 50;
+const MOST_NOTES: usize = 50;
 /// Of gaps between ticks, the longest.
 const MOST_GAPS: usize = 10;
 /// So many ticks of the host after a device's last one: it is gone, not late.
 const GONE_TICKS: usize = 3;
 
-/// Alerts that were raised or cleared, and the start of this process.
-pub async fn marks(site: &Site, present: &Present, range: Range) -> Vec<EventMark> {
+/// Alerts that were raised or cleared, notes on jobs, and the start of this process.
+pub async fn marks(site: &Site, present: &Present, range: Range, jobs: &[Job]) -> Vec<EventMark> {
     // Without the database, those in memory are shown.
     let stored = site.store.alerts_of(range, MOST_ALERTS).await;
     let mut alerts = stored.unwrap_or_default();
@@ -29,6 +31,12 @@ pub async fn marks(site: &Site, present: &Present, range: Range) -> Vec<EventMar
     if site.commands.is_some() {
         marks.push(change(present.started_at, "cowbell started".into()));
     }
+    let notes = jobs.iter().flat_map(of_notes);
+    marks.extend(
+        notes
+            .filter(|note| range.contains(note.at))
+            .take(MOST_NOTES),
+    );
     marks.retain(|mark| range.contains(mark.at));
     marks
 }
@@ -39,6 +47,14 @@ fn change(at: Timestamp, text: String) -> EventMark {
         text,
         kind: EventKind::Change,
     }
+}
+
+fn of_notes(job: &Job) -> impl Iterator<Item = EventMark> {
+    let notes = job.notes.iter();
+    notes.map(|note| {
+        let text = note.text.trim_end_matches('.');
+        change(note.at, format!("{}: {text}", job.name))
+    })
 }
 
 fn of_alert(alert: &Alert) -> Vec<EventMark> {
