@@ -194,8 +194,8 @@ fn one_that_the_guard_saves_is_nowhere_said_to_be_lost() {
         let notes = &daemon.json("/api/v1/jobs/1")["notes"];
         assert_eq!(notes.as_array().unwrap().len(), 1, "{notes}");
         assert_eq!(notes[0]["text"], ADDED);
-        for path in ["/", "/volumes/vg0/data_snapshot"] {
-            let told = daemon.get(path).body.contains("without the guard");
+        for path in ["/", "/jobs/1", "/volumes/vg0/data_snapshot"] {
+            let told = daemon.get(path).body.contains(">guarded");
             assert_eq!(told, !is_lost, "{path}");
         }
         if !is_lost {

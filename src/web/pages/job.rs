@@ -276,11 +276,11 @@ fn key_figures(
 
 /// When a volume that grows is full, also on the page of the job that fills it.
 pub(super) fn full_figure(present: &Present, volume: &Volume) -> Option<KeyFigure> {
-    let (full, condition) = full_in(present, volume)?;
+    let (full, why_not) = full_in(present, volume)?;
     let growth = present.paces.get(&volume.uuid)?.bytes_per_s * 60.0;
     let grows = format!("grows by {}/min", size_text(growth as u64));
-    let condition = (!condition.is_empty()).then(|| condition.into());
-    let detail = text::joined([condition, Some(grows)]);
+    let why_not = (!why_not.is_empty()).then(|| why_not.into());
+    let detail = text::joined([why_not, Some(grows)]);
     Some(KeyFigure::new("Full in", full, detail))
 }
 

@@ -270,8 +270,8 @@ impl<'a> FillRow<'a> {
 
     fn full_in(&self, present: &Present) -> Option<Cell> {
         self.pace?;
-        let (full, condition) = full_in(present, self.volume)?;
-        Some(Cell::from(full).small(condition))
+        let (full, why_not) = full_in(present, self.volume)?;
+        Some(Cell::from(full).small(why_not))
     }
 
     fn used(&self) -> String {

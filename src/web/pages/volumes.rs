@@ -303,16 +303,14 @@ fn why_gone(present: &Present) -> &'static str {
     }
 }
 
-/// When a volume that grows is full, and why that is not known or under which condition it is so.
+/// When a volume that grows is full, or a dash and why there is no time.
 pub fn full_in(present: &Present, volume: &Volume) -> Option<(String, &'static str)> {
     let pace = present.paces.get(&volume.uuid)?;
+    let is_saved = saved(&present.interval, volume, Rule::FullBeforeDone).is_some();
     Some(match pace.full {
+        Some(_) if is_saved => (text::DASH.into(), "guarded"),
+        Some(full) => (full.short_text(), ""),
         None => (text::DASH.into(), pace.why_not),
-        Some(full) => {
-            let guard = saved(&present.interval, volume, Rule::FullBeforeDone);
-            let condition = guard.map_or("", |_| "without the guard");
-            (full.short_text(), condition)
-        }
     })
 }
 

@@ -31,13 +31,10 @@ pub async fn marks(site: &Site, present: &Present, range: Range, jobs: &[Job]) -
     if site.commands.is_some() {
         marks.push(change(present.started_at, "cowbell started".into()));
     }
-    let notes = jobs.iter().flat_map(of_notes);
-    marks.extend(
-        notes
-            .filter(|note| range.contains(note.at))
-            .take(MOST_NOTES),
-    );
     marks.retain(|mark| range.contains(mark.at));
+    let notes = jobs.iter().flat_map(of_notes);
+    let notes = notes.filter(|mark| range.contains(mark.at));
+    marks.extend(notes.take(MOST_NOTES));
     marks
 }
 
