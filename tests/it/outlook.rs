@@ -147,6 +147,7 @@ const ADDED: &str = "The guard added 20.0 MiB, to 44.0 MiB.";
 
 /// The guard's state, as of each reading.
 fn guarded(tape: &mut Tape, is_enough: bool) {
+    let added_at = tape.readings.last().unwrap().at;
     for reading in &mut tape.readings {
         let volume = json!({
             "uuid": SNAPSHOT_UUID, "name": "vg0/data_snapshot", "part": "snapshot", "plan": "will_extend",
@@ -155,7 +156,7 @@ fn guarded(tape: &mut Tape, is_enough: bool) {
         });
         let action = |text: &str, took_ms: Option<u64>| {
             json!({
-                "at": "2026-11-20T02:10:00Z", "mode": "on", "uuid": SNAPSHOT_UUID, "name": "vg0/data_snapshot",
+                "at": added_at, "mode": "on", "uuid": SNAPSHOT_UUID, "name": "vg0/data_snapshot",
                 "command": ["lvextend"], "from_bytes": 1, "to_bytes": 2, "exit_status": null, "took_ms": took_ms,
                 "expected_hold_ms": null, "suspended_ms": null, "text": text, "failed": false,
             })
@@ -194,6 +195,8 @@ fn one_that_the_guard_saves_is_nowhere_said_to_be_lost() {
         let notes = &daemon.json("/api/v1/jobs/1")["notes"];
         assert_eq!(notes.as_array().unwrap().len(), 1, "{notes}");
         assert_eq!(notes[0]["text"], ADDED);
+        let mark = format!(": {}", ADDED.trim_end_matches('.'));
+        assert!(daemon.get("/jobs/1").body.contains(&mark), "no {mark:?}");
         for path in ["/", "/jobs/1", "/volumes/vg0/data_snapshot"] {
             let told = daemon.get(path).body.contains(">guarded");
             assert_eq!(told, !is_lost, "{path}");
