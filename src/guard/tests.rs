@@ -1153,6 +1153,36 @@ fn what_is_discarded_in_a_pool_is_no_speed_and_what_was_seen_before_counts() {
     assert_eq!(speed_after(3, 95), (Some(5.0), 3.0));
 }
 
+#[test]
+fn a_reader_that_paused_for_long_before_may_pause_for_longer() {
+    let mut meter = FillMeter::default();
+    let mut read = 0.0;
+    let mut read_at = |meter: &mut FillMeter, at_s: u64| {
+        meter.push(at_s * 1_000_000, 4096);
+        read += 64.0 * f64::from(1 << 20);
+        let point = ReadPoint {
+            at_s: at_s as f64,
+            read,
+            used: None,
+        };
+        meter.note_reads(point, at_s * 1_000_000);
+    };
+    let last_read_s = |meter: &FillMeter, from_s: u64| {
+        let mut seconds = from_s..from_s + 7200;
+        seconds
+            .rfind(|at_s| meter.is_read(true, at_s * 1_000_000))
+            .unwrap()
+            - from_s
+    };
+    read_at(&mut meter, 10);
+    read_at(&mut meter, 11);
+    assert_eq!(last_read_s(&meter, 11), 120);
+    read_at(&mut meter, 311);
+    assert_eq!(last_read_s(&meter, 311), 600);
+    read_at(&mut meter, 4000);
+    assert_eq!(last_read_s(&meter, 4000), 1800);
+}
+
 /// What became of pools of the model: MiB, and the longest time that one was full.
 #[derive(Debug, Default)]
 struct PoolTally {

@@ -21,9 +21,12 @@ const RECENT_US: u64 = 5_000_000;
 const BURST_US: u64 = 2_000_000;
 const MINUTE_US: u64 = 60_000_000;
 const BURST_AGAIN: f64 = 0.6;
-/// A snapshot is read no more after this pause, and one that is not mounted after the first one.
+/// A snapshot is read no more after this pause, or if it is mounted or open after the second one.
 const PAUSE_S: f64 = 45.0;
 const MOUNTED_PAUSE_S: f64 = 120.0;
+/// A reader that paused for longer before, as rsync does over a large file, may pause for so many times that, up to the limit.
+const PAUSES: f64 = 2.0;
+const MOST_PAUSE_S: f64 = 1800.0;
 /// A mounted snapshot is about to be read for so long after it appeared.
 const FIRST_READ_S: f64 = 30.0;
 /// The forecast is renewed so often, and at every tick while the volume will be full sooner than this.
@@ -43,6 +46,8 @@ pub struct FillMeter {
     read_bytes: f64,
     /// When it was last read.
     read_us: Option<u64>,
+    /// The longest time without reads that ended.
+    longest_pause_s: f64,
     /// The last forecast, and when it was made.
     need: Option<(u64, RemainingNeed)>,
 }
@@ -154,7 +159,8 @@ impl Watch {
                     subject.seen_s = meter.seen_s(now_us);
                     subject.bytes_per_s = meter.speed();
                     if part == GuardedPart::Snapshot && subject.left_alone.is_none() {
-                        subject.left_alone = meter.why_unread(volume, now_us);
+                        let is_read = meter.is_read(is_open(volume), now_us);
+                        subject.left_alone = (!is_read).then(|| "it is not read".into());
                         let most = largest_use(volume, &interval.topology);
                         subject.need = if most.is_some_and(|most| most <= subject.size) {
                             RemainingNeed::CannotOverflow
@@ -209,27 +215,31 @@ impl FillMeter {
 
     pub fn note_reads(&mut self, point: ReadPoint, now_us: u64) {
         if point.read > self.read_bytes {
+            // The wait before its reader began is no pause.
+            if self.read_bytes > PROBED_BYTES {
+                let pause_s = self.pause_s(now_us).unwrap_or_default();
+                self.longest_pause_s = self.longest_pause_s.max(pause_s);
+            }
             self.read_us = Some(now_us);
         }
         self.read_bytes = point.read;
         self.reads.push(point);
     }
 
-    /// Why a snapshot is not read.
-    fn why_unread(&self, volume: &Volume, now_us: u64) -> Option<String> {
-        let is_mounted = volume.mounted_on.as_ref().is_none_or(|on| !on.is_empty());
-        let is_open = is_mounted || !volume.on_top.is_empty();
-        if self.read_bytes <= PROBED_BYTES && is_open && self.seen_s(now_us) <= FIRST_READ_S {
-            return None;
+    /// Whether a reader of the snapshot goes on, or is about to begin.
+    pub fn is_read(&self, is_open: bool, now_us: u64) -> bool {
+        let has_begun = self.read_bytes > PROBED_BYTES;
+        if !has_begun && is_open && self.seen_s(now_us) <= FIRST_READ_S {
+            return true;
         }
-        let pause_s = match self.read_us {
-            Some(read_us) if self.read_bytes > PROBED_BYTES || is_open => {
-                now_us.saturating_sub(read_us) as f64 / 1e6
-            }
-            _ => f64::INFINITY,
-        };
-        let longest_s = if is_open { MOUNTED_PAUSE_S } else { PAUSE_S };
-        (pause_s > longest_s).then(|| "it is not read".into())
+        let least_s = if is_open { MOUNTED_PAUSE_S } else { PAUSE_S };
+        let longest_s = least_s.max((PAUSES * self.longest_pause_s).min(MOST_PAUSE_S));
+        let pause_s = self.pause_s(now_us);
+        (has_begun || is_open) && pause_s.is_some_and(|pause_s| pause_s <= longest_s)
+    }
+
+    fn pause_s(&self, now_us: u64) -> Option<f64> {
+        Some(now_us.saturating_sub(self.read_us?) as f64 / 1e6)
     }
 
     /// The forecast, which is made anew when the volume is nearly full, and now and then before: it takes half a millisecond.
@@ -336,6 +346,11 @@ pub fn pool_part(part: GuardedPart) -> PoolPart {
         GuardedPart::Metadata => PoolPart::Metadata,
         GuardedPart::Pool | GuardedPart::Snapshot => PoolPart::Data,
     }
+}
+
+/// Whether the snapshot is mounted, or a device above it is there; a mount that is unknown counts.
+fn is_open(volume: &Volume) -> bool {
+    volume.mounted_on.as_ref().is_none_or(|on| !on.is_empty()) || !volume.on_top.is_empty()
 }
 
 /// Why nothing is done for it in its state.

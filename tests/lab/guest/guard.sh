@@ -43,6 +43,11 @@ of_guard() {
     jq -r --arg name "$1" "[.volumes[] | select(.name == \$name)][0] | $2" "$state"
 }
 
+# says VOLUME WORDS: whether the guard's text of a volume has these words.
+says() {
+    of_guard "$1" .text | grep -q "$2"
+}
+
 # Whether an action of the state file has these words.
 tells() {
     jq -r '.actions[].text' "$state" | grep -q "$1"

@@ -99,7 +99,7 @@ wait_until 60 "the snapshot to overflow" is_invalid vg0/data_snapshot
 kill "$writer" "$reader" 2>/dev/null || true
 check "dry-run extends nothing" 24 "$(size_mib vg0/data_snapshot)"
 check "dry-run says what it would have done" yes "$(tells 'would have added' && echo yes)"
-in_time 5 grep -q "invalid" <(of_guard vg0/data_snapshot .text)
+in_time 5 says vg0/data_snapshot "invalid"
 check "a lost snapshot is left alone" "The guard leaves it alone: it is invalid." "$(of_guard vg0/data_snapshot .text)"
 check "the API has the guard" '"dry-run"' "$(curl -fs "$api/status" | jq .guard.mode)"
 drop vg0 data
@@ -128,6 +128,17 @@ writes /mnt/data 256 60 & writer=$!
 wait_until 60 "the unread snapshot to overflow" is_invalid vg0/data_snapshot
 kill "$writer" 2>/dev/null || true
 check "a snapshot that is not read" 24 "$(size_mib vg0/data_snapshot)"
+drop vg0 data
+# LVM merges it when the mounted origin is activated the next time.
+snapshot vg0 data 24
+lvconvert -qy --merge vg0/data_snapshot >>"$OUT/lvm.log" 2>&1
+reads /mnt/data_snapshot 60 /mnt/read & reader=$!
+writes /mnt/data 256 60 & writer=$!
+in_time 5 says vg0/data_snapshot merge
+check "a snapshot that will be merged is left alone" "The guard leaves it alone: it is merged into its origin." "$(of_guard vg0/data_snapshot .text)"
+wait_until 60 "the merging snapshot to overflow" is_invalid vg0/data_snapshot
+kill "$writer" "$reader" 2>/dev/null || true
+check "a snapshot that will be merged" 24 "$(size_mib vg0/data_snapshot)"
 drop vg0 data
 snapshot vg1 other 40
 reads /mnt/other_snapshot 60 /mnt/read & reader=$!
@@ -199,7 +210,7 @@ cp /mnt/slowing.toml /mnt/guard.toml
 start_guard
 race_without_room
 check "the command is run by the user" nobody "$(cat /mnt/slow/flag)"
-in_time 5 grep -q "slowed its writers" <(of_guard vg1/other_snapshot .text)
+in_time 5 says vg1/other_snapshot "slowed its writers"
 check "the state file tells it" slows "$(of_guard vg1/other_snapshot .plan)"
 wait "$reader"
 check "all could be read with slowed writers" 60 "$(cat /mnt/read)"
