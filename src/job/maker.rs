@@ -33,6 +33,8 @@ pub struct MakerRun {
     copied_changes: bool,
     /// What programs read and wrote that copy all files or blocks.
     whole_bytes: u64,
+    /// Whether a program such as e2fsck read it to check it.
+    has_checked: bool,
     /// The program whose threads ended while it went on, and what they had read and written.
     threaded: String,
     thread_bytes: u64,
@@ -135,6 +137,12 @@ impl MakerRun {
         self.copied_changes && self.whole_bytes < bytes_read.max(LEAST_BYTES)
     }
 
+    /// Whether the snapshot was made to check its data, and nothing was to copy it.
+    pub fn has_only_checked(&self) -> bool {
+        let has_copied = self.copied_at.is_some() || self.copied_changes || self.whole_bytes > 0;
+        self.has_checked && !has_copied && self.failed_process.is_none()
+    }
+
     /// Learns how one of its processes, or one below them, exited.
     fn learn_exit(&mut self, exit: &ProcessExit) {
         let Some(known) = self.processes.iter_mut().find(|one| one.pid == exit.run) else {
@@ -145,6 +153,10 @@ impl MakerRun {
             return;
         }
         let kind = programs::kind(&exit.name);
+        if kind == Some(ProgramKind::Checks) {
+            self.has_checked = true;
+            return;
+        }
         let is_much = exit.bytes >= LEAST_BYTES;
         if exit.status.is_success() {
             self.copied_changes |= kind == Some(ProgramKind::Changes);
@@ -412,6 +424,24 @@ mod tests {
                 maker.learn_exit(&exit(7, ExitRelation::Child, name, *bytes, OK));
             }
             assert_eq!(maker.is_incremental(300 * MIB), expected, "{exits:?}");
+        }
+    }
+
+    #[test]
+    fn a_check_of_the_file_system_copies_nothing_and_its_status_is_an_answer() {
+        for (exits, expected) in [
+            (&[("e2fsck", 5 * MIB, ExitStatus::Status(4))][..], true),
+            (&[("fsck.ext4", 5 * MIB, KILLED), ("sleep", 0, OK)], true),
+            (&[("e2fsck", 5 * MIB, OK), ("tar", 9_000, OK)], false),
+            (&[("e2fsck", 5 * MIB, OK), ("tar", 9_000, KILLED)], false),
+            (&[("e2fsck", 5 * MIB, OK), ("rsync", 9_000, OK)], false),
+            (&[("sleep", 0, OK)], false),
+        ] {
+            let mut maker = MakerRun::new(&[7]);
+            for (name, bytes, status) in exits {
+                maker.learn_exit(&exit(7, ExitRelation::Child, name, *bytes, *status));
+            }
+            assert_eq!(maker.has_only_checked(), expected, "{exits:?}");
         }
     }
 

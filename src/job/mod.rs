@@ -122,6 +122,8 @@ pub struct Job {
     pub snapshots_expected: u32,
     /// Whether most earlier snapshots of this name were read through, by other processes than those that made them.
     pub is_routine: bool,
+    /// Whether programs such as e2fsck read it to check it, and nothing copies it; while it runs, as it was the last time.
+    pub is_check: bool,
     /// The mylvmbackup run that created its snapshot, from hooks.
     pub backup_run: Option<BackupRun>,
     /// For a command that exited.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::backup_run::{ProcessFailure, ReportedResult};
 use super::completeness::{Completeness, Coverage};
 use super::judgement::{Harm, Outcome};
-use super::maker::{MakerState, ReadShare};
+use super::maker::{MakerRun, MakerState, ReadShare};
 use super::{Job, JobKind};
 use crate::commands::{ArchiveSummary, ArchiveVerdict};
 use crate::sample::host::Invalidation;
@@ -79,6 +79,13 @@ impl Job {
     }
 
     fn compare(&mut self, before: &[Arc<Job>]) {
+        let is_backup = |job: &Arc<Self>| {
+            let is_good = job.outcome == Some(Outcome::Succeeded);
+            is_good && job.lv == self.lv && job.is_alike(self)
+        };
+        let maker = self.maker.as_ref();
+        self.is_check =
+            maker.is_some_and(MakerRun::has_only_checked) && !before.iter().any(is_backup);
         if self.is_incremental() {
             return;
         }

@@ -12,12 +12,14 @@ pub(super) enum ProgramKind {
     Changes,
     /// It packs or encrypts what another one reads.
     Packs,
+    /// It reads the data to check it, and copies nothing.
+    Checks,
     /// Its status is an answer, or that of another program.
     Answers,
 }
 
 /// Programs, what they do, and whether they do nothing but backups. At the end, `*` is anything.
-const PROGRAMS: [(&str, ProgramKind, bool); 7] = [
+const PROGRAMS: [(&str, ProgramKind, bool); 8] = [
     (
         "tar gtar bsdtar star cpio cp dd 7z 7za 7zr",
         ProgramKind::Whole,
@@ -50,6 +52,11 @@ const PROGRAMS: [(&str, ProgramKind, bool); 7] = [
         false,
     ),
     (
+        "e2fsck fsck fsck.* xfs_repair xfs_scrub mysqlcheck innochecksum clamscan clamdscan",
+        ProgramKind::Checks,
+        false,
+    ),
+    (
         "grep egrep fgrep diff cmp find sh bash dash test fuser lsof pgrep pidof",
         ProgramKind::Answers,
         false,
@@ -74,7 +81,8 @@ pub(super) fn kind(name: &str) -> Option<ProgramKind> {
 
 /// Whether a process of this name reads or packs the data of a backup.
 pub(super) fn is_reader(name: &str) -> bool {
-    kind(name).is_some_and(|kind| kind != ProgramKind::Answers)
+    use ProgramKind::{Changes, Packs, Whole};
+    matches!(kind(name), Some(Whole | Changes | Packs))
 }
 
 /// Whether a command of this name is a backup.

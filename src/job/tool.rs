@@ -8,14 +8,15 @@ const MYLVMBACKUP: &str = "mylvmbackup";
 
 /// The first that fits counts. `@` is the origin's name; at the end, `#` is a number and `*` is anything.
 ///
-/// Sources: mylvmbackup 0.15; holland's mysql-lvm; borgmatic's LVM hook; rsnapshot.conf; snapper; snapm; wyng; pve-container; names of
+/// Sources: mylvmbackup 0.15; holland's mysql-lvm; borgmatic's LVM hook; rsnapshot.conf; snapper; snapm; e2scrub; wyng; pve-container; names of
 /// guests' volumes in Proxmox; names that scripts often use.
-const NAMES: [(&str, &str); 21] = [
+const NAMES: [(&str, &str); 22] = [
     ("@_snapshot", "mylvmbackup or holland"),
     ("@_borgmatic-#", "borgmatic"),
     ("rsnapshot", "rsnapshot"),
     ("@-snapshot#", "snapper"),
     ("@-snapset_*", "snapm"),
+    ("@.e2scrub", "e2scrub"),
     ("@.tick", "wyng"),
     ("@.tock", "wyng"),
     ("snap_@_vzdump", "vzdump"),
@@ -79,6 +80,7 @@ pub fn is_for_backup(job: &Job) -> bool {
     let program = above_lvcreate(job);
     // A name says less than what is seen.
     if job.program.is_none() && job.in_use_on.is_some()
+        || job.is_check
         || program.is_some_and(|program| NO_BACKUPS.contains(&program))
     {
         return false;

@@ -582,6 +582,9 @@ impl JobTracker {
         job.vg = Some(volume.vg.clone());
         job.lv = Some(volume.lv.clone());
         job.setup.clone_from(&self.machine);
+        let mut latest_first = self.ended.iter().rev();
+        let last = latest_first.find(|last| last.vg == job.vg && last.lv == job.lv);
+        job.is_check = last.is_some_and(|last| last.is_check);
         job
     }
 
