@@ -9,7 +9,7 @@ use crate::sentence::{Sentence, command};
 use crate::topology::{
     Group, LvLayout, OUTSIDE_LVM, PvRoom, Topology, Volume, VolumeKind, extent_of,
 };
-use crate::units::size_text;
+use crate::units::{Fill, size_text};
 use cowbell_touched::curve::{BYTES_OF_AN_EXCEPTION, cow_bytes};
 
 /// LVM's default chunk of a snapshot.
@@ -87,6 +87,56 @@ pub fn size_setting(
 pub enum PoolPart {
     Data,
     Metadata,
+}
+
+/// The part of a thin pool that is so full that LVM creates no volume in it. Of data, the limit is the threshold of
+/// autoextend; of metadata too, and it wants some free in any case.
+///
+/// Source: `pool_below_threshold` in `lib/metadata/thin_manip.c` of LVM 2.03.
+pub struct PoolRefusal {
+    pub part: PoolPart,
+    pub fill: Fill,
+    /// In percent.
+    pub limit: f64,
+}
+
+impl PoolRefusal {
+    pub fn of(metadata: Fill, data: Fill, policies: Policies) -> Option<Self> {
+        let threshold = f64::from(policies.pool.threshold);
+        let is_above = |fill: Fill| fill.percent() > threshold;
+        let least = metadata_limit(metadata);
+        let (part, fill, limit) = if is_above(metadata) {
+            (PoolPart::Metadata, metadata, threshold)
+        } else if metadata.percent() >= least {
+            (PoolPart::Metadata, metadata, least)
+        } else if is_above(data) {
+            (PoolPart::Data, data, threshold)
+        } else {
+            return None;
+        };
+        Some(Self { part, fill, limit })
+    }
+
+    /// Without a full stop.
+    pub fn text(&self, pool: impl Into<Sentence>) -> Sentence {
+        let part = match self.part {
+            PoolPart::Data => "data",
+            PoolPart::Metadata => "metadata",
+        };
+        let (percent, limit) = (self.fill.percent(), self.limit);
+        sentence![
+            "The {part} of thin pool ",
+            pool,
+            " is {percent:.2} % full, and from {limit:.2} % on LVM creates no snapshot in the pool",
+        ]
+    }
+}
+
+/// The fill in percent of a pool's metadata from which LVM creates no thin volume or snapshot in it: it wants a quarter free, or
+/// 4 MiB if that is less.
+pub fn metadata_limit(metadata: Fill) -> f64 {
+    let least_free = 4.0 * 1024.0 * 1024.0 * 100.0 / metadata.total_bytes().max(1) as f64;
+    100.0 - least_free.min(25.0)
 }
 
 /// What `lvextend` can do for a volume.
@@ -404,7 +454,7 @@ pub fn reactivation(origin: &Volume) -> Sentence {
     ]
 }
 
-/// For a group that misses PVs. Without a full stop.
+/// For a group with missing PVs. Without a full stop.
 pub fn missing_pvs(group: &Group) -> Sentence {
     let back = "attach the disk again";
     if group.misses_data || group_refusal(group).is_some() {
@@ -494,6 +544,15 @@ fn refusal(
     Some(sentence![why.replace("{vg}", vg), missing_pvs(group)])
 }
 
+/// Why `lvcreate` would refuse a snapshot in the group, and what helps. Without a full stop.
+pub fn snapshot_refusal(group: &Group) -> Option<Sentence> {
+    let vg = &group.name;
+    group_refusal(group).or_else(|| {
+        let missing = (group.missing_pvs > 0).then(|| missing_pvs(group));
+        missing.map(|helps| sentence!["a PV of VG {vg} is missing: ", helps])
+    })
+}
+
 /// Why LVM would refuse any change in the group, and what helps.
 fn group_refusal(group: &Group) -> Option<Sentence> {
     let vg = &group.name;
@@ -517,6 +576,12 @@ fn group_refusal(group: &Group) -> Option<Sentence> {
             why.replace("{vg}", vg),
             ": rename the other one with ",
             rename
+        ]);
+    }
+    if let Some([pv, other]) = &group.twin {
+        return Some(sentence![
+            "LVM finds the PV {pv} on {other} too, and changes nothing in VG {vg} until {other} is hidden from it: take it out \
+             of LVM's devices file, or set devices/global_filter in lvm.conf"
         ]);
     }
     if group.is_exported {
@@ -577,8 +642,12 @@ fn extended_part(volume: &Volume, part: PoolPart) -> Option<&LvLayout> {
         (VolumeKind::ThinPool, PoolPart::Data) => name += "_tdata",
         _ => {}
     }
-    let mut layouts = volume.layout.iter();
-    layouts.find(|layout| layout.lv == name && !layout.segments.is_empty())
+    let of = |lv: &str| {
+        let mut layouts = volume.layout.iter();
+        layouts.find(|layout| layout.lv == lv && !layout.segments.is_empty())
+    };
+    // Of data with a cache, it adds to what is cached.
+    of(&format!("{name}_corig")).or_else(|| of(&name))
 }
 
 /// On how many PVs at once it allocates.

@@ -7,7 +7,7 @@ use super::fill::{extension, not_extended};
 use super::settle::Evaluation;
 use super::volumes::{VolumeRule, VolumeUnderRule};
 use super::{Alert, AlertText, Rule, Severity, Situation};
-use crate::advice::{self, Extensible, PoolPart};
+use crate::advice::{self, Extensible, PoolPart, PoolRefusal};
 use crate::config::RuleSubject;
 use crate::job::{Job, JobKind, why_invalid};
 use crate::sample::host::Invalidation;
@@ -166,25 +166,10 @@ impl VolumeUnderRule<'_> {
         }
     }
 
-    /// The part of a thin pool that is so full that LVM creates no volume in it, and from how many percent on. Of data, that
-    /// is the threshold of autoextend; of metadata too, and it wants some free in any case.
-    ///
-    /// Source: `pool_below_threshold` in `lib/metadata/thin_manip.c` of LVM 2.03.
-    fn too_full(&self) -> Option<(Rule, Fill, f64)> {
+    /// The part of a thin pool that is so full that LVM creates no volume in it.
+    fn too_full(&self) -> Option<PoolRefusal> {
         let policies = self.now.interval.policies.unwrap_or_default();
-        let threshold = f64::from(policies.pool.threshold);
-        let parts = [
-            (Rule::PoolMetadata, self.state.metadata?, true),
-            (Rule::PoolData, self.state.fill?, false),
-        ];
-        parts.into_iter().find_map(|(rule, fill, is_metadata)| {
-            let percent = fill.percent();
-            if percent > threshold {
-                return Some((rule, fill, threshold));
-            }
-            let limit = metadata_limit(fill);
-            (is_metadata && percent >= limit).then_some((rule, fill, limit))
-        })
+        PoolRefusal::of(self.state.metadata?, self.state.fill?, policies)
     }
 
     /// Whether mylvmbackup's next snapshot is to have its name.
@@ -353,7 +338,7 @@ impl VolumeUnderRule<'_> {
 
     fn blocks_next_snapshot(&self) -> AlertText {
         let found = self.too_full();
-        let Some((rule, fill, limit)) = found.filter(|_| self.volume.kind.is_thin_pool()) else {
+        let Some(found) = found.filter(|_| self.volume.kind.is_thin_pool()) else {
             return AlertText::new(
                 self.says(" has the name that mylvmbackup gives to its next snapshot."),
                 sentence![
@@ -363,20 +348,15 @@ impl VolumeUnderRule<'_> {
                 ],
             );
         };
-        let part = if rule == Rule::PoolData {
-            "data"
-        } else {
-            "metadata"
+        let rule = match found.part {
+            PoolPart::Data => Rule::PoolData,
+            PoolPart::Metadata => Rule::PoolMetadata,
         };
-        let percent = fill.percent();
-        let refuses = format!(
-            "is {percent:.2} % full, and from {limit:.2} % on LVM creates no snapshot in the pool."
-        );
-        let clear = limit.min(ROOMY_PERCENT);
+        let clear = found.limit.min(ROOMY_PERCENT);
         let topology = &self.now.interval.topology;
-        let remedy = extension(rule, self.volume, fill, clear, topology, None);
+        let remedy = extension(rule, self.volume, found.fill, clear, topology, None);
         AlertText::new(
-            sentence!["The {part} of thin pool ", self.name(), " ", refuses],
+            sentence![found.text(self.name()), "."],
             Sentence::from("The next backup that makes one cannot start.").then(remedy),
         )
     }
@@ -469,7 +449,7 @@ impl VolumeUnderRule<'_> {
 
     /// Whether the metadata of a thin pool may have run out; LVM extends no other.
     fn is_metadata_full(&self, metadata: Fill) -> bool {
-        self.volume.kind.is_thin_pool() && metadata.percent() >= metadata_limit(metadata)
+        self.volume.kind.is_thin_pool() && metadata.percent() >= advice::metadata_limit(metadata)
     }
 
     /// For a pool without space; may be empty.
@@ -536,13 +516,6 @@ impl Alert {
             _ => sentence![name, " was removed or deactivated."],
         }
     }
-}
-
-/// The fill in percent of a pool's metadata from which LVM creates no thin volume or snapshot in it: it wants a quarter free, or
-/// 4 MiB if that is less.
-fn metadata_limit(metadata: Fill) -> f64 {
-    let least_free = 4.0 * 1024.0 * 1024.0 * 100.0 / metadata.total_bytes().max(1) as f64;
-    100.0 - least_free.min(25.0)
 }
 
 /// Since when no backup needs a snapshot that one created; `None` if one does, or if it is no backup's.

@@ -132,8 +132,16 @@ fn group_key(group: &str) -> String {
     format!("group:{group}")
 }
 
-fn missing_pvs(group: &Group) -> AlertText {
+/// For a group of which LVM makes no snapshot.
+fn broken_group(group: &Group) -> AlertText {
     let vg = &group.name;
+    if group.missing_pvs == 0 {
+        let refusal = advice::snapshot_refusal(group).unwrap_or_default();
+        return AlertText::new(
+            format!("LVM makes no snapshot in VG {vg}, so the next backup cannot start."),
+            sentence![refusal.capitalized(), "."],
+        );
+    }
     let missing = count_text(group.missing_pvs as usize, "PV is", "PVs are");
     let others = "The volumes with a part on it have alerts of their own.";
     let remedy = sentence![advice::missing_pvs(group).capitalized(), "."];
@@ -230,21 +238,21 @@ impl Rules {
         self.settle(&finding, raised, || (row.cleared)(it))
     }
 
-    /// Raises an alert for each group whose PVs are missing, as LVM reports.
+    /// Raises an alert for each group whose PVs are missing or there twice, as LVM reports.
     pub(super) fn judge_groups(&mut self, interval: &Interval) -> Vec<Alert> {
         let groups = &interval.topology.groups;
         let mut changed = Vec::new();
         for group in groups.iter().filter(|group| group.size.is_some()) {
             let key = group_key(&group.name);
             let subject = AlertSubject::new(&group.name, "", &key);
-            let evaluation = if group.missing_pvs > 0 {
+            let evaluation = if group.missing_pvs > 0 || group.twin.is_some() {
                 Evaluation::CRITICAL
             } else {
                 Evaluation::Clear
             };
             let finding = RuleFinding::new(Rule::GroupState, subject, interval.at, evaluation);
-            let ending = || format!("VG {} has all its PVs again.", group.name).into();
-            changed.extend(self.settle(&finding, |_| missing_pvs(group), ending));
+            let ending = || format!("LVM makes snapshots in VG {} again.", group.name).into();
+            changed.extend(self.settle(&finding, |_| broken_group(group), ending));
         }
         let is_gone = |alert: &Alert| {
             let mut groups = groups.iter();

@@ -6,13 +6,16 @@ use std::path::Path;
 
 use super::CheckLine;
 use super::tonight::{self, BackupFacts, DirectoryLookup};
+use crate::advice::snapshot_refusal;
 use crate::mylvmbackup::{self, BackupPlan};
+use crate::sample::Sample;
 use crate::sample::lvm::{Report, ReportedGroup, ReportedVolume};
 use crate::sample::mounts::{self, Mount};
 use crate::sample::sysfs::{self, BlockDevice};
 use crate::source::backup::{self, CONFIGURATION, PROGRAM, ProgramState};
 use crate::source::files::Root;
 use crate::source::lvm::setting;
+use crate::topology::Topology;
 
 /// LVM's setting that leaves new thin snapshots inactive.
 const SKIPS_ACTIVATION: &str = "activation/auto_set_activation_skip";
@@ -36,9 +39,9 @@ pub fn plan(root: &Root) -> (Option<BackupPlan>, Vec<CheckLine>) {
     (None, vec![CheckLine::Missing(sentence)])
 }
 
-/// Checks whether the planned backup can work.
-pub async fn check(root: &Root, plan: &BackupPlan, report: Option<Report>) -> Vec<CheckLine> {
-    let facts = facts(root, plan, report).await;
+/// Checks whether the planned backup can work. Of the sample it uses what LVM says.
+pub async fn check(root: &Root, plan: &BackupPlan, sample: &Sample) -> Vec<CheckLine> {
+    let facts = facts(root, plan, sample).await;
     let mut lines = tonight::judge(plan, &facts);
     if lines.iter().all(|line| matches!(line, CheckLine::Good(_))) {
         lines.push(CheckLine::Good(format!(
@@ -49,12 +52,15 @@ pub async fn check(root: &Root, plan: &BackupPlan, report: Option<Report>) -> Ve
     lines
 }
 
-async fn facts(root: &Root, plan: &BackupPlan, report: Option<Report>) -> BackupFacts {
+async fn facts(root: &Root, plan: &BackupPlan, sample: &Sample) -> BackupFacts {
     let mounts = root.keep("proc/self/mountinfo").read();
     let mounts = mounts.map_or_else(|_| Vec::new(), |text| mounts::parse(&text).0);
     let devices = root.read_block_devices();
     let devices = devices.map_or_else(|_| Vec::new(), |text| sysfs::parse(&text));
+    let report = sample.slow.report.as_deref().cloned();
     let origin = report.as_ref().and_then(|report| origin(plan, report));
+    let topology = Topology::of(sample);
+    let refusal = topology.group(&plan.group).and_then(snapshot_refusal);
     let backupdir = if plan.writes_here() {
         directory(root, &plan.backupdir).await
     } else {
@@ -85,6 +91,8 @@ async fn facts(root: &Root, plan: &BackupPlan, report: Option<Report>) -> Backup
         has_mycnf: mycnf.is_some_and(|path| !path.is_empty() && backup::exists(root, path)),
         backupdir,
         report,
+        refusal,
+        policies: sample.slow.policies.unwrap_or_default(),
     }
 }
 
@@ -197,7 +205,7 @@ mod tests {
     async fn an_empty_path_is_that_of_no_file_or_directory() {
         let (_folder, root) = host("[mysql]\nmycnf=\n[fs]\nmountdir=\nbackupdir=\n");
         let (plan, _) = plan(&root);
-        let facts = facts(&root, &plan.unwrap(), None).await;
+        let facts = facts(&root, &plan.unwrap(), &Sample::default()).await;
         assert!(!facts.has_mycnf);
         assert_eq!((facts.mountdir, facts.backupdir), (Ok(None), Ok(None)));
     }

@@ -5,6 +5,7 @@ mod hooks;
 mod tonight;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use cowbell_device_mapper::{DeviceMapper, Scope, status};
 
@@ -13,7 +14,7 @@ use crate::config::{Config, GUARD_PATH, GuardSettings, check_address};
 use crate::job::programs::is_backup_tool;
 use crate::mylvmbackup::BackupPlan;
 use crate::notify;
-use crate::sample::{diskstats, host, lvm, sysfs};
+use crate::sample::{Sample, diskstats, host, lvm, sysfs};
 use crate::schedule::ScheduledStart;
 use crate::sizing::SizeRisk;
 use crate::source::files::Root;
@@ -99,7 +100,7 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
         lines.push(CheckLine::of_reading(seen, without));
     }
     lines.extend([names(root), device_mapper()]);
-    let (of_lvm, report) = lvm_report().await;
+    let (of_lvm, sample) = lvm_report().await;
     lines.push(of_lvm);
     match store::existing_path(named) {
         Ok(path) => lines.extend([
@@ -125,7 +126,7 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
     let (plan, of_configuration) = backup::plan(root);
     lines.extend(of_configuration);
     if let Some(plan) = plan {
-        lines.extend(backup::check(root, &plan, report).await);
+        lines.extend(backup::check(root, &plan, &sample).await);
         lines.extend(planned_size(config, &plan).await);
         lines.extend(hooks::check(config, root, &plan, is_running).await);
     }
@@ -212,13 +213,16 @@ fn device_mapper() -> CheckLine {
     }
 }
 
-async fn lvm_report() -> (CheckLine, Option<lvm::Report>) {
+/// A sample with nothing but what LVM says.
+async fn lvm_report() -> (CheckLine, Sample) {
     let mut reporter = LvmQuery::default();
     reporter.start();
-    let answer = reporter.answer().await.report;
+    let answer = reporter.answer().await;
     let report = answer
+        .report
         .map_err(|error| error.sentence)
         .and_then(|text| lvm::parse(&text));
+    let policies = answer.policies.and_then(Result::ok).unwrap_or_default();
     let seen = report.as_ref().map_err(String::clone).map(|report| {
         let volumes: usize = report.groups.iter().map(|group| group.volumes.len()).sum();
         format!(
@@ -228,7 +232,11 @@ async fn lvm_report() -> (CheckLine, Option<lvm::Report>) {
         )
     });
     let without = "free space, layouts, tags, inactive volumes and thin origins are unavailable";
-    (CheckLine::of_reading(seen, without), report.ok())
+    let mut sample = Sample::default();
+    sample.slow.report = report.ok().map(Arc::new);
+    sample.slow.policies = lvm::parse_policies(&policies).ok();
+    sample.slow.system_id = lvm::system_id(&policies);
+    (CheckLine::of_reading(seen, without), sample)
 }
 
 async fn database(path: &Path, is_named: bool) -> CheckLine {

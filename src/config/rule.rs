@@ -56,7 +56,7 @@ rules! {
     PoolState "pool_state" = state(PoolsAndCaches);
     /// A volume that is suspended, partial, degraded, rebuilding or failed.
     VolumeState "volume_state" = state(AllVolumes).held(5.0, 0.0);
-    /// A volume group misses PVs.
+    /// A volume group misses a PV, or LVM finds one twice.
     GroupState "group_state" = state(Groups);
     /// LVM would refuse the next snapshot: its pool is too full, or a volume has its name.
     NextSnapshotBlocked "next_snapshot_blocked" = state(AllVolumes).held(30.0, 0.0);

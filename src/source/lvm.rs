@@ -32,6 +32,9 @@ const SETTINGS: &str = "global{wait_for_locks=0 units=\"b\" suffix=0 test=1} bac
 const LOCKED: &str = "Can't get lock for";
 const LOCK_TRIES: usize = 6;
 const LOCK_PAUSE: Duration = Duration::from_millis(500);
+/// The only word of LVM about a device with the PV of another, which follows its report:
+/// `WARNING: Not using device /dev/sdb for PV UUID.`
+pub const NOT_USED: &str = "WARNING: Not using device ";
 /// The beginning of what LVM says first in test mode.
 const TEST_MODE: &str = "TEST MODE";
 
@@ -43,7 +46,7 @@ const FIELDS: [(&str, &str); 4] = [
     ),
     (
         "pv",
-        "pv_name,pv_size,pv_free,pv_major,pv_minor,pv_missing,pv_allocatable",
+        "pv_name,pv_uuid,pv_size,pv_free,pv_major,pv_minor,pv_missing,pv_allocatable",
     ),
     (
         "lv",
@@ -331,10 +334,16 @@ async fn collect(name: &str, child: &mut Child) -> Result<String, String> {
         .wait()
         .await
         .map_err(|error| format!("cannot wait for `{name}`: {error}"))?;
-    if status.success() {
-        return String::from_utf8(report).map_err(|_| format!("`{name}` printed invalid UTF-8"));
-    }
     let errors = String::from_utf8_lossy(&errors);
+    if status.success() {
+        let mut report =
+            String::from_utf8(report).map_err(|_| format!("`{name}` printed invalid UTF-8"))?;
+        let lines = errors.lines();
+        for line in lines.filter(|line| line.trim().starts_with(NOT_USED)) {
+            report += &format!("\n{line}");
+        }
+        return Ok(report);
+    }
     let mut lines: Vec<&str> = errors.trim().lines().collect();
     lines.retain(|line| !line.trim_start().starts_with(TEST_MODE));
     Err(format!("`{name}` failed ({status}): {}", lines.join("; ")))

@@ -134,6 +134,8 @@ pub struct Group {
     pub namesake: Option<String>,
     /// Whether that one lies inside a guest's disk.
     pub namesake_is_in_guest: bool,
+    /// A PV of it, and another device with the same PV.
+    pub twin: Option<[String; 2]>,
     /// Whether its volumes are active although LVM's report lacks it.
     pub is_unreported: bool,
     pub is_exported: bool,

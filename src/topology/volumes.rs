@@ -239,6 +239,7 @@ impl<'a> LvmInputs<'a> {
         }
         let mut free_pvs = self.report.iter().flat_map(|report| &report.free_pvs);
         let misses_data = |pv: &lvm::Pv| pv.is_missing && pv.free != pv.size;
+        let twin = |pv: &lvm::Pv| Some([pv.name.clone(), pv.twin.clone()?]);
         Group {
             misses_data: reported.pvs.iter().any(misses_data),
             room,
@@ -247,6 +248,7 @@ impl<'a> LvmInputs<'a> {
             allocation: reported.letter(5),
             namesake: namesake.map(|other| other.uuid.clone()),
             namesake_is_in_guest: namesake.is_some_and(|other| self.is_in_guest(other)),
+            twin: reported.pvs.iter().find_map(twin),
             is_unreported: false,
             is_exported: reported.letter(3) == Some('x'),
             foreign: reported.system_id.clone().filter(|id| {

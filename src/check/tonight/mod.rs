@@ -7,7 +7,8 @@ mod snapshot;
 
 use super::CheckLine;
 use crate::mylvmbackup::{BackupPlan, BackupType, Configuration, Tool};
-use crate::sample::lvm::Report;
+use crate::sample::lvm::{Policies, Report};
+use crate::sentence::Sentence;
 use crate::source::backup::{CONFIGURATION, Directory, ProgramState};
 
 /// Quoted words are truncated to this length.
@@ -22,6 +23,10 @@ pub type DirectoryLookup = Result<Option<Directory>, String>;
 pub struct BackupFacts {
     pub is_installed: bool,
     pub report: Option<Report>,
+    /// Why LVM would refuse a snapshot in its group.
+    pub refusal: Option<Sentence>,
+    /// LVM's settings.
+    pub policies: Policies,
     /// Whether LVM creates thin snapshots inactive; `None` if unknown.
     pub skips_activation: Option<bool>,
     /// Programs that cannot run.

@@ -2,15 +2,11 @@
 
 use super::super::CheckLine;
 use super::{BackupFacts, named, quoted};
+use crate::advice::{PoolRefusal, never_overflows};
 use crate::mylvmbackup::{BackupPlan, is_lvm_name};
 use crate::sample::lvm::{ReportedGroup, ReportedVolume};
 use crate::source::backup::CONFIGURATION;
-use crate::units::size_text;
-
-/// lvcreate's default chunk size, which mylvmbackup uses.
-const CHUNK: u64 = 4096;
-/// Bytes of metadata per chunk in a COW area.
-const ENTRY: u64 = 16;
+use crate::units::{Fill, size_text};
 
 /// Evaluates the snapshot.
 pub fn judge(plan: &BackupPlan, facts: &BackupFacts) -> Vec<CheckLine> {
@@ -30,6 +26,12 @@ pub fn judge(plan: &BackupPlan, facts: &BackupFacts) -> Vec<CheckLine> {
         ))];
     };
     let mut lines: Vec<CheckLine> = left_behind(plan, group).into_iter().collect();
+    if let Some(refusal) = &facts.refusal {
+        lines.push(CheckLine::missing(format!(
+            "{refusal}; until then lvcreate would fail while the database is locked"
+        )));
+        return lines;
+    }
     match group.volumes.iter().find(|volume| volume.name == plan.origin) {
         None => lines.push(CheckLine::missing(format!(
             "there is no volume {}: lvcreate would fail while the database is locked; set `lvname` in {CONFIGURATION}",
@@ -39,6 +41,11 @@ pub fn judge(plan: &BackupPlan, facts: &BackupFacts) -> Vec<CheckLine> {
             lines.extend(thin(plan, facts, origin));
             if !plan.is_thin {
                 lines.push(room_in_group(plan, group, origin));
+            } else if let Some(found) = pool_refusal(facts, group, origin) {
+                lines.push(CheckLine::missing(format!(
+                    "{}: lvcreate would fail while the database is locked; extend it, with the command that `cowbell status` shows",
+                    found.text(named(plan, origin.pool.as_deref().unwrap_or_default()))
+                )));
             }
         }
     }
@@ -111,6 +118,22 @@ fn thin(plan: &BackupPlan, facts: &BackupFacts, origin: &ReportedVolume) -> Opti
     Some(CheckLine::missing(sentence))
 }
 
+/// Whether the pool of the thin origin is too full for a snapshot.
+fn pool_refusal(
+    facts: &BackupFacts,
+    group: &ReportedGroup,
+    origin: &ReportedVolume,
+) -> Option<PoolRefusal> {
+    let of = |name: &str| group.volumes.iter().find(|volume| volume.name == name);
+    let name = origin.pool.as_deref()?;
+    let pool = of(name)?;
+    let metadata = Fill {
+        unit: of(&format!("{name}_tmeta"))?.size? / 10_000,
+        ..pool.metadata?
+    };
+    PoolRefusal::of(metadata, pool.data?, facts.policies)
+}
+
 fn room_in_group(plan: &BackupPlan, group: &ReportedGroup, origin: &ReportedVolume) -> CheckLine {
     let Some(asked) = plan.size_bytes() else {
         return CheckLine::missing(format!(
@@ -120,7 +143,11 @@ fn room_in_group(plan: &BackupPlan, group: &ReportedGroup, origin: &ReportedVolu
         ));
     };
     let needed = taken(asked, group, origin);
-    let (size, origin, free) = (size_text(needed), named(plan, &origin.name), group.free);
+    let size = size_text(needed);
+    let origin = named(plan, &origin.name);
+    let free = group
+        .free
+        .map(|free| free.saturating_sub(not_allocatable(group)));
     let group = &group.name;
     match free {
         None => CheckLine::missing(format!(
@@ -138,21 +165,21 @@ fn room_in_group(plan: &BackupPlan, group: &ReportedGroup, origin: &ReportedVolu
     }
 }
 
+/// The free bytes of PVs that LVM may not allocate from.
+fn not_allocatable(group: &ReportedGroup) -> u64 {
+    let closed = group.pvs.iter().filter(|pv| !pv.is_allocatable);
+    closed.filter_map(|pv| pv.free).sum()
+}
+
 /// The size of a COW area: whole extents, and at most what it can ever use.
 fn taken(asked: u64, group: &ReportedGroup, origin: &ReportedVolume) -> u64 {
     let extent = group.extent.unwrap_or(1);
     let whole = |bytes: u64| bytes.div_ceil(extent).saturating_mul(extent);
     match origin.size {
-        Some(size) => whole(asked).min(whole(most_used(size))),
+        // mylvmbackup makes it with the default chunk.
+        Some(size) => whole(asked).min(whole(never_overflows(size, None))),
         None => whole(asked),
     }
-}
-
-/// Each chunk of the origin once, with metadata and a header.
-fn most_used(origin: u64) -> u64 {
-    let chunks = origin.div_ceil(CHUNK);
-    let tables = chunks / (CHUNK / ENTRY) + 1;
-    (1 + chunks).saturating_add(tables).saturating_mul(CHUNK)
 }
 
 fn is_thin(volume: &ReportedVolume) -> bool {

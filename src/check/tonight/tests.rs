@@ -4,8 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::mylvmbackup;
-use crate::sample::lvm::{ReportedGroup, ReportedVolume, Segment};
+use crate::sample::lvm::{Policies, Pv, ReportedGroup, ReportedVolume, Segment};
 use crate::source::backup::FileEntry;
+use crate::units::Fill;
 
 const MIB: u64 = 1 << 20;
 const CONF: &str = "[lvm]\nvgname=vg0\nlvname=data\nlvsize=50M\n[fs]\nmountdir=/mnt/snap\nbackupdir=/mnt/backup\n\
@@ -59,6 +60,8 @@ fn facts() -> BackupFacts {
             groups: vec![group(vec![volume("data", "linear")], 80)],
             ..Report::default()
         }),
+        refusal: None,
+        policies: Policies::default(),
         skips_activation: Some(true),
         tools: Vec::new(),
         mountdir: Ok(Some(Directory::default())),
@@ -149,6 +152,52 @@ fn a_group_needs_whole_extents_and_no_more_than_a_snapshot_can_use() {
         &CONF.replace("50M", "10%ORIGIN"),
         |_| {},
         "`lvsize` is \"10%ORIGIN\": expected a number with a unit",
+    );
+}
+
+#[test]
+fn what_lvm_would_refuse_is_told() {
+    wrong(
+        CONF,
+        |facts| facts.refusal = Some("a PV of VG vg0 is missing".into()),
+        "a PV of VG vg0 is missing; until then lvcreate would fail",
+    );
+    let closed = |facts: &mut BackupFacts| {
+        has(facts).pvs.push(Pv {
+            free: Some(60 * MIB),
+            ..Pv::default()
+        });
+    };
+    wrong(CONF, closed, "vg0 has 20.0 MiB free, and the snapshot");
+    let fill = |used| {
+        Some(Fill {
+            used,
+            total: 10_000,
+            unit: 0,
+        })
+    };
+    let pool = |metadata_mib, metadata, data| {
+        move |facts: &mut BackupFacts| {
+            let mut origin = volume("data", "thin");
+            origin.pool = Some("pool".into());
+            let mut pool = volume("pool", "thin-pool");
+            (pool.data, pool.metadata) = (fill(data), fill(metadata));
+            let mut tmeta = volume("pool_tmeta", "linear");
+            tmeta.size = Some(metadata_mib * MIB);
+            has(facts).volumes = vec![origin, pool, tmeta];
+            facts.skips_activation = Some(false);
+            facts.policies.pool.threshold = 90;
+        }
+    };
+    let full = "The metadata of thin pool vg0/pool is 80.00 % full, and from 75.00 % on";
+    wrong(&with("thin=1"), pool(4, 8_000, 100), full);
+    let full = "The data of thin pool vg0/pool is 91.00 % full, and from 90.00 % on";
+    wrong(&with("thin=1"), pool(4, 100, 9_100), full);
+    // A quarter or 4 MiB has to be free.
+    well(
+        &with("thin=1"),
+        pool(100, 8_000, 100),
+        "programs are installed",
     );
 }
 

@@ -46,6 +46,8 @@ pub struct Pv {
     pub number: Option<Number>,
     pub size: Option<u64>,
     pub free: Option<u64>,
+    /// Another device with the same PV, which LVM does not use.
+    pub twin: Option<String>,
     pub is_missing: bool,
     /// Whether LVM may allocate from it.
     pub is_allocatable: bool,

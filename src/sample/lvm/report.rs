@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{Pv, Report, ReportedGroup, ReportedVolume, Segment};
 use crate::sample::diskstats::Number;
+use crate::source::lvm::NOT_USED;
 use crate::units::Fill;
 
 /// LVM's name for a missing PV.
@@ -35,6 +36,7 @@ pub fn parse(text: &str) -> Result<Report, String> {
         .iter()
         .filter_map(|json| json.get("report").and_then(Value::as_array));
     let lists: Vec<&Vec<Value>> = lists.collect();
+    let twins = twins(text);
     if lists.is_empty() {
         return Err("cannot parse LVM's report: expected a list named `report`".into());
     }
@@ -42,9 +44,11 @@ pub fn parse(text: &str) -> Result<Report, String> {
     // PVs without a group are in a report of their own without `vg`.
     let without_group = reports().filter(|report| report.get("vg").is_none());
     Ok(Report {
-        groups: reports().filter_map(group).collect(),
+        groups: reports()
+            .filter_map(|report| group(report, &twins))
+            .collect(),
         free_pvs: without_group
-            .flat_map(|report| rows(report, "pv").map(pv))
+            .flat_map(|report| rows(report, "pv").map(|row| pv(row, &twins)))
             .collect(),
     })
 }
@@ -55,7 +59,19 @@ fn documents(text: &str) -> serde_json::Result<Vec<Value>> {
         .collect()
 }
 
-fn group(report: &Value) -> Option<ReportedGroup> {
+/// The devices that LVM does not use, by the UUID of their PV.
+fn twins(text: &str) -> HashMap<&str, &str> {
+    let mut twins = HashMap::new();
+    for line in text.lines() {
+        let found = line.trim().strip_prefix(NOT_USED);
+        if let Some((device, uuid)) = found.and_then(|found| found.split_once(" for PV ")) {
+            twins.insert(uuid.trim_end_matches('.'), device);
+        }
+    }
+    twins
+}
+
+fn group(report: &Value, twins: &HashMap<&str, &str>) -> Option<ReportedGroup> {
     let vg = rows(report, "vg").next()?;
     let mut segments = segments(report);
     Some(ReportedGroup {
@@ -69,20 +85,22 @@ fn group(report: &Value) -> Option<ReportedGroup> {
         max_pvs: number(vg, "max_pv").unwrap_or_default(),
         tags: list(vg, "vg_tags"),
         system_id: text(vg, "vg_systemid"),
-        pvs: rows(report, "pv").map(pv).collect(),
+        pvs: rows(report, "pv").map(|row| pv(row, twins)).collect(),
         volumes: rows(report, "lv")
             .filter_map(|row| volume(row, &mut segments))
             .collect(),
     })
 }
 
-fn pv(row: &Map<String, Value>) -> Pv {
+fn pv(row: &Map<String, Value>, twins: &HashMap<&str, &str>) -> Pv {
     let number_of = number(row, "pv_major").zip(number(row, "pv_minor"));
+    let uuid = text(row, "pv_uuid").unwrap_or_default();
     Pv {
         name: text(row, "pv_name").unwrap_or_default(),
         number: number_of.map(|(major, minor)| Number { major, minor }),
         size: number(row, "pv_size"),
         free: number(row, "pv_free"),
+        twin: twins.get(&*uuid).map(|device| (*device).into()),
         // Reports of earlier versions lack it.
         is_allocatable: number(row, "pv_allocatable") != Some(0)
             && row.get("pv_allocatable") != Some(&"".into()),

@@ -86,6 +86,19 @@ fn a_host_without_groups_has_an_empty_report() {
 }
 
 #[test]
+fn a_pv_that_is_there_twice_is_known_from_warnings() {
+    let report = parse(
+        r#"{"report":[{"vg":[{"vg_name":"vg0"}],
+        "pv":[{"pv_name":"/dev/sda","pv_uuid":"24GnGk-X7Z4"},{"pv_name":"/dev/sdc","pv_uuid":"PiC2YL-NEHO"}]}]}
+        WARNING: Not using device /dev/sdb for PV 24GnGk-X7Z4.
+        WARNING: PV 24GnGk-X7Z4 prefers device /dev/sda because device is used by LV."#,
+    );
+    let pvs = &report.unwrap().groups[0].pvs;
+    assert_eq!(pvs[0].twin.as_deref(), Some("/dev/sdb"));
+    assert_eq!(pvs[1].twin, None);
+}
+
+#[test]
 fn segments_match_lvs_segments() {
     let report = parse(
         r#"{"report":[{"vg":[{"vg_name":"vg0","vg_tags":["a","b"]}],

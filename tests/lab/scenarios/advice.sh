@@ -492,13 +492,46 @@ partial() {
     state "partial volume, PV with errors" vgl/data volume_state 0
 }
 
-modules dm-snapshot dm-thin-pool dm-writecache dm-raid raid1 dm-mirror dm-zero dm-flakey dm-delay ext4
+# LVM needs room for each leg of what is cached.
+cached_pool() {
+    local free
+    new_vg vgc e f
+    lvm_does <<-END
+	lvcreate --type raid1 -m 1 -L 100M -n pool vgc
+	lvconvert --type thin-pool vgc/pool
+	lvcreate --type cache-pool -L 16M -n fast vgc /dev/ubde
+	lvconvert --type cache --cachepool vgc/fast vgc/pool
+	lvcreate -V 200M --thinpool vgc/pool -n thin
+	END
+    free=$(pvs --nolocking --noheadings --units m --nosuffix -o pv_free /dev/ubdf | awk '{ print int($1) }')
+    new_volume -L "$((free - 10))M" -n rest vgc /dev/ubdf
+    fill vgc/thin 92
+    ask_lvm_again
+    state "pool with mirrored and cached data near full" vgc/pool pool_data
+    lvm_does <<<"vgremove -f vgc"
+    pvremove -q /dev/ubde /dev/ubdf >>"$OUT/lvm.log" 2>&1
+}
+
+pv_there_twice() {
+    new_vg twice e
+    near_full twice data 36 -L 40M
+    dd if=/dev/ubde of=/dev/ubdf bs=1M count=2 conv=fsync status=none
+    ask_lvm_again
+    state "group with a PV that is there twice" twice/ group_state 0
+    state "a snapshot near full in that group" twice/data_s snapshot_fill 0
+    check "LVM refuses to extend it" 5 "$(lvextend -L +4m twice/data_s >>"$OUT/lvm.log" 2>&1; echo $?)"
+    wipefs -aq /dev/ubdf
+    ask_lvm_again
+    state "a snapshot near full after that" twice/data_s snapshot_fill
+}
+
+modules dm-snapshot dm-thin-pool dm-cache dm-cache-smq dm-writecache dm-raid raid1 dm-mirror dm-zero dm-flakey dm-delay ext4
 printf '[alerts]\nticks_missed = "off"\npart_failed = "off"\n' >/mnt/cowbell.toml
 start_cowbell
 lvm_sees_only '/dev/ubd[a-jl-o]' '/dev/mapper/bad.*' /dev/mapper/slow
 new_vg vg0 a
 stories="snapshots merge_pending full_metadata pools striped no_room most_pvs pvmove_under_way invalid_snapshots outside_lvm suspended raids \
-    pool_above_threshold not_monitored left_over_name broken_pool failed_pool failed_writecache failed_merge cow_area_with_errors cut_short missing_pvs partial"
+    pool_above_threshold not_monitored left_over_name broken_pool failed_pool failed_writecache failed_merge cow_area_with_errors cut_short missing_pvs partial cached_pool pv_there_twice"
 for story in ${*:-$stories}; do
     "$story"
 done

@@ -79,6 +79,12 @@ snapshot_cannot_be_made() {
     new_volume -l 100%FREE -n ballast vg0
     says "no room" "vg0 has 0 B free, and the snapshot of vg0/data takes 100 MiB"
     lvremove -qq -f vg0/ballast
+    pvchange -qq -x n /dev/ubda /dev/ubdb
+    says "no PV to allocate from" "vg0 has 0 B free, and the snapshot of vg0/data takes 100 MiB"
+    pvchange -qq -x y /dev/ubda /dev/ubdb
+    lvm_sees_only /dev/ubda
+    says "a missing PV" "a PV of VG vg0 is missing: attach the disk again"
+    lvm_sees_only '/dev/ubd.*'
     new_volume -s -L 20M -n data_snapshot vg0/data
     says "left behind" "vg0/data_snapshot already exists"
     lvremove -qq -f vg0/data_snapshot
@@ -99,6 +105,9 @@ thin_snapshots() {
     configure 's/=data/=thin/;s/skip_mycnf=1/&\nthin=1/'
     look
     check "activation is not skipped" "" "$(of_backup)"
+    dd if=/dev/urandom of=/dev/vg0/thin bs=1M count=120 oflag=direct status=none
+    echo 'activation/thin_pool_autoextend_threshold=50' >>/mnt/lvm/lvmlocal.conf
+    says "a pool too full for a snapshot" "The data of thin pool vg0/pool is 60.00 % full, and from 50.00 % on LVM creates no snapshot in the pool"
 }
 
 places_and_programs() {
