@@ -120,7 +120,7 @@ pub struct Job {
     /// For a command, the number of snapshots that it created, and that of most earlier runs.
     pub snapshots_made: u32,
     pub snapshots_expected: u32,
-    /// Whether most earlier snapshots of this name were read through, by other processes than those that made them.
+    /// Whether most earlier snapshots of this name were read through, though no process reported how the backup went.
     pub is_routine: bool,
     /// Whether programs such as e2fsck read it to check it, and nothing copies it; while it runs, as it was the last time.
     pub is_check: bool,
@@ -331,10 +331,12 @@ impl Job {
         }
     }
 
-    /// Whether a script made its snapshot and left it to other processes, which do not report how the backup went.
+    /// Whether no process reports how the backup went: a script made its snapshot and left it to others, or a service made it
+    /// and goes on when it is removed.
     fn was_left_to_others(&self) -> bool {
         let made = self.maker.as_ref().is_some_and(MakerRun::is_script);
-        made && self.command_report.is_none() && self.maker_state() == MakerState::Gone
+        let has_ended = matches!(self.maker_state(), MakerState::Ended(_));
+        made && self.command_report.is_none() && !self.is_running() && !has_ended
     }
 
     /// Whether it is a run of mylvmbackup that ended without a snapshot.

@@ -213,9 +213,8 @@ impl Job {
             MakerState::Ended(end) if self.left_snapshot && end.read != Some(ReadShare::All) => {
                 Outcome::Abandoned
             }
-            MakerState::Gone if self.is_routine && self.has_read_too_little() => {
-                Outcome::Incomplete
-            }
+            MakerState::Ended(_) => Outcome::Unknown,
+            _ if self.is_routine && self.has_read_too_little() => Outcome::Incomplete,
             _ => Outcome::Unknown,
         }
     }

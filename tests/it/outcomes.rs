@@ -798,6 +798,35 @@ fn a_script_without_hooks_is_judged_by_how_its_processes_exit() {
 }
 
 #[test]
+fn a_service_that_makes_backups_and_goes_on_is_judged_by_its_earlier_nights() {
+    let mut night = Night::new();
+    for (percent, expected, rings) in [
+        (96, Outcome::Unknown, ""),
+        (96, Outcome::Unknown, ""),
+        (96, Outcome::Unknown, ""),
+        (50, Outcome::Incomplete, "critical data"),
+    ] {
+        night.read = 0;
+        night.seen(ALIVE, &[], &[(Part::Processes, CRON)]);
+        night.reads(percent);
+        night.tick(NONE, &[]);
+        let mut jobs: Vec<Job> = night
+            .jobs
+            .ended()
+            .iter()
+            .map(|job| (**job).clone())
+            .collect();
+        let last = jobs.last_mut().unwrap();
+        assert_eq!((last.outcome, &*night.rings()), (Some(expected), rings));
+        // The next one has a UUID of its own.
+        last.key = format!("night {}", last.id);
+        let id = last.id;
+        night.jobs = JobTracker::resume(jobs, id, Some(night.now()));
+        night.tick(NONE, &[]);
+    }
+}
+
+#[test]
 fn a_dead_script_ends_its_backup_although_its_snapshot_is_left() {
     let mut night = Night::new();
     night.seen(ALIVE, &[], &[(Part::Processes, CRON)]);
