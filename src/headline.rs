@@ -34,7 +34,16 @@ pub fn headline(present: &Present, zoned: impl Fn(Timestamp) -> String) -> Strin
     if let Some(worst) = groups.first() {
         let severity = worst[0].severity;
         let is_worst = |group: &Vec<&Alert>| group[0].severity == severity;
-        return troubles(present, groups.into_iter().filter(is_worst).collect());
+        let worst: Vec<Vec<&Alert>> = groups.into_iter().filter(is_worst).collect();
+        // What the guard has done for a backup answers nothing about it.
+        let is_past = |group: &Vec<&Alert>| Trouble::of(group) == Trouble::Other(Rule::Guard);
+        if severity == Severity::Warning
+            && worst.iter().all(is_past)
+            && let Some(answer) = running(present)
+        {
+            return answer;
+        }
+        return troubles(present, worst);
     }
     match Verdict::of_host(present).grade {
         _ if present.store.error.is_some() => "The database is not written".into(),

@@ -12,7 +12,7 @@ use crate::interval::copying::Share;
 use crate::interval::{HostColumn, Work};
 use crate::sample::diskstats::Counter;
 use crate::topology::VolumeState;
-use crate::units::{Fill, SECTOR, bytes_text, grouped, number_text, three_figures};
+use crate::units::{Fill, SECTOR, bytes_text, grouped, ms_text, number_text};
 
 /// Durations are in microseconds.
 const PER_SECOND: f64 = 1e6;
@@ -47,7 +47,7 @@ impl Unit {
             Self::KibPerSecond => format!("{} KiB/s", grouped(value, 0)),
             Self::Percent => format!("{value:.1} %"),
             Self::Share => format!("{:.1} %", (value * 100.0).clamp(f64::MIN, f64::MAX)),
-            Self::Milliseconds => format!("{} ms", three_figures(value)),
+            Self::Milliseconds => ms_text(value),
             Self::PerSecond | Self::Count => number_text(value),
         }
     }

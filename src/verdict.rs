@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::alert::{Alert, Rule, Severity, alike, end, meanwhile};
+use crate::alert::{Alert, Rule, Severity, alike, end, left_with_guard, meanwhile};
 use crate::config::RuleSubject;
 use crate::forecast::{EtaBasis, Outlook, Risk};
 pub use crate::job::Grade;
@@ -271,6 +271,7 @@ fn ahead(present: &Present, volume: &Volume, outlook: &Outlook) -> Sentence {
         }
     };
     let then = match outlook.risk {
+        _ if outlook.guard.is_some() => String::new(),
         Risk::Low => meanwhile(outlook, volume),
         // An alert says so when it is surer.
         Risk::Race | Risk::High => {
@@ -279,7 +280,9 @@ fn ahead(present: &Present, volume: &Volume, outlook: &Outlook) -> Sentence {
     };
     let end = end(volume.kind, outlook.guard.is_some());
     let guard = outlook.guard.as_deref();
-    Sentence::from(format!(" and{basis} {end} {}{then}.", full.in_text())).then(guard)
+    let left = guard.and_then(|_| left_with_guard(outlook));
+    let sentence = Sentence::from(format!(" and{basis} {end} {}{then}.", full.in_text()));
+    sentence.then(guard).then(left)
 }
 
 /// Of the backups that run, what is said of the volume that is full soonest.

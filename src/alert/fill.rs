@@ -110,14 +110,19 @@ impl VolumeUnderRule<'_> {
             return AlertText::new(problem, self.remedy(fill, forecast, None));
         };
         let kind = self.volume.kind;
+        let is_saved = self.saved().is_some();
         let then = match &forecast.backup {
+            Some(_) if is_saved => String::new(),
             Some((_, outlook)) => meanwhile(outlook, self.volume),
             None if kind.is_thick_snapshot() => String::new(),
             None => then_writes(self.volume),
         };
-        let end = end(kind, self.saved().is_some());
+        let end = end(kind, is_saved);
         problem.push(format!(" and {end} {}{then}.", eta.in_text()));
-        AlertText::new(problem, self.remedy(fill, Some(forecast), Some(eta)))
+        let backup = forecast.backup.as_ref().filter(|_| is_saved);
+        let left = backup.and_then(|(_, outlook)| left_with_guard(outlook));
+        let remedy = self.remedy(fill, Some(forecast), Some(eta));
+        AlertText::new(problem, remedy.then(left))
     }
 
     fn is_never_full(&self) -> bool {
@@ -363,6 +368,14 @@ pub fn meanwhile(outlook: &Outlook, volume: &Volume) -> String {
         }
         None => end.replace(" and", ", so the backup") + &rest,
     }
+}
+
+/// What the backup of a volume still needs that the guard will extend.
+pub fn left_with_guard(outlook: &Outlook) -> Option<String> {
+    let done = rough_text(outlook.done?.likely_s?);
+    Some(format!(
+        "The backup needs about {done} more and will probably be done first."
+    ))
 }
 
 /// The end of a sentence on a full pool.

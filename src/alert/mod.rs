@@ -31,7 +31,7 @@ use crate::sentence;
 use crate::sentence::Sentence;
 use crate::sizing::MeasuredVolumes;
 use crate::topology::{State, Volume};
-pub use fill::{autoextend, end, is_autoextended, meanwhile, saved};
+pub use fill::{autoextend, end, is_autoextended, left_with_guard, meanwhile, saved};
 use self_monitoring::OwnCounts;
 pub use self_monitoring::OwnState;
 use trend::Trends;

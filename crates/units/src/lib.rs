@@ -109,6 +109,14 @@ pub fn three_figures(value: f64) -> String {
     }
 }
 
+/// Milliseconds: `9.00 ms`. The kernel counts whole ones, so that a mean may be 0 though each request took some time.
+pub fn ms_text(ms: f64) -> String {
+    if (0.0..0.005).contains(&ms) {
+        return "< 0.01 ms".into();
+    }
+    format!("{} ms", three_figures(ms))
+}
+
 /// A number with at most three significant figures, or commas between thousands; `3`, not `3.00`.
 pub fn number_text(value: f64) -> String {
     let text = if value.abs() < 100.0 {

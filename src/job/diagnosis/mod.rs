@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::figures::{EndMeans, Figures, OriginWork, PvWork};
 use super::setup::Setup;
 use crate::statistics::{Correlation, Relation, Trend};
-use crate::units::{bytes_text, share_text, speed_text, three_figures};
+use crate::units::{bytes_text, ms_text, share_text, speed_text};
 
 /// Ratios up to this are ordinary variation. Of requests whose sizes differ by more, times are not compared.
 const SAME_SPEED: f64 = 1.2;
@@ -386,11 +386,6 @@ fn is_longer(awaits: EndMeans) -> bool {
 
 fn are_alike(sizes: EndMeans) -> bool {
     growth(sizes).is_some_and(|grown| (1.0 / SAME_SPEED..=SAME_SPEED).contains(&grown))
-}
-
-/// `9.00 ms`
-fn ms_text(ms: f64) -> String {
-    format!("{} ms", three_figures(ms))
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use crate::job::phases::{PhasePv, PhaseWork};
 use crate::statistics::{Correlation, Spread};
 use crate::table::{Cell, Column, Table};
 use crate::units::{
-    bytes_text, duration_text, percent_text, share_text, speed_text, three_figures,
+    bytes_text, duration_text, ms_text, number_text, percent_text, share_text, speed_text,
+    three_figures,
 };
 
 /// The figure that every ended job has.
@@ -67,9 +68,9 @@ impl FigureUnit {
             Self::Number => three_figures(value),
             // As lists write it: 99.99 % is not full yet.
             Self::Percent => percent_text(value),
-            Self::KibPerS | Self::PerS | Self::Ms => {
-                format!("{} {}", three_figures(value), self.name())
-            }
+            Self::KibPerS => format!("{} KiB/s", three_figures(value)),
+            Self::PerS => format!("{}/s", number_text(value)),
+            Self::Ms => ms_text(value),
         }
     }
 }

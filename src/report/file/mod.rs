@@ -132,7 +132,7 @@ pub fn time_series(bytes: &[u8]) -> anyhow::Result<JobTimeSeries> {
 }
 
 fn parsed(bytes: &[u8]) -> anyhow::Result<JobFile> {
-    let head: FileHead = serde_json::from_slice(bytes).map_err(|error| not_a_job(&error))?;
+    let head: FileHead = serde_json::from_slice(bytes).map_err(|error| not_a_job(bytes, &error))?;
     match head.cowbell_job {
         None => bail!("this is not the file of a job: expected `cowbell_job` in its JSON"),
         Some(VERSION) => {}
@@ -154,17 +154,20 @@ fn parsed(bytes: &[u8]) -> anyhow::Result<JobFile> {
     serde_json::from_slice(bytes).map_err(|error| anyhow!("the file cannot be understood: {error}"))
 }
 
-fn not_a_job(error: &serde_json::Error) -> anyhow::Error {
-    match error.classify() {
-        Category::Eof if error.column() > 0 => anyhow!(
-            "the file is truncated: its JSON breaks off at line {}, column {}; copy it again",
-            error.line(),
-            error.column()
-        ),
-        _ => anyhow!(
-            "this is not the file of a job: expected JSON as `cowbell job export` writes it, but found: {error}"
-        ),
+fn not_a_job(bytes: &[u8], error: &serde_json::Error) -> anyhow::Error {
+    let (line, column) = (error.line(), error.column());
+    let last = bytes.rsplit(|byte| *byte == b'\n').next();
+    // `1.` at the end is a wrong number for the parser, and not an end that comes too early.
+    let is_at_end = last.is_some_and(|last| last.len() == column) && bytes.starts_with(b"{");
+    let is_truncated = error.classify() == Category::Eof || is_at_end;
+    if is_truncated && column > 0 {
+        return anyhow!(
+            "the file is truncated: its JSON breaks off at line {line}, column {column}; copy it again"
+        );
     }
+    anyhow!(
+        "this is not the file of a job: expected JSON as `cowbell job export` writes it, but found: {error}"
+    )
 }
 
 fn count(bytes: &[u8], wanted: u8) -> usize {

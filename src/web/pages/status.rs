@@ -10,7 +10,7 @@ use crate::present::Present;
 use crate::source::own::own_cost;
 use crate::store::Level;
 use crate::table::{Cell, Column, Table};
-use crate::units::{size_text, three_figures};
+use crate::units::{ms_text, size_text};
 use crate::web::api;
 
 #[derive(Template)]
@@ -102,7 +102,7 @@ fn own_figures(present: &Present) -> Table {
 }
 
 fn micros(us: u64) -> String {
-    format!("{} ms", three_figures(us as f64 / 1000.0))
+    ms_text(us as f64 / 1000.0)
 }
 
 fn levels(present: &Present) -> Table {

@@ -308,7 +308,7 @@ pub fn full_in(present: &Present, volume: &Volume) -> Option<(String, &'static s
     let pace = present.paces.get(&volume.uuid)?;
     let is_saved = saved(&present.interval, volume, Rule::FullBeforeDone).is_some();
     Some(match pace.full {
-        Some(_) if is_saved => (text::DASH.into(), "guarded"),
+        _ if is_saved => (text::DASH.into(), "guarded"),
         Some(full) => (full.short_text(), ""),
         None => (text::DASH.into(), pace.why_not),
     })
