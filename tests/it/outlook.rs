@@ -209,6 +209,23 @@ fn one_that_the_guard_saves_is_nowhere_said_to_be_lost() {
     }
 }
 
+#[test]
+fn what_the_guard_has_done_is_no_answer_to_whether_the_backup_finishes() {
+    let mut tape = tape();
+    backup(&mut tape, 121, 0.05, Some(400));
+    guarded(&mut tape, true);
+    let (_tape, daemon) = playing(tape);
+    let page = daemon.get("/").body;
+    let (grade, sentence) = verdict(&page);
+    assert_eq!(grade, "warning");
+    assert!(
+        sentence.starts_with("vg0/data_snapshot: The guard "),
+        "{sentence}"
+    );
+    let answer = "<p class=\"headline\">The backup of vg0/data will finish in ";
+    assert!(page.contains(answer), "{page}");
+}
+
 /// The grade and the sentence of a page's verdict, without markup.
 fn verdict(page: &str) -> (String, String) {
     let (_, rest) = page.split_once("<section class=\"verdict ").unwrap();
