@@ -74,7 +74,9 @@ impl VolumeUnderRule<'_> {
         }
         if let Some(saved) = self.saved() {
             // It makes the command superfluous.
-            text.remedy = Sentence::from(&*saved.text);
+            let backup = self.forecast.and_then(|it| it.backup.as_ref());
+            let left = backup.and_then(|(_, outlook)| left_with_guard(outlook));
+            text.remedy = Sentence::from(&*saved.text).then(left);
         } else if let Some(guarded) = self.guarded()
             && guarded.plan != GuardPlan::Nothing
         {
@@ -119,10 +121,7 @@ impl VolumeUnderRule<'_> {
         };
         let end = end(kind, is_saved);
         problem.push(format!(" and {end} {}{then}.", eta.in_text()));
-        let backup = forecast.backup.as_ref().filter(|_| is_saved);
-        let left = backup.and_then(|(_, outlook)| left_with_guard(outlook));
-        let remedy = self.remedy(fill, Some(forecast), Some(eta));
-        AlertText::new(problem, remedy.then(left))
+        AlertText::new(problem, self.remedy(fill, Some(forecast), Some(eta)))
     }
 
     fn is_never_full(&self) -> bool {

@@ -203,6 +203,12 @@ fn one_that_the_guard_saves_is_nowhere_said_to_be_lost() {
         }
         if !is_lost {
             assert!(sentence.contains(" would overflow in "), "{sentence}");
+            let left = "The guard will extend it in about 2 min. The backup needs about ";
+            assert!(sentence.contains(left), "{sentence}");
+            assert!(
+                sentence.ends_with(" more and will probably be done first."),
+                "{sentence}"
+            );
             let answer = "<p class=\"headline\">The guard will extend vg0/data_snapshot in time";
             assert!(daemon.get("/").body.contains(answer));
         }
