@@ -35,6 +35,8 @@ const LOCK_PAUSE: Duration = Duration::from_millis(500);
 /// The only word of LVM about a device with the PV of another, which follows its report:
 /// `WARNING: Not using device /dev/sdb for PV UUID.`
 pub const NOT_USED: &str = "WARNING: Not using device ";
+/// With 1, LVM changes a group all the same. LVM 2.02 has it by default.
+const TWINS_ALLOWED: &str = "devices/allow_changes_with_duplicate_pvs";
 /// The beginning of what LVM says first in test mode.
 const TEST_MODE: &str = "TEST MODE";
 
@@ -203,6 +205,15 @@ async fn ask(program: PathBuf, reads_policies: bool) -> (LvmOutput, Option<Child
         }
         tokio::time::sleep(LOCK_PAUSE).await;
         report = run(&program, &arguments, &mut stuck).await;
+    }
+    if let Ok(text) = &mut report
+        && let Some(warnings) = text.find(NOT_USED)
+    {
+        let arguments = ["config", "--type", "full", TWINS_ALLOWED];
+        let allowed = run(&program, &arguments, &mut stuck).await;
+        if allowed.is_ok_and(|line| line.trim().ends_with("=1")) {
+            text.truncate(warnings);
+        }
     }
     let mut policies = None;
     if reads_policies && report.is_ok() {
