@@ -22,6 +22,15 @@ impl Rules {
         {
             return self.raise_for(job, severity, at).into_iter().collect();
         }
+        if job.was_read_through_unreported() {
+            return self.recover_all(at, |alert| {
+                let is_over = alert
+                    .job
+                    .is_some_and(|id| job.after_incomplete.contains(&id));
+                let ends = alert.rule == Rule::BackupFailed && is_over;
+                ends.then(|| "A snapshot of this name was read through again.".into())
+            });
+        }
         if job.outcome != Some(Outcome::Succeeded) || !job.is_backup() || !job.is_decisive() {
             return Vec::new();
         }
@@ -47,9 +56,12 @@ impl Rules {
                 .is_some_and(|ended| seconds_between(ended, at) < MAX_AGE_S);
             let (vg, lv) = job.backed_up();
             let has_better = jobs.iter().any(|other| {
-                other.outcome == Some(Outcome::Succeeded)
+                let is_good = other.outcome == Some(Outcome::Succeeded)
                     && other.started_at > job.started_at
-                    && is_same(other, &vg, &lv)
+                    && is_same(other, &vg, &lv);
+                let is_again =
+                    other.was_read_through_unreported() && other.after_incomplete.contains(&job.id);
+                is_good || is_again
             });
             if is_new && !has_better {
                 raised.extend(self.raise_for(job, severity, at));

@@ -34,7 +34,7 @@ use crate::sample::processes::ExitStatus;
 use crate::topology::{State, Topology, VolumeState};
 use backup_run::BackupRun;
 pub use backup_run::ReportedResult;
-use completeness::Completeness;
+use completeness::{Completeness, Coverage};
 use judgement::PROBED_BYTES;
 pub use judgement::{Grade, Judgement, Outcome, outcome_word, why_invalid};
 use maker::{MakerRun, MakerState, ReadShare};
@@ -122,6 +122,8 @@ pub struct Job {
     pub snapshots_expected: u32,
     /// Whether most earlier snapshots of this name were read through, though no process reported how the backup went.
     pub is_routine: bool,
+    /// The incomplete ones of this name directly before it, by their IDs, if no process reported how it went.
+    pub after_incomplete: Vec<i64>,
     /// Whether programs such as e2fsck read it to check it, and nothing copies it; while it runs, as it was the last time.
     pub is_check: bool,
     /// The mylvmbackup run that created its snapshot, from hooks.
@@ -337,6 +339,13 @@ impl Job {
         let made = self.maker.as_ref().is_some_and(MakerRun::is_script);
         let has_ended = matches!(self.maker_state(), MakerState::Ended(_));
         made && self.command_report.is_none() && !self.is_running() && !has_ended
+    }
+
+    /// Whether the snapshot was read through, though no process reported how the backup went.
+    pub fn was_read_through_unreported(&self) -> bool {
+        let coverage = self.completeness.as_ref().map(|found| found.coverage);
+        let is_complete = coverage == Some(Coverage::Complete);
+        self.outcome == Some(Outcome::Unknown) && self.was_left_to_others() && is_complete
     }
 
     /// Whether it is a run of mylvmbackup that ended without a snapshot.

@@ -99,10 +99,14 @@ impl Job {
         let same = latest_first
             .clone()
             .filter(|job| job.lv == self.lv && job.is_alike(self) && job.was_left_to_others());
+        let is_incomplete = |job: &&Self| job.outcome == Some(Outcome::Incomplete);
+        let incomplete = same.clone().take_while(is_incomplete);
+        let after_incomplete = incomplete.map(|job| job.id).collect();
         // One may have been the first of a tool that then copies only what has changed.
         let read_through = same.take(3).filter(|job| was_read(job)).count();
         self.completeness = Completeness::of(self, latest_first.filter(is_good));
         self.is_routine = was_left && read_through >= 2;
+        self.after_incomplete = after_incomplete;
     }
 
     /// Takes over the result of the command that created the snapshot, once the command has ended.
@@ -229,7 +233,8 @@ impl Job {
         can_be || self.accepted_at.is_some()
     }
 
-    /// Whether it reported success, but was not confirmed as complete, or is a command that lacks a snapshot.
+    /// Whether it reported success, but was not confirmed as complete, or read less than its earlier ones without a report, or
+    /// is a command that lacks a snapshot.
     pub fn can_be_accepted(&self) -> bool {
         if self.kind == JobKind::Command {
             let has_failed = self.outcome == Some(Outcome::Failed);
@@ -237,7 +242,9 @@ impl Job {
         }
         let is_open = matches!(self.outcome, Some(Outcome::Unknown | Outcome::Incomplete));
         let has_succeeded = self.report().is_some_and(|report| report.succeeded);
-        is_open && self.kind == JobKind::Snapshot && has_succeeded && !self.is_untrustworthy()
+        let is_unreported = self.is_routine && self.outcome == Some(Outcome::Incomplete);
+        let may_be_good = has_succeeded || is_unreported;
+        is_open && self.kind == JobKind::Snapshot && may_be_good && !self.is_untrustworthy()
     }
 
     /// Whether its run reported success although it had lost its snapshot.

@@ -805,6 +805,10 @@ fn a_service_that_makes_backups_and_goes_on_is_judged_by_its_earlier_nights() {
         (96, Outcome::Unknown, ""),
         (96, Outcome::Unknown, ""),
         (50, Outcome::Incomplete, "critical data"),
+        (50, Outcome::Incomplete, "critical data, critical data"),
+        (96, Outcome::Unknown, ""),
+        (96, Outcome::Unknown, ""),
+        (50, Outcome::Incomplete, "critical data"),
     ] {
         night.read = 0;
         night.seen(ALIVE, &[], &[(Part::Processes, CRON)]);
@@ -824,6 +828,12 @@ fn a_service_that_makes_backups_and_goes_on_is_judged_by_its_earlier_nights() {
         night.jobs = JobTracker::resume(jobs, id, Some(night.now()));
         night.tick(NONE, &[]);
     }
+    let last = (*night.jobs(JobKind::Snapshot).last().unwrap()).clone();
+    let accept = format!("accept it once with `cowbell job accept {}`", last.id);
+    assert!(night.sentence().contains(&accept), "{}", night.sentence());
+    let change = night.jobs.accept(&last.key, None, night.now()).unwrap();
+    night.rules.judge_job(&change.job, night.now());
+    assert_eq!(night.rings(), "");
 }
 
 #[test]
