@@ -345,7 +345,8 @@ impl Job {
     pub fn was_read_through_unreported(&self) -> bool {
         let coverage = self.completeness.as_ref().map(|found| found.coverage);
         let is_complete = coverage == Some(Coverage::Complete);
-        self.outcome == Some(Outcome::Unknown) && self.was_left_to_others() && is_complete
+        let is_unreported = self.outcome == Some(Outcome::Unknown) && self.was_left_to_others();
+        is_unreported && is_complete && !self.is_imported()
     }
 
     /// Whether it is a run of mylvmbackup that ended without a snapshot.
