@@ -209,7 +209,7 @@ reboot_with() {
 
 # At once, without stopping a service or writing anything.
 cut_power() {
-    spare 5s
+    spare
     sync -f "$OUT/heard"
     systemctl reboot -ff
 }
