@@ -24,8 +24,9 @@ const MAX_ERROR: u64 = 400;
 /// of the metadata, archives it, caches names of devices and updates its list of devices, all below `/etc/lvm`. Only its
 /// test mode prevents the last. It still writes hints below `/run/lvm`, which spare it reading every disk.
 const SETTINGS: &str = "global{wait_for_locks=0 units=\"b\" suffix=0 test=1} backup{backup=0 archive=0} report{compact_output=0 \
-    compact_output_cols=\"\" binary_values_as_numeric=1 time_format=\"%s\" mark_hidden_devices=0 \
-    list_item_separator=\",\"} log{report_command_log=0 syslog=0 verbose=0 prefix=\"\"} \
+    compact_output_cols=\"\" binary_values_as_numeric=1 time_format=\"%s\" mark_hidden_devices=0 two_word_unknown_device=0 \
+    list_item_separator=\",\" quoted=1 prefixes=0 headings=1 buffered=1 aligned=1 columns_as_rows=0 separator=\" \"} \
+    log{report_command_log=0 syslog=0 verbose=0 prefix=\"\" command_names=0} \
     devices{ignore_suspended_devices=1 write_cache_state=0} activation{monitoring=1}";
 /// What LVM says while another command changes a group. That takes less than a second, so cowbell asks again before it
 /// says that it knows nothing.
