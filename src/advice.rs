@@ -7,7 +7,7 @@ use crate::sample::lvm::Policies;
 use crate::sentence;
 use crate::sentence::{Sentence, command};
 use crate::topology::{
-    Group, LvLayout, OUTSIDE_LVM, PvRoom, Topology, Volume, VolumeKind, extent_of,
+    DeviceKind, Group, LvLayout, OUTSIDE_LVM, PvRoom, Topology, Volume, VolumeKind, extent_of,
 };
 use crate::units::{Fill, size_text};
 use cowbell_touched::curve::{BYTES_OF_AN_EXCEPTION, cow_bytes};
@@ -487,28 +487,48 @@ fn shell_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// `close NAME with …, and `, of a device on top of the volume that belongs to no LV of it; empty if there is none.
+/// `close NAME with …, and `, of each device on top of the volume that belongs to no LV of it; of a volume that is open without
+/// one, and not mounted here, what can be found of that. Empty if nothing has it open.
 fn closing(volume: &Volume, topology: &Topology) -> Sentence {
+    let mut sentence = Sentence::default();
     let Some(own) = volume.device.map(|index| &topology.devices[index]) else {
-        return Sentence::default();
+        return sentence;
     };
-    let mut others = topology.devices.iter();
-    let holder = others.find(|device| {
-        let is_same = device.lv.as_ref().is_some_and(|lv| lv.uuid == volume.uuid);
-        !is_same && device.slaves.iter().any(|slave| *slave == *own.name)
-    });
-    let Some(holder) = holder else {
-        return Sentence::default();
-    };
-    let name = shell_word(&holder.label);
-    let close = if holder.identity.starts_with("part") {
-        command(format!("kpartx -d /dev/{}", volume.full_name()))
-    } else if holder.identity.starts_with("CRYPT-") {
-        command(format!("cryptsetup close {name}"))
-    } else {
-        return sentence!["close {name}, which uses it, and "];
-    };
-    sentence!["close {name} with ", close, ", and "]
+    let path = format!("/dev/{}", volume.full_name());
+    let mut has_holder = false;
+    let mut has_partitions = false;
+    for holder in &topology.devices {
+        let is_same = holder.lv.as_ref().is_some_and(|lv| lv.uuid == volume.uuid);
+        if is_same || !holder.slaves.iter().any(|slave| *slave == *own.name) {
+            continue;
+        }
+        has_holder = true;
+        let name = shell_word(&holder.label);
+        let is_partition = holder.identity.starts_with("part");
+        // One command closes them all.
+        if is_partition && std::mem::replace(&mut has_partitions, true) {
+            continue;
+        }
+        let close = if is_partition {
+            command(format!("kpartx -d {path}"))
+        } else if holder.identity.starts_with("CRYPT-") {
+            command(format!("cryptsetup close {name}"))
+        } else if holder.kind == DeviceKind::Loop {
+            command(format!("losetup -d /dev/{}", holder.name))
+        } else {
+            sentence.push(sentence!["close {name}, which uses it, and "]);
+            continue;
+        };
+        sentence.push(sentence!["close {name} with ", close, ", and "]);
+    }
+    if volume.is_open && !has_holder && volume.mounted_on.as_ref().is_none_or(Vec::is_empty) {
+        sentence.push(sentence![
+            "end the process or container that has it open (",
+            command(format!("fuser -v {path}")),
+            " lists processes), and "
+        ]);
+    }
+    sentence
 }
 
 /// Why LVM would refuse a change of this volume, and what helps. It removes volumes though PVs are missing.

@@ -275,6 +275,7 @@ fn volume(index: usize, devices: usize) -> Volume {
         health: None,
         is_merging: false,
         is_locked: false,
+        is_open: false,
         tags: Vec::new(),
         when_full: None,
         layout: Vec::new(),

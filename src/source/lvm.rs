@@ -222,7 +222,7 @@ async fn ask(program: PathBuf, reads_policies: bool) -> (LvmOutput, Option<Child
         let output = run(&program, &arguments, &mut stuck).await;
         let mut id = String::new();
         if output.is_ok() {
-            let answer = run(&program, &["systemid"], &mut stuck).await;
+            let answer = run(&program, &["systemid", "--config", SETTINGS], &mut stuck).await;
             id = answer.unwrap_or_default();
         }
         let output = output.map(|policies| with_dmeventd(policies) + &id);

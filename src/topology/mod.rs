@@ -189,6 +189,8 @@ pub struct Volume {
     pub is_merging: bool,
     /// Whether a pvmove moves it.
     pub is_locked: bool,
+    /// Whether a process, a mount or a device had it open at LVM's last report.
+    pub is_open: bool,
     pub tags: Vec<String>,
     /// What a full pool does with writes: `queue` or `error`.
     pub when_full: Option<String>,

@@ -333,6 +333,7 @@ impl<'a> LvmInputs<'a> {
             health: reported.health.clone(),
             is_merging: reported.letter(1) == Some('S'),
             is_locked: (reported.letter(3)).is_some_and(|policy| policy.is_ascii_uppercase()),
+            is_open: reported.letter(6) == Some('o'),
             tags: reported.tags.clone(),
             when_full: reported.when_full.clone(),
             layout: layout(group, reported, &|part| self.is_visible(part)),

@@ -62,7 +62,7 @@ state() {
         bash -c "$(answered "$command")" >>"$OUT/lvm.log" 2>&1 </dev/null || outcome="refused: $(tail -n 1 "$OUT/lvm.log")"
         check "$what: $command" accepted "$outcome"
         [[ $outcome == accepted ]] || refused=$((refused + 1))
-    done < <(grep -o '`[^`]*`' <<<"$text" | tr -d '`' | grep -E '^(lv|vg|pv|dmsetup|umount|cryptsetup)')
+    done < <(grep -o '`[^`]*`' <<<"$text" | tr -d '`' | grep -E '^(lv|vg|pv|dmsetup|umount|cryptsetup|losetup)')
     check "$what: commands" "${4:-1}" "$count"
     commands=$((commands + count))
 }
@@ -239,6 +239,36 @@ invalid_snapshots() {
     fill vg0/luks 20
     ask_lvm_again
     state "invalid snapshot below LUKS" vg0/luks_s snapshot_invalid 2
+}
+
+# What has a snapshot open, though it is not mounted here.
+open_snapshots() {
+    local name
+    for name in held contained looped; do
+        new_volume -L 64M -n "$name" vg0
+        mkfs.ext4 -q "/dev/vg0/$name"
+        new_volume -s -L 8M -n "${name}_s" "vg0/$name"
+    done
+    mkdir -p /mnt/container
+    sleep 1000 </dev/vg0/held_s &
+    local reader=$!
+    unshare -m sh -c 'mount /dev/vg0/contained_s /mnt/container && exec sleep 1000' &
+    local container=$!
+    losetup /dev/loop0 /dev/vg0/looped_s
+    sleep 2
+    for name in held contained looped; do
+        fill "vg0/$name" 20
+    done
+    ask_lvm_again
+    state "invalid snapshot below a loop device" vg0/looped_s snapshot_invalid 2
+    for name in held contained; do
+        in_time 20 eval '[[ $(sentence "vg0/${name}_s" snapshot_invalid) == *"fuser -v /dev/vg0/${name}_s"* ]]'
+        check "LVM refuses to remove it, $name" 5 "$(lvremove -y "vg0/${name}_s" >>"$OUT/lvm.log" 2>&1; echo $?)"
+    done
+    kill "$reader" "$container"
+    ask_lvm_again
+    state "invalid snapshot, once its reader has ended" vg0/held_s snapshot_invalid
+    state "invalid snapshot, once the container has ended" vg0/contained_s snapshot_invalid
 }
 
 outside_lvm() {
@@ -525,12 +555,12 @@ pv_there_twice() {
     state "the same where LVM may change the group" twice/data_s snapshot_fill
 }
 
-modules dm-snapshot dm-thin-pool dm-cache dm-cache-smq dm-writecache dm-raid raid1 dm-mirror dm-zero dm-flakey dm-delay ext4
+modules dm-snapshot dm-thin-pool dm-cache dm-cache-smq dm-writecache dm-raid raid1 dm-mirror dm-zero dm-flakey dm-delay ext4 loop
 printf '[alerts]\nticks_missed = "off"\npart_failed = "off"\n' >/mnt/cowbell.toml
 start_cowbell
 lvm_sees_only '/dev/ubd[a-jl-o]' '/dev/mapper/bad.*' /dev/mapper/slow
 new_vg vg0 a
-stories="snapshots merge_pending full_metadata pools striped no_room most_pvs pvmove_under_way invalid_snapshots outside_lvm suspended raids \
+stories="snapshots merge_pending full_metadata pools striped no_room most_pvs pvmove_under_way invalid_snapshots open_snapshots outside_lvm suspended raids \
     pool_above_threshold not_monitored left_over_name broken_pool failed_pool failed_writecache failed_merge cow_area_with_errors cut_short missing_pvs partial cached_pool pv_there_twice"
 for story in ${*:-$stories}; do
     "$story"
