@@ -142,8 +142,8 @@ fill_disk() {
     rm "$state/filler"
 }
 
-# step_clock SECONDS
+# step_clock SECONDS: and until ticks of the new time are committed, since "stored up to" is a time of the old clock before.
 step_clock() {
     date -s "@$(($(date +%s) + $1))" >/dev/null
-    sleep 5
+    sleep 12
 }
