@@ -487,48 +487,53 @@ fn shell_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// `close NAME with …, and `, of each device on top of the volume that belongs to no LV of it; of a volume that is open without
-/// one, and not mounted here, what can be found of that. Empty if nothing has it open.
+/// `close NAME with …, and `, of each device on top of the volume, the uppermost first. If there is none, and it is not mounted
+/// here but was open at LVM's last report, how to find what may have it open.
 fn closing(volume: &Volume, topology: &Topology) -> Sentence {
-    let mut sentence = Sentence::default();
-    let Some(own) = volume.device.map(|index| &topology.devices[index]) else {
-        return sentence;
-    };
     let path = format!("/dev/{}", volume.full_name());
-    let mut has_holder = false;
-    let mut has_partitions = false;
-    for holder in &topology.devices {
-        let is_same = holder.lv.as_ref().is_some_and(|lv| lv.uuid == volume.uuid);
-        if is_same || !holder.slaves.iter().any(|slave| *slave == *own.name) {
-            continue;
+    let mut steps: Vec<Sentence> = Vec::new();
+    for holder in volume.on_top.iter().rev() {
+        let step = closing_one(*holder, volume, &path, topology);
+        // The partitions of a device have one command.
+        if !steps.contains(&step) {
+            steps.push(step);
         }
-        has_holder = true;
-        let name = shell_word(&holder.label);
-        let is_partition = holder.identity.starts_with("part");
-        // One command closes them all.
-        if is_partition && std::mem::replace(&mut has_partitions, true) {
-            continue;
-        }
-        let close = if is_partition {
-            command(format!("kpartx -d {path}"))
-        } else if holder.identity.starts_with("CRYPT-") {
-            command(format!("cryptsetup close {name}"))
-        } else if holder.kind == DeviceKind::Loop {
-            command(format!("losetup -d /dev/{}", holder.name))
-        } else {
-            sentence.push(sentence!["close {name}, which uses it, and "]);
-            continue;
-        };
-        sentence.push(sentence!["close {name} with ", close, ", and "]);
     }
-    if volume.is_open && !has_holder && volume.mounted_on.as_ref().is_none_or(Vec::is_empty) {
-        sentence.push(sentence![
-            "end the process or container that has it open (",
+    let is_mounted = volume.mounted_on.iter().flatten().next().is_some();
+    if steps.is_empty() && volume.is_open && !is_mounted {
+        steps.push(sentence![
+            "if a process or container still has it open (",
             command(format!("fuser -v {path}")),
-            " lists processes), and "
+            " lists processes), end that, and "
         ]);
     }
+    let mut sentence = Sentence::default();
+    for step in steps {
+        sentence.push(step);
+    }
     sentence
+}
+
+/// `path` is the volume's.
+fn closing_one(holder: usize, volume: &Volume, path: &str, topology: &Topology) -> Sentence {
+    let holder = &topology.devices[holder];
+    let name = shell_word(&holder.label);
+    let close = if holder.identity.starts_with("part") {
+        let own = volume.device.map(|index| &topology.devices[index]);
+        let below = holder.slaves.first();
+        let command = match below.filter(|below| own.is_none_or(|own| **below != *own.name)) {
+            Some(below) => command(format!("kpartx -d /dev/{below}")),
+            None => command(format!("kpartx -d {path}")),
+        };
+        return sentence!["close its partitions with ", command, ", and "];
+    } else if holder.identity.starts_with("CRYPT-") {
+        command(format!("cryptsetup close {name}"))
+    } else if holder.kind == DeviceKind::Loop {
+        command(format!("losetup -d /dev/{}", holder.name))
+    } else {
+        return sentence!["close {name}, which uses it, and "];
+    };
+    sentence!["close {name} with ", close, ", and "]
 }
 
 /// Why LVM would refuse a change of this volume, and what helps. It removes volumes though PVs are missing.
@@ -837,33 +842,80 @@ mod tests {
         }
     }
 
+    /// What is to be done before `lvremove`, with devices of these identities on top, each on the one before or on the snapshot.
+    fn before_removal(snapshot: &Volume, on_top: &[(&str, &str, &str)]) -> String {
+        let mut devices = vec![device("dm-3", "LVM-abc", "vg0/snap", &["dm-1"])];
+        for (place, (identity, label, below)) in on_top.iter().enumerate() {
+            devices.push(device(
+                &format!("dm-{}", place + 4),
+                identity,
+                label,
+                &[below],
+            ));
+        }
+        let snapshot = Volume {
+            on_top: (1..devices.len()).collect(),
+            ..snapshot.clone()
+        };
+        let topology = Topology::new(devices, vec![group()], vec![snapshot.clone()]);
+        let found = removal(&snapshot, &topology).to_string();
+        let before = found.strip_suffix("remove it with `lvremove vg0/snap`");
+        before.expect("the removal at the end").into()
+    }
+
     #[test]
     fn what_lies_on_a_snapshot_is_closed_before_it_is_removed() {
-        for (identity, label, expected) in [
+        let mut snapshot = volume("snap", VolumeKind::Snapshot);
+        snapshot.is_open = true;
+        let partition = |label| ("part1-LVM-abc", label, "dm-3");
+        let close_partitions = "close its partitions with `kpartx -d /dev/vg0/snap`, and ";
+        for (on_top, expected) in [
+            (vec![partition("vg0-snap1")], close_partitions),
             (
-                "part1-LVM-abc",
-                "vg0-snap1",
-                "close vg0-snap1 with `kpartx -d /dev/vg0/snap`, and ",
+                vec![partition("vg0-snap1"), partition("vg0-snap2")],
+                close_partitions,
             ),
             (
-                "CRYPT-LUKS2-abc-the box",
-                "the box",
+                vec![("CRYPT-LUKS2-abc-the box", "the box", "dm-3")],
                 "close 'the box' with `cryptsetup close 'the box'`, and ",
             ),
-            ("other", "other", "close other, which uses it, and "),
+            (
+                vec![
+                    partition("vg0-snap1"),
+                    ("CRYPT-LUKS2-abc-box", "box", "dm-4"),
+                ],
+                "close box with `cryptsetup close box`, and close its partitions with `kpartx -d /dev/vg0/snap`, and ",
+            ),
+            (
+                vec![
+                    ("CRYPT-LUKS2-abc-box", "box", "dm-3"),
+                    ("part1-CRYPT-LUKS2-abc-box", "box1", "dm-4"),
+                ],
+                "close its partitions with `kpartx -d /dev/dm-4`, and close box with `cryptsetup close box`, and ",
+            ),
+            (
+                vec![("other", "other", "dm-3")],
+                "close other, which uses it, and ",
+            ),
         ] {
-            let mut snapshot = volume("snap", VolumeKind::Snapshot);
-            snapshot.mounted_on = Some(vec!["/mnt/snap".into()]);
-            let devices = vec![
-                device("dm-3", "LVM-abc", "vg0/snap", &["dm-1"]),
-                device("dm-4", identity, label, &["dm-3"]),
-            ];
-            let topology = Topology::new(devices, vec![group()], vec![snapshot.clone()]);
-            let found = removal(&snapshot, &topology).to_string();
-            let unmount = "unmount it with `umount /mnt/snap`, and ";
-            let remove = "remove it with `lvremove vg0/snap`";
-            assert_eq!(found, format!("{unmount}{expected}{remove}"));
+            assert_eq!(before_removal(&snapshot, &on_top), expected);
         }
+    }
+
+    #[test]
+    fn what_may_have_a_snapshot_open_is_said_only_of_one_that_nothing_shown_has_open() {
+        let mut snapshot = volume("snap", VolumeKind::Snapshot);
+        assert_eq!(before_removal(&snapshot, &[]), "");
+        snapshot.is_open = true;
+        assert_eq!(
+            before_removal(&snapshot, &[]),
+            "if a process or container still has it open (`fuser -v /dev/vg0/snap` lists processes), end that, and "
+        );
+        snapshot.mounted_on = Some(vec!["/mnt/snap".into()]);
+        assert_eq!(
+            before_removal(&snapshot, &[]),
+            "unmount it with `umount /mnt/snap`, and "
+        );
     }
 
     #[test]

@@ -31,6 +31,7 @@ needed_by_the_lab() {
 	lvs lvm2
 	dmsetup dmsetup
 	dmeventd dmeventd
+	kpartx kpartx
 	thin_check thin-provisioning-tools
 	modprobe kmod
 	mkfs.xfs xfsprogs

@@ -2,7 +2,7 @@
 # shows, in its order. Prints a line for each command, and how many states, commands and refusals there were.
 #
 # LAB_DISKS=16
-# LAB_PACKAGES=dmeventd
+# LAB_PACKAGES=dmeventd kpartx
 # LAB_TIMEOUT=1500
 source "$repo/tests/lab/guest/lab.sh"
 
@@ -62,7 +62,7 @@ state() {
         bash -c "$(answered "$command")" >>"$OUT/lvm.log" 2>&1 </dev/null || outcome="refused: $(tail -n 1 "$OUT/lvm.log")"
         check "$what: $command" accepted "$outcome"
         [[ $outcome == accepted ]] || refused=$((refused + 1))
-    done < <(grep -o '`[^`]*`' <<<"$text" | tr -d '`' | grep -E '^(lv|vg|pv|dmsetup|umount|cryptsetup|losetup)')
+    done < <(grep -o '`[^`]*`' <<<"$text" | tr -d '`' | grep -E '^(lv|vg|pv|dmsetup|umount|cryptsetup|losetup|kpartx)')
     check "$what: commands" "${4:-1}" "$count"
     commands=$((commands + count))
 }
@@ -239,6 +239,16 @@ invalid_snapshots() {
     fill vg0/luks 20
     ask_lvm_again
     state "invalid snapshot below LUKS" vg0/luks_s snapshot_invalid 2
+    new_volume -L 64M -n guest vg0
+    # An MBR with one partition of Linux, from sector 2048, of 32 MiB.
+    printf '\0\0\0\0\x83\0\0\0\0\x08\0\0\0\0\x01\0' | dd of=/dev/vg0/guest bs=1 seek=446 conv=notrunc status=none
+    printf '\x55\xaa' | dd of=/dev/vg0/guest bs=1 seek=510 conv=notrunc,fsync status=none
+    new_volume -s -L 8M -n guest_s vg0/guest
+    kpartx -a /dev/vg0/guest_s >>"$OUT/lvm.log" 2>&1
+    dmsetup create crypt2 --uuid "CRYPT-LUKS2-2" --table "0 2048 linear /dev/mapper/vg0-guest_s1 0"
+    fill vg0/guest 20
+    ask_lvm_again
+    state "invalid snapshot below LUKS in a partition" vg0/guest_s snapshot_invalid 3
 }
 
 # What has a snapshot open, though it is not mounted here.
