@@ -5,7 +5,7 @@
 
 use crate::sample::lvm::Policies;
 use crate::sentence;
-use crate::sentence::{Sentence, command};
+use crate::sentence::{Sentence, SentencePart, command};
 use crate::topology::{
     DeviceKind, Group, LvLayout, OUTSIDE_LVM, PvRoom, Topology, Volume, VolumeKind, extent_of,
 };
@@ -139,6 +139,16 @@ pub fn metadata_limit(metadata: Fill) -> f64 {
     100.0 - least_free.min(25.0)
 }
 
+/// What LVM needs to change a group whose metadata it cannot archive before.
+const WITHOUT_ARCHIVE: &str = "--autobackup n ";
+
+/// A command that changes a group: `lvremove vg0/snap`
+fn change(group: Option<&Group>, program: &str, rest: &str) -> SentencePart {
+    let cannot_archive = group.is_some_and(|group| group.archive_fault.is_some());
+    let option = if cannot_archive { WITHOUT_ARCHIVE } else { "" };
+    command(format!("{program} {option}{rest}"))
+}
+
 /// What `lvextend` can do for a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extensible {
@@ -185,6 +195,9 @@ impl Extensible {
         };
         if let Some(group) = group {
             extensible.refusal = refusal(group, volume, topology, true);
+            if group.archive_fault.is_some() {
+                extensible.option.insert_str(0, WITHOUT_ARCHIVE);
+            }
             extensible.find_room(volume, group, part, topology);
         }
         extensible
@@ -295,7 +308,7 @@ pub fn removal(volume: &Volume, topology: &Topology) -> Sentence {
         return sentence!["LVM cannot remove it now: ", refusal];
     }
     let name = volume.full_name();
-    let remove = command(format!("lvremove {name}"));
+    let remove = change(group, "lvremove", &name);
     sentence![
         unmounting(volume),
         closing(volume, topology),
@@ -347,7 +360,10 @@ pub fn raid_repair(volume: &Volume, part: &str, topology: &Topology) -> Sentence
         let refresh = raid_change(volume, part, topology, "--refresh");
         back = sentence!["if its disk is back, ", refresh];
     }
-    let repair = sentence!["run ", command(format!("lvconvert --repair {vg}/{part}"))];
+    let repair = sentence![
+        "run ",
+        change(group, "lvconvert", &format!("--repair {vg}/{part}"))
+    ];
     let other = match group {
         Some(group) if apart(volume, group, leg_bytes(volume, part, group)).is_none() => {
             let more = more_space(vg, Some(group));
@@ -431,7 +447,10 @@ pub fn pool_repair(pool: &Volume, topology: &Topology) -> Sentence {
     }
     sentence.push(unmounting(pool));
     // LVM repairs no writecache, whose count of errors ends with its device.
-    let repair = sentence![", then run ", command(format!("lvconvert --repair {name}"))];
+    let repair = sentence![
+        ", then run ",
+        change(group, "lvconvert", &format!("--repair {name}"))
+    ];
     sentence.push(sentence![
         "deactivate it with ",
         command(format!("lvchange -an {names}{name}")),
@@ -460,7 +479,8 @@ pub fn missing_pvs(group: &Group) -> Sentence {
     if group.misses_data || group_refusal(group).is_some() {
         return back.into();
     }
-    let reduce = command(format!("vgreduce --removemissing {}", group.name));
+    let rest = format!("--removemissing {}", group.name);
+    let reduce = change(Some(group), "vgreduce", &rest);
     sentence!["{back}; it is empty, so if it is lost, run ", reduce]
 }
 
@@ -558,7 +578,7 @@ fn refusal(
     if volume.is_locked {
         return Some(sentence![
             "a pvmove moves it, and LVM refuses to change it until that has ended; ",
-            command("pvmove --abort"),
+            change(Some(group), "pvmove", "--abort"),
             " stops it"
         ]);
     }
@@ -572,10 +592,32 @@ fn refusal(
 /// Why `lvcreate` would refuse a snapshot in the group, and what helps. Without a full stop.
 pub fn snapshot_refusal(group: &Group) -> Option<Sentence> {
     let vg = &group.name;
-    group_refusal(group).or_else(|| {
-        let missing = (group.missing_pvs > 0).then(|| missing_pvs(group));
-        missing.map(|helps| sentence!["a PV of VG {vg} is missing: ", helps])
-    })
+    if let Some(refusal) = group_refusal(group) {
+        return Some(refusal);
+    }
+    if group.missing_pvs > 0 {
+        return Some(sentence![
+            "a PV of VG {vg} is missing: ",
+            missing_pvs(group)
+        ]);
+    }
+    if let Some(fault) = &group.archive_fault {
+        return Some(sentence![
+            "LVM cannot archive the metadata of VG {vg}, which it does before each change: {fault}"
+        ]);
+    }
+    let most = group.max_volumes?;
+    let allow = change(Some(group), "vgchange", &format!("-l 0 {vg}"));
+    Some(sentence![
+        "VG {vg} has as many volumes as it may have, {most}: allow more with ",
+        allow
+    ])
+}
+
+/// Whether no snapshot can be made in a group of this host, for however long it stays as it is.
+pub fn blocks_snapshots(group: &Group) -> bool {
+    let cannot_archive = group.archive_fault.is_some() && group_refusal(group).is_none();
+    group.missing_pvs > 0 || group.twin.is_some() || cannot_archive
 }
 
 /// Why LVM would refuse any change in the group, and what helps.
@@ -595,7 +637,7 @@ fn group_refusal(group: &Group) -> Option<Sentence> {
         ]);
     }
     if let Some(uuid) = &group.namesake {
-        let rename = command(format!("vgrename {uuid} {vg}_other"));
+        let rename = change(Some(group), "vgrename", &format!("{uuid} {vg}_other"));
         let why = "two volume groups have the name {vg}, so LVM refuses it";
         return Some(sentence![
             why.replace("{vg}", vg),
@@ -610,7 +652,7 @@ fn group_refusal(group: &Group) -> Option<Sentence> {
         ]);
     }
     if group.is_exported {
-        let import = command(format!("vgimport {vg}"));
+        let import = change(Some(group), "vgimport", vg);
         return Some(sentence!["VG {vg} is exported: import it with ", import]);
     }
     if group.is_unreported {
@@ -642,7 +684,7 @@ fn more_space(vg: &str, group: Option<&Group>) -> Sentence {
         return sentence!["add a PV to VG {vg}"];
     };
     if let Some(pv) = &group.not_allocatable {
-        let allow = command(format!("pvchange -x y {pv}"));
+        let allow = change(Some(group), "pvchange", &format!("-x y {pv}"));
         return sentence!["let LVM use the free space of {pv} with ", allow];
     }
     let Some(pv) = &group.free_pv else {
@@ -651,11 +693,11 @@ fn more_space(vg: &str, group: Option<&Group>) -> Sentence {
     let mut commands = Sentence::default();
     for (is_needed, option) in [(group.is_fixed, "-x y"), (group.is_at_max_pvs, "-p 0")] {
         if is_needed {
-            let allow = command(format!("vgchange {option} {vg}"));
+            let allow = change(Some(group), "vgchange", &format!("{option} {vg}"));
             commands.push(sentence![allow, " and "]);
         }
     }
-    let add = command(format!("vgextend {vg} {pv}"));
+    let add = change(Some(group), "vgextend", &format!("{vg} {pv}"));
     sentence!["add the free PV with ", commands, add]
 }
 
@@ -1019,7 +1061,7 @@ mod tests {
     #[test]
     fn no_command_is_shown_that_lvm_refuses() {
         type Change = fn(&mut Group);
-        let cases: [(Change, &str); 10] = [
+        let cases: [(Change, &str); 12] = [
             (|_| {}, "run `lvextend -L +8m vg0/snap`"),
             (
                 |group| group.is_exported = true,
@@ -1056,6 +1098,18 @@ mod tests {
                     group.free_pv = Some("/dev/sdd".into());
                 },
                 "VG vg0 has no room for it: add the free PV with `vgchange -x y vg0` and `vgextend vg0 /dev/sdd`",
+            ),
+            (
+                |group| group.archive_fault = Some("free space".into()),
+                "run `lvextend --autobackup n -L +8m vg0/snap`",
+            ),
+            (
+                |group| {
+                    (group.free, group.room) = (Some(0), Vec::new());
+                    group.archive_fault = Some("free space".into());
+                    group.free_pv = Some("/dev/sdd".into());
+                },
+                "VG vg0 has no room for it: add the free PV with `vgextend --autobackup n vg0 /dev/sdd`",
             ),
             (
                 |group| {

@@ -238,14 +238,14 @@ impl Rules {
         self.settle(&finding, raised, || (row.cleared)(it))
     }
 
-    /// Raises an alert for each group whose PVs are missing or there twice, as LVM reports.
+    /// Raises an alert for each group in which LVM makes no snapshot, as it reports.
     pub(super) fn judge_groups(&mut self, interval: &Interval) -> Vec<Alert> {
         let groups = &interval.topology.groups;
         let mut changed = Vec::new();
         for group in groups.iter().filter(|group| group.size.is_some()) {
             let key = group_key(&group.name);
             let subject = AlertSubject::new(&group.name, "", &key);
-            let evaluation = if group.missing_pvs > 0 || group.twin.is_some() {
+            let evaluation = if advice::blocks_snapshots(group) {
                 Evaluation::CRITICAL
             } else {
                 Evaluation::Clear

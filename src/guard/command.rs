@@ -23,8 +23,9 @@ use crate::config::SlowingUser;
 use crate::source::lvm::environment;
 use crate::topology::lvm_name;
 
-/// Neither begins nor ends that dmeventd monitors the volume, nor starts dmeventd in the guard's sandbox.
-const SETTINGS: &str = "activation{monitoring=0}";
+/// Neither begins nor ends that dmeventd monitors the volume, nor starts dmeventd in the guard's sandbox. Nor does LVM archive
+/// the metadata before: on a full or read-only file system, it would refuse the change.
+const SETTINGS: &str = "activation{monitoring=0} backup{archive=0}";
 /// The locks of LVM's groups.
 const LOCKS: &str = "/run/lock/lvm";
 /// How often a running command and its device are looked at.

@@ -11,6 +11,8 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
+use super::files::unescaped;
+
 /// Time limit of a query; `lvm` is terminated afterwards.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit for the child to end after SIGTERM, and again after SIGKILL.
@@ -38,6 +40,11 @@ const LOCK_PAUSE: Duration = Duration::from_millis(500);
 pub const NOT_USED: &str = "WARNING: Not using device ";
 /// With 1, LVM changes a group all the same. LVM 2.02 has it by default.
 const TWINS_ALLOWED: &str = "devices/allow_changes_with_duplicate_pvs";
+/// The beginning of a line of ours after the report: what is to be done so that LVM can archive metadata, which it does before
+/// each change.
+pub const NO_ARCHIVE: &str = "cannot archive: ";
+/// An archive of the metadata of a group with some hundred volumes.
+const LARGE_ARCHIVE: u64 = 128 * 1024;
 /// The beginning of what LVM says first in test mode.
 const TEST_MODE: &str = "TEST MODE";
 
@@ -45,7 +52,7 @@ const FIELDS: [(&str, &str); 4] = [
     (
         "vg",
         "vg_name,vg_uuid,vg_attr,vg_size,vg_free,vg_extent_size,vg_missing_pv_count,vg_tags,\
-         vg_systemid,max_pv",
+         vg_systemid,max_pv,max_lv,lv_count",
     ),
     (
         "pv",
@@ -62,9 +69,11 @@ const FIELDS: [(&str, &str); 4] = [
     ),
 ];
 
-/// LVM's settings for autoextend.
-const POLICIES: [&str; 6] = [
+/// LVM's settings for autoextend, and for what it may write.
+const POLICIES: [&str; 8] = [
     "global/metadata_read_only",
+    "backup/archive",
+    "backup/archive_dir",
     "activation/monitoring",
     "activation/snapshot_autoextend_threshold",
     "activation/snapshot_autoextend_percent",
@@ -117,6 +126,8 @@ pub struct LvmQuery {
     stuck: Option<Child>,
     /// The policies' last modification when they were last read.
     policy_fingerprint: Option<PolicyFingerprint>,
+    /// Where LVM archives metadata before each change, if it does.
+    archive: Option<PathBuf>,
 }
 
 impl Default for LvmQuery {
@@ -133,6 +144,7 @@ impl LvmQuery {
             running: None,
             stuck: None,
             policy_fingerprint: None,
+            archive: None,
         }
     }
 
@@ -161,7 +173,7 @@ impl LvmQuery {
         let Some(running) = &mut self.running else {
             return std::future::pending().await;
         };
-        let (output, stuck) = running.await.unwrap_or_else(|error| {
+        let (mut output, stuck) = running.await.unwrap_or_else(|error| {
             let why = LvmError::temporary(format!("the LVM query ended early: {error}"));
             (
                 LvmOutput {
@@ -173,6 +185,13 @@ impl LvmQuery {
         });
         self.running = None;
         self.stuck = stuck;
+        if let Some(Ok(policies)) = &output.policies {
+            self.archive = archive_of(policies);
+        }
+        let fault = self.archive.as_deref().and_then(archive_fault);
+        if let (Ok(report), Some(why)) = (&mut output.report, fault) {
+            *report += &format!("\n{NO_ARCHIVE}{why}");
+        }
         if output.report.is_err() || matches!(output.policies, Some(Err(_))) {
             self.policy_fingerprint = None;
         }
@@ -389,6 +408,47 @@ fn policy_fingerprint() -> PolicyFingerprint {
     )
 }
 
+/// The folder in the output of `lvmconfig`, if LVM archives.
+fn archive_of(policies: &str) -> Option<PathBuf> {
+    let value = |key: &str| {
+        let mut lines = policies.lines();
+        lines.find_map(|line| line.trim().strip_prefix(key)?.strip_prefix('='))
+    };
+    (value("archive")? != "0").then_some(())?;
+    Some(value("archive_dir")?.trim_matches('"').into())
+}
+
+/// What is to be done where root cannot write an archive into a folder, or create it. LVM refuses each change then.
+fn archive_fault(folder: &Path) -> Option<String> {
+    let mut existing = folder.ancestors();
+    let existing = existing.find_map(|folder| folder.canonicalize().ok())?;
+    let name = folder.display();
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    if is_read_only(&existing, &mounts) {
+        return Some(format!(
+            "make the file system of {name} writable, which is read-only"
+        ));
+    }
+    let system = rustix::fs::statvfs(&existing).ok()?;
+    let has_no_inode = system.f_files > 0 && system.f_ffree == 0;
+    let is_full = system.f_bfree.saturating_mul(system.f_frsize) < LARGE_ARCHIVE || has_no_inode;
+    is_full.then(|| format!("free space in the file system of {name}, which is full"))
+}
+
+/// Whether the file system itself is, as after an error. The mount alone says nothing: in a sandbox, it is not the host's.
+fn is_read_only(folder: &Path, mounts: &str) -> bool {
+    let of_folder = mounts.lines().filter_map(|line| {
+        let (mount, system) = line.split_once(" - ")?;
+        let point = unescaped(mount.split(' ').nth(4)?);
+        let depth = Path::new(&point).components().count();
+        let options = system.split(' ').nth(2)?;
+        folder.starts_with(&point).then_some((depth, options))
+    });
+    // Of two on one folder, the later one is visible.
+    let found = of_folder.max_by_key(|(depth, _)| *depth);
+    found.is_some_and(|(_, options)| options.split(',').any(|option| option == "ro"))
+}
+
 /// Checks the process, since the PID file of a killed dmeventd remains.
 fn dmeventd_runs() -> bool {
     let pid = std::fs::read_to_string(DMEVENTD).unwrap_or_default();
@@ -406,6 +466,35 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn lvm_archives_where_its_settings_say() {
+        for (policies, expected) in [
+            ("archive=1\narchive_dir=\"/mnt/a b\"\n", Some("/mnt/a b")),
+            ("archive=0\narchive_dir=\"/etc/lvm/archive\"\n", None),
+            ("monitoring=1\n", None),
+        ] {
+            assert_eq!(archive_of(policies).as_deref(), expected.map(Path::new));
+        }
+    }
+
+    #[test]
+    fn a_sandbox_is_no_read_only_file_system() {
+        let mounts = "1 0 8:1 / / ro,relatime - ext4 /dev/sda1 rw\n2 1 8:2 / /srv\\040a rw - ext4 /dev/sda2 ro,errors=remount-ro\n\
+             3 2 8:3 / /srv\\040a/b rw - xfs /dev/sda3 rw\n";
+        for (folder, expected) in [
+            ("/etc/lvm/archive", false),
+            ("/srv a", true),
+            ("/srv a/c", true),
+            ("/srv a/b/c", false),
+        ] {
+            assert_eq!(
+                is_read_only(Path::new(folder), mounts),
+                expected,
+                "{folder}"
+            );
+        }
+    }
 
     /// LVM is asked as root only.
     #[tokio::test]

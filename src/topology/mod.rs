@@ -148,6 +148,10 @@ pub struct Group {
     pub is_fixed: bool,
     /// Whether it has as many PVs as it may have.
     pub is_at_max_pvs: bool,
+    /// As many volumes as it may have, if it has them.
+    pub max_volumes: Option<u64>,
+    /// What is to be done so that LVM can archive its metadata, which it does before each change. Without a full stop.
+    pub archive_fault: Option<String>,
     /// Size of the hidden spare volume for repairing pool metadata, in bytes. It is never written to.
     pub spare: Option<u64>,
     pub tags: Vec<String>,

@@ -258,6 +258,9 @@ impl<'a> LvmInputs<'a> {
             is_shared: matches!(reported.letter(6), Some('s' | 'c')),
             is_read_only: reported.letter(1) == Some('r') || self.metadata_is_read_only,
             is_fixed: reported.letter(2) == Some('-'),
+            max_volumes: Some(reported.max_volumes)
+                .filter(|most| (1..=reported.volume_count).contains(most)),
+            archive_fault: self.report.and_then(|report| report.archive_fault.clone()),
             is_at_max_pvs: (1..=reported.pvs.len()).contains(&reported.max_pvs),
             name: self.group_name(&reported.uuid, &reported.name),
             size: reported.size,

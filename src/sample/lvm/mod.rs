@@ -18,6 +18,8 @@ pub struct Report {
     pub groups: Vec<ReportedGroup>,
     /// PVs that belong to no group.
     pub free_pvs: Vec<Pv>,
+    /// What is to be done so that LVM can archive metadata, which it does before each change. Without a full stop.
+    pub archive_fault: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,6 +34,9 @@ pub struct ReportedGroup {
     pub missing_pvs: u32,
     /// The most PVs that it may have; 0 is no limit.
     pub max_pvs: usize,
+    /// The most volumes that it may have; 0 is no limit. Hidden ones do not count.
+    pub max_volumes: u64,
+    pub volume_count: u64,
     pub tags: Vec<String>,
     /// The host that it belongs to.
     pub system_id: Option<String>,

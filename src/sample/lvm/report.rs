@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{Pv, Report, ReportedGroup, ReportedVolume, Segment};
 use crate::sample::diskstats::Number;
-use crate::source::lvm::NOT_USED;
+use crate::source::lvm::{NO_ARCHIVE, NOT_USED};
 use crate::units::Fill;
 
 /// LVM's name for a missing PV.
@@ -50,6 +50,10 @@ pub fn parse(text: &str) -> Result<Report, String> {
         free_pvs: without_group
             .flat_map(|report| rows(report, "pv").map(|row| pv(row, &twins)))
             .collect(),
+        archive_fault: text
+            .lines()
+            .find_map(|line| line.strip_prefix(NO_ARCHIVE))
+            .map(String::from),
     })
 }
 
@@ -83,6 +87,8 @@ fn group(report: &Value, twins: &HashMap<&str, &str>) -> Option<ReportedGroup> {
         extent: number(vg, "vg_extent_size").filter(|bytes| *bytes > 0),
         missing_pvs: number(vg, "vg_missing_pv_count").unwrap_or_default(),
         max_pvs: number(vg, "max_pv").unwrap_or_default(),
+        max_volumes: number(vg, "max_lv").unwrap_or_default(),
+        volume_count: number(vg, "lv_count").unwrap_or_default(),
         tags: list(vg, "vg_tags"),
         system_id: text(vg, "vg_systemid"),
         pvs: rows(report, "pv").map(|row| pv(row, twins)).collect(),

@@ -565,13 +565,38 @@ pv_there_twice() {
     state "the same where LVM may change the group" twice/data_s snapshot_fill
 }
 
+# LVM archives the metadata of a group before each change, and refuses it where it cannot.
+no_archive() {
+    local archive=$LVM_SYSTEM_DIR/archive
+    new_vg vga e
+    near_full vga data 18 -L 20M
+    near_full vga lost 12 -L 8M
+    near_full vga other 18 -L 20M
+    mount -t tmpfs -o size=16k tmpfs "$archive"
+    dd if=/dev/zero of="$archive/rest" bs=4k status=none 2>/dev/null || true
+    ask_lvm_again
+    state "a full file system for LVM's archive" vga/ group_state 0
+    check "LVM refuses to make a snapshot" 5 "$(lvcreate -s -l 1 -n none vga/data >>"$OUT/lvm.log" 2>&1; echo $?)"
+    state "invalid snapshot on that host" vga/lost_s snapshot_invalid
+    ask_lvm_again
+    state "snapshot near full on that host" vga/data_s snapshot_fill
+    mount -o remount,ro "$archive"
+    ask_lvm_again
+    state "snapshot near full, where that file system is read-only" vga/other_s snapshot_fill
+    umount "$archive"
+    ask_lvm_again
+    check "the alert of the group" "" "$(sentence vga/ group_state)"
+    lvm_does <<<"vgremove -f vga"
+    pvremove -q /dev/ubde >>"$OUT/lvm.log" 2>&1
+}
+
 modules dm-snapshot dm-thin-pool dm-cache dm-cache-smq dm-writecache dm-raid raid1 dm-mirror dm-zero dm-flakey dm-delay ext4 loop
 printf '[alerts]\nticks_missed = "off"\npart_failed = "off"\n' >/mnt/cowbell.toml
 start_cowbell
 lvm_sees_only '/dev/ubd[a-jl-o]' '/dev/mapper/bad.*' /dev/mapper/slow
 new_vg vg0 a
 stories="snapshots merge_pending full_metadata pools striped no_room most_pvs pvmove_under_way invalid_snapshots open_snapshots outside_lvm suspended raids \
-    pool_above_threshold not_monitored left_over_name broken_pool failed_pool failed_writecache failed_merge cow_area_with_errors cut_short missing_pvs partial cached_pool pv_there_twice"
+    pool_above_threshold not_monitored left_over_name broken_pool failed_pool failed_writecache failed_merge cow_area_with_errors cut_short missing_pvs partial cached_pool no_archive pv_there_twice"
 for story in ${*:-$stories}; do
     "$story"
 done
