@@ -9,8 +9,13 @@ import { startDaemon } from "./daemon.mjs";
 
 const RECORDING = join(import.meta.dirname, "../../web/demo.cowbell");
 
+const linesOf = async (file) => gunzipSync(await readFile(file)).toString().trimEnd().split("\n");
+
 /** Its lines: the head, and one for each tick. */
-export const recorded = async () => gunzipSync(await readFile(RECORDING)).toString().trimEnd().split("\n");
+export const recorded = () => linesOf(RECORDING);
+
+/** The lines of another recording. */
+export const fixture = (name) => linesOf(join(import.meta.dirname, `../fixtures/${name}.cowbell`));
 
 /** A tick in which these parts could not be read. */
 export function unread(line, parts, error) {
@@ -18,6 +23,17 @@ export function unread(line, parts, error) {
   for (const read of (tick.texts ?? []).filter(({ part }) => parts.includes(part))) {
     delete read.text;
     read.error = error;
+  }
+  return JSON.stringify(tick);
+}
+
+/** The tick on a host that has neither LVM nor a device-mapper. */
+export function withoutLvm(line) {
+  const withoutDm = unread(line, ["dm"], "cannot open /dev/mapper/control: it does not exist: the kernel module dm_mod is not loaded, or this is a container");
+  const tick = JSON.parse(unread(withoutDm, ["lvm"], "`lvm` is not installed; install lvm2 if this host uses LVM"));
+  tick.texts = tick.texts?.filter(({ part }) => !["lvm_config", "mounts", "usage"].includes(part));
+  for (const read of tick.texts?.filter(({ text }) => text) ?? []) {
+    read.text = read.text.split("\n").filter((line) => !/\bdm-/.test(line)).join("\n");
   }
   return JSON.stringify(tick);
 }

@@ -9,6 +9,8 @@ use crate::units::{bytes_text, number_text, percent_text, size_text};
 use crate::web::zone;
 
 pub const DASH: &str = "–";
+/// A command with more bytes scrolls on a telephone, so it has to have the focus for those who scroll by keys.
+pub const WIDE_COMMAND: usize = 40;
 
 pub fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| DASH.into())

@@ -545,6 +545,8 @@ cached_pool() {
 	END
     free=$(pvs --nolocking --noheadings --units m --nosuffix -o pv_free /dev/ubdf | awk '{ print int($1) }')
     new_volume -L "$((free - 10))M" -n rest vgc /dev/ubdf
+    # Stories before this one may leave a free PV, which would be named too.
+    pvs --noheadings -o pv_name -S vg_name= | xargs -r pvremove -qy >>"$OUT/lvm.log" 2>&1
     fill vgc/thin 92
     ask_lvm_again
     state "pool with mirrored and cached data near full" vgc/pool pool_data
