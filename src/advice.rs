@@ -578,8 +578,7 @@ fn refusal(
     if volume.is_locked {
         return Some(sentence![
             "a pvmove moves it, and LVM refuses to change it until that has ended; ",
-            change(Some(group), "pvmove", "--abort"),
-            " stops it"
+            pvmove_abort(Some(group))
         ]);
     }
     if group.missing_pvs == 0 || !is_extension {
@@ -612,6 +611,35 @@ pub fn snapshot_refusal(group: &Group) -> Option<Sentence> {
         "VG {vg} has as many volumes as it may have, {most}: allow more with ",
         allow
     ])
+}
+
+/// Why `lvcreate` would refuse a snapshot of this volume, and what helps. Without a full stop.
+pub fn origin_refusal(origin: &Volume, topology: &Topology) -> Option<Sentence> {
+    let name = origin.full_name();
+    if origin.is_merged_into {
+        return Some(sentence![
+            "a snapshot waits to be merged into {name}, and LVM makes no other one until then; to merge it now, ",
+            reactivation(origin)
+        ]);
+    }
+    if origin.is_locked {
+        let group = topology.group(&origin.vg);
+        return Some(sentence![
+            "a pvmove moves {name}, and LVM makes no snapshot of it until that has ended; ",
+            pvmove_abort(group)
+        ]);
+    }
+    let mut segments = origin.layout.iter().flat_map(|part| &part.segments);
+    let why = match origin.kind {
+        kind if kind.is_thick_snapshot() => "a snapshot itself",
+        _ if segments.any(|segment| segment.kind == "integrity") => "a RAID with integrity",
+        _ => return None,
+    };
+    Some(sentence!["{name} is {why}, of which LVM makes no snapshot"])
+}
+
+fn pvmove_abort(group: Option<&Group>) -> Sentence {
+    sentence![change(group, "pvmove", "--abort"), " stops it"]
 }
 
 /// Whether no snapshot can be made in a group of this host, for however long it stays as it is.

@@ -274,6 +274,7 @@ fn volume(index: usize, devices: usize) -> Volume {
         pvs: Vec::new(),
         health: None,
         is_merging: false,
+        is_merged_into: false,
         is_locked: false,
         is_open: false,
         tags: Vec::new(),

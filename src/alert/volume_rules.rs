@@ -157,7 +157,7 @@ impl VolumeUnderRule<'_> {
         let is_blocked = match (self.volume.kind, self.state.metadata) {
             (VolumeKind::ThinPool, Some(_)) => self.too_full().is_some(),
             (VolumeKind::ThinPool, None) => return Evaluation::Unchanged,
-            _ => self.has_next_name() && !self.is_in_use(),
+            _ => self.awaits_merge() || (self.has_next_name() && !self.is_in_use()),
         };
         if is_blocked {
             Evaluation::CRITICAL
@@ -170,6 +170,14 @@ impl VolumeUnderRule<'_> {
     fn too_full(&self) -> Option<PoolRefusal> {
         let policies = self.now.interval.policies.unwrap_or_default();
         PoolRefusal::of(self.state.metadata?, self.state.fill?, policies)
+    }
+
+    /// Whether mylvmbackup's next snapshot is to be of this volume, into which another one waits to be merged.
+    fn awaits_merge(&self) -> bool {
+        let next = self.now.interval.next_snapshot.as_ref();
+        let is_next =
+            next.is_some_and(|next| next.group == self.volume.vg && next.origin == self.volume.lv);
+        is_next && self.volume.is_merged_into && self.state.state != State::Merging
     }
 
     /// Whether mylvmbackup's next snapshot is to have its name.
@@ -337,6 +345,14 @@ impl VolumeUnderRule<'_> {
     }
 
     fn blocks_next_snapshot(&self) -> AlertText {
+        if self.awaits_merge() {
+            let topology = &self.now.interval.topology;
+            let refusal = advice::origin_refusal(self.volume, topology).unwrap_or_default();
+            return AlertText::new(
+                sentence!["The next backup of ", self.name(), " cannot start."],
+                sentence![refusal.capitalized(), "."],
+            );
+        }
         let found = self.too_full();
         let Some(found) = found.filter(|_| self.volume.kind.is_thin_pool()) else {
             return AlertText::new(

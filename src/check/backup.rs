@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::CheckLine;
 use super::tonight::{self, BackupFacts, DirectoryLookup};
-use crate::advice::snapshot_refusal;
+use crate::advice::{origin_refusal, snapshot_refusal};
 use crate::mylvmbackup::{self, BackupPlan};
 use crate::sample::Sample;
 use crate::sample::lvm::{Report, ReportedGroup, ReportedVolume};
@@ -61,6 +61,9 @@ async fn facts(root: &Root, plan: &BackupPlan, sample: &Sample) -> BackupFacts {
     let origin = report.as_ref().and_then(|report| origin(plan, report));
     let topology = Topology::of(sample);
     let refusal = topology.group(&plan.group).and_then(snapshot_refusal);
+    let name = format!("{}/{}", plan.group, plan.origin);
+    let of_origin = || origin_refusal(topology.volume(&name)?, &topology);
+    let refusal = refusal.or_else(of_origin);
     let backupdir = if plan.writes_here() {
         directory(root, &plan.backupdir).await
     } else {

@@ -5,7 +5,6 @@ mod hooks;
 mod tonight;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use cowbell_device_mapper::{DeviceMapper, Scope, status};
 
@@ -14,13 +13,11 @@ use crate::config::{Config, GUARD_PATH, GuardSettings, check_address};
 use crate::job::programs::is_backup_tool;
 use crate::mylvmbackup::BackupPlan;
 use crate::notify;
-use crate::sample::{Sample, diskstats, host, lvm, sysfs};
+use crate::sample::{Sample, Sampler, diskstats, host, sysfs};
 use crate::schedule::ScheduledStart;
 use crate::sizing::SizeRisk;
 use crate::source::files::Root;
-use crate::source::lvm::LvmQuery;
-use crate::source::schedule;
-use crate::source::variant_name;
+use crate::source::{Part, PartReading, schedule, variant_name, volumes};
 use crate::store;
 use crate::units::{count_text, size_text};
 use crate::web::Tls;
@@ -100,7 +97,7 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
         lines.push(CheckLine::of_reading(seen, without));
     }
     lines.extend([names(root), device_mapper()]);
-    let (of_lvm, sample) = lvm_report().await;
+    let (of_lvm, sample) = volumes(root).await;
     lines.push(of_lvm);
     match store::existing_path(named) {
         Ok(path) => lines.extend([
@@ -213,29 +210,31 @@ fn device_mapper() -> CheckLine {
     }
 }
 
-/// A sample with nothing but what LVM says.
-async fn lvm_report() -> (CheckLine, Sample) {
-    let mut reporter = LvmQuery::default();
-    reporter.start();
-    let answer = reporter.answer().await;
-    let report = answer
-        .report
-        .map_err(|error| error.sentence)
-        .and_then(|text| lvm::parse(&text));
-    let policies = answer.policies.and_then(Result::ok).unwrap_or_default();
-    let seen = report.as_ref().map_err(String::clone).map(|report| {
-        let volumes: usize = report.groups.iter().map(|group| group.volumes.len()).sum();
-        format!(
-            "LVM reports {} with {}",
-            count_text(report.groups.len(), "volume group", "volume groups"),
-            count_text(volumes, "volume", "volumes")
-        )
-    });
+/// What LVM reports, and a sample of all that is known of volumes.
+async fn volumes(root: &Root) -> (CheckLine, Sample) {
+    let mut reading = volumes::reading(root).await;
+    let is_of_lvm = |text: &&PartReading| text.part == Part::Lvm;
+    let of_lvm = reading.texts.iter().find(is_of_lvm);
+    let refused = of_lvm.and_then(|text| text.result.text().err());
+    // Other lines say what cannot be read, so the sampler need not log it.
+    reading.texts.retain(|text| text.result.text().is_ok());
+    let mut sampler = Sampler::default();
+    let sample = sampler.sample(&reading);
+    let state = sampler.parts().get(&Part::Lvm);
+    let error = refused.or_else(|| state?.error.clone());
+    let groups = sample.slow.report.iter().flat_map(|report| &report.groups);
+    let (mut count, mut volumes) = (0, 0);
+    for group in groups {
+        count += 1;
+        volumes += group.volumes.len();
+    }
+    let count = count_text(count, "volume group", "volume groups");
+    let volumes = count_text(volumes, "volume", "volumes");
+    let seen = match error {
+        Some(error) => Err(error.to_string()),
+        None => Ok(format!("LVM reports {count} with {volumes}")),
+    };
     let without = "free space, layouts, tags, inactive volumes and thin origins are unavailable";
-    let mut sample = Sample::default();
-    sample.slow.report = report.ok().map(Arc::new);
-    sample.slow.policies = lvm::parse_policies(&policies).ok();
-    sample.slow.system_id = lvm::system_id(&policies);
     (CheckLine::of_reading(seen, without), sample)
 }
 

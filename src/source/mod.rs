@@ -15,6 +15,7 @@ pub mod recording;
 pub mod schedule;
 mod slow;
 pub mod usage;
+pub mod volumes;
 
 use std::time::Instant;
 

@@ -191,6 +191,8 @@ pub struct Volume {
     pub health: Option<String>,
     /// Whether it waits to be merged into its origin, or is being merged.
     pub is_merging: bool,
+    /// Whether one of its snapshots is.
+    pub is_merged_into: bool,
     /// Whether a pvmove moves it.
     pub is_locked: bool,
     /// Whether a process, a mount or a device had it open at LVM's last report.

@@ -335,6 +335,7 @@ impl<'a> LvmInputs<'a> {
             created_at: reported.created_at,
             health: reported.health.clone(),
             is_merging: reported.letter(1) == Some('S'),
+            is_merged_into: reported.letter(1) == Some('O'),
             is_locked: (reported.letter(3)).is_some_and(|policy| policy.is_ascii_uppercase()),
             is_open: reported.letter(6) == Some('o'),
             tags: reported.tags.clone(),

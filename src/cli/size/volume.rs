@@ -1,26 +1,18 @@
 //! The volume that a command is about, from the device-mapper, sysfs and LVM's report, whether it can be watched, and
 //! whether it can be suspended for a moment.
-//!
-//! The device-mapper is asked from a thread with a time limit: it answers late if the storage does.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use cowbell_device_mapper::Scope;
 use cowbell_touched::plan::MeasuredVolume;
 
 use crate::sample::diskstats::{self, Queue};
 use crate::sample::{Sample, Sampler};
-use crate::source::clock;
 use crate::source::files::Root;
-use crate::source::live::device_mapper;
-use crate::source::lvm::LvmQuery;
-use crate::source::{Part, PartReading, Reading};
+use crate::source::{Part, volumes};
 use crate::topology::{State, Topology, Volume, VolumeKind};
 
-/// The device-mapper answers in milliseconds. If it has not answered after this, the storage does not.
-const DM_DEADLINE: Duration = Duration::from_secs(3);
 /// How often and how long queues are observed: for three seconds.
 const SAMPLES: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -54,7 +46,7 @@ pub async fn find(name: &str, root: &Root) -> anyhow::Result<Option<TargetVolume
             "expected a volume as VG/LV, such as vg0/mysql, but found {name:?}; `lvs` lists volumes"
         );
     };
-    let sample = Sampler::default().sample(&reading(root).await?);
+    let sample = sample(root).await?;
     let topology = Topology::of(&sample);
     let index = topology
         .volume_index(&format!("{vg}/{lv}"))
@@ -64,7 +56,7 @@ pub async fn find(name: &str, root: &Root) -> anyhow::Result<Option<TargetVolume
 
 /// Finds a volume by its UUID in the device-mapper; `None` if it is not active.
 pub async fn find_uuid(uuid: &str, root: &Root) -> anyhow::Result<Option<TargetVolume>> {
-    let sample = Sampler::default().sample(&reading(root).await?);
+    let sample = sample(root).await?;
     let topology = Topology::of(&sample);
     let is_it = |volume: &Volume| {
         volume
@@ -126,44 +118,15 @@ fn unknown(topology: &Topology, vg: &str, lv: &str) -> anyhow::Error {
     })
 }
 
-/// One reading of what names volumes.
-async fn reading(root: &Root) -> anyhow::Result<Reading> {
-    let mut thread = device_mapper::thread();
-    thread.ask(Scope::All);
-    let mapped = match thread.wait(DM_DEADLINE).await {
-        Ok(answer) => answer.value.1,
-        Err(none) => Err(none.sentence("the device-mapper").into()),
-    };
-    let mapped = mapped
-        .map_err(anyhow::Error::msg)
-        .context("cannot read which volumes there are")?;
-    let mut reporter = LvmQuery::default();
-    reporter.start();
-    // Without it only inactive volumes and thin origins are unknown.
-    let report = reporter
-        .answer()
-        .await
-        .report
-        .map_err(|error| error.sentence);
-    let texts = [
-        (Part::Diskstats, root.keep("proc/diskstats").read()),
-        (Part::Sysfs, root.read_block_devices()),
-        (Part::Dm, Ok(mapped)),
-        (Part::Lvm, report),
-    ];
-    let texts = texts.map(|(part, text)| PartReading {
-        part,
-        result: text.into(),
-        took_us: 0,
-    });
-    Ok(Reading {
-        at: clock::now(),
-        uptime_us: clock::uptime_us(),
-        took_us: 0,
-        texts: texts.into(),
-        commands: Vec::new(),
-        hooks: Vec::new(),
-    })
+/// Fails if the device-mapper does not say which volumes there are.
+async fn sample(root: &Root) -> anyhow::Result<Sample> {
+    let reading = volumes::reading(root).await;
+    let mut texts = reading.texts.iter();
+    if let Some(mapped) = texts.find(|text| text.part == Part::Dm) {
+        let mapped = mapped.result.text().map_err(anyhow::Error::msg);
+        mapped.context("cannot read which volumes there are")?;
+    }
+    Ok(Sampler::default().sample(&reading))
 }
 
 impl TargetVolume {

@@ -12,6 +12,8 @@ use super::{Content, PageRequest, PageResult, Refresh};
 use crate::job::Job;
 use crate::job::history::{VolumeBackups, backups_by_volume};
 use crate::present::Present;
+use crate::sentence;
+use crate::sizing::SizeRisk;
 use crate::table::{Cell, Column, Table};
 use crate::units::{capital, percent_text, size_text, took_text};
 use crate::verdict::grade_of_job;
@@ -37,75 +39,105 @@ pub async fn page(request: PageRequest) -> PageResult {
     Content::new("Backups", "/backups", Some(Refresh::EACH_TICK), &page)
 }
 
-/// Of this host, the latest night last. Empty without backups.
+/// The backups of a volume, and those that run.
+struct Nights<'a> {
+    ended: VolumeBackups<'a>,
+    running: Vec<&'a Job>,
+}
+
+impl<'a> Nights<'a> {
+    fn latest(&self) -> Option<&'a Job> {
+        let ended = self.ended.all.first();
+        self.running.first().or(ended).copied()
+    }
+
+    /// Those that have a sign, the latest last.
+    fn shown(&self) -> impl Iterator<Item = &'a Job> {
+        let ended = self.ended.all.iter().take(MOST_NIGHTS).rev();
+        ended.chain(&self.running).copied()
+    }
+
+    fn trend(&self, value: fn(&Job) -> Option<f64>) -> Cell {
+        let nights = self.ended.all.iter().take(MOST_NIGHTS).rev();
+        Cell::default().trend(nights.map(|job| value(job)).collect())
+    }
+}
+
+/// Of this host. Empty without backups.
 fn nights(present: &Present) -> Table {
     let now = present.interval.at;
     let jobs = present.jobs.iter().rev().map(Arc::as_ref);
     let (running, ended): (Vec<&Job>, Vec<&Job>) = jobs.partition(|job| job.is_running());
-    let mut all = backups_by_volume(ended.into_iter());
-    for job in running.iter().filter(|job| job.is_own_backup()) {
+    let mut all: Vec<Nights> = Vec::new();
+    for backups in backups_by_volume(ended.into_iter()) {
+        all.push(Nights {
+            ended: backups,
+            running: Vec::new(),
+        });
+    }
+    for job in running.into_iter().filter(|job| job.is_own_backup()) {
         let (vg, lv) = job.backed_up();
-        if !all.iter().any(|known| known.vg == vg && known.lv == lv) {
-            all.push(VolumeBackups::new(vg, lv));
+        let is_its = |nights: &&mut Nights| nights.ended.vg == vg && nights.ended.lv == lv;
+        match all.iter_mut().find(is_its) {
+            Some(nights) => nights.running.push(job),
+            None => all.push(Nights {
+                ended: VolumeBackups::new(vg, lv),
+                running: vec![job],
+            }),
         }
     }
     // The worst first, then the latest.
-    all.sort_by_key(|backups| {
-        let last = backups.all.first();
-        Reverse(last.map(|job| grade_of_job(present, job)))
+    all.sort_by_key(|nights| {
+        let latest = nights.latest();
+        Reverse(latest.map(|job| grade_of_job(present, job)))
     });
-    // Of the nights that have a sign, the latest last.
-    let trend = |backups: &VolumeBackups, value: fn(&Job) -> Option<f64>| {
-        let nights = backups.all.iter().take(MOST_NIGHTS).rev();
-        Cell::default().trend(nights.map(|job| value(job)).collect())
-    };
     Table::of("Backups", all)
-        .column(Column::name("Of"), |backups| {
+        .column(Column::name("Of"), |nights| {
+            let backups = &nights.ended;
             if backups.vg.is_empty() {
                 return backups.name().into();
             }
             Cell::link(backups.name(), volume_href(&backups.vg, &backups.lv))
         })
-        .column(Column::text("Last nights").class("nights"), |backups| {
-            let latest = backups.all.iter().take(MOST_NIGHTS).rev();
-            let is_its = |job: &&Job| {
-                job.is_own_backup() && job.backed_up() == (backups.vg.clone(), backups.lv.clone())
-            };
-            let running = running.iter().copied().filter(is_its);
-            let signs = latest.copied().chain(running).map(|job| sign(present, job));
+        .column(Column::text("Last nights").class("nights"), |nights| {
+            let signs = nights.shown().map(|job| sign(present, job));
             signs.fold(Cell::default(), Cell::then)
         })
-        .column(Column::number("Took").class("least"), |backups| {
-            let last = backups.all.first().map(|job| took(job, now));
-            let usual = median(backups, seconds);
-            trend(backups, seconds).then(Cell::known(last)).small(
+        .column(Column::number("Took").class("least"), |nights| {
+            let last = nights.latest().map(|job| took(job, now));
+            let usual = median(&nights.ended, seconds);
+            nights.trend(seconds).then(Cell::known(last)).small(
                 usual.map_or_else(String::new, |usual| format!("usually {}", took_text(usual))),
             )
         })
-        .column(Column::number("Read").class("less"), |backups| {
-            let last = backups.all.first().and_then(|job| job.bytes_read);
-            let usual = median(backups, |job| Some(job.bytes_read? as f64));
-            let trend = trend(backups, |job| Some(job.bytes_read? as f64));
+        .column(Column::number("Read").class("less"), |nights| {
+            let last = nights.latest().and_then(|job| job.bytes_read);
+            let usual = median(&nights.ended, |job| Some(job.bytes_read? as f64));
+            let trend = nights.trend(|job| Some(job.bytes_read? as f64));
             trend.then(Cell::known(last.map(size_text))).small(
                 usual.map_or_else(String::new, |usual| {
                     format!("usually {}", size_text(usual as u64))
                 }),
             )
         })
-        .column(Column::number("Peak fill").class("less"), |backups| {
-            let last = backups.all.first().and_then(|job| job.peak_fill_percent);
-            trend(backups, |job| job.peak_fill_percent).then(Cell::known(last.map(percent_text)))
+        .column(Column::number("Peak fill").class("less"), |nights| {
+            let last = nights.latest().and_then(|job| job.peak_fill_percent);
+            let trend = nights.trend(|job| job.peak_fill_percent);
+            trend.then(Cell::known(last.map(percent_text)))
         })
-        .column(Column::text("Next"), |backups| {
-            let next = backups.next(&present.interval.schedule, now);
+        .column(Column::text("Next"), |nights| {
+            let next = nights.ended.next(&present.interval.schedule, now);
             let text = next.map(|next| capital(&next.text(|at| zoned_minute(at, now))));
-            Cell::known(text).then(next_size(present, backups))
+            Cell::known(text).then(next_size(present, &nights.ended))
         })
-        .column(Column::text("Two nights").class("least"), |backups| {
-            let address = format!("/jobs/compare?filter={}", escaped(&backups.name()));
-            match backups.all.len() {
+        .column(Column::text("Two nights").class("least"), |nights| {
+            let name = nights.ended.name();
+            match nights.ended.all.len() {
                 0 | 1 => Cell::default(),
-                _ => Cell::link("Compare", address),
+                _ => Cell::link(
+                    "Compare",
+                    format!("/jobs/compare?filter={}", escaped(&name)),
+                ),
             }
         })
         .done()
@@ -132,12 +164,29 @@ fn median(backups: &VolumeBackups, value: impl Fn(&Job) -> Option<f64>) -> Optio
     values.get(values.len() / 2).copied()
 }
 
-/// How large the next snapshot is, and whether that is enough.
+/// How large the next snapshot is, whether that is enough, and what to do if not.
 fn next_size(present: &Present, backups: &VolumeBackups) -> Cell {
-    let volume = present.interval.topology.volume(&backups.name());
-    let Some(planned) = volume.and_then(|volume| present.planned_size(volume)) else {
+    let found = || {
+        let volume = present.interval.topology.volume(&backups.name())?;
+        Some((volume, present.planned_size(volume)?))
+    };
+    let Some((volume, planned)) = found() else {
         return Cell::default();
     };
-    let risk = planned.risk.text();
-    Cell::default().small(format!("{} planned, {risk}", size_text(planned.bytes)))
+    let said = format!(
+        "{} planned, {}",
+        size_text(planned.bytes),
+        planned.risk.text()
+    );
+    let is_enough = planned.risk == SizeRisk::Low;
+    let advice = (!is_enough)
+        .then(|| present.size_advice(volume, None))
+        .flatten();
+    match advice.and_then(|advice| advice.remedy) {
+        Some(remedy) => {
+            let remedy = Cell::sentence(&sentence![". ", remedy]);
+            Cell::default().small(said).then(remedy)
+        }
+        None => Cell::default().small(said),
+    }
 }

@@ -334,6 +334,13 @@ left_over_name() {
     new_volume -s -L 8M -n next_snapshot vg0/next
     in_time 130 is_alerted vg0/next_snapshot next_snapshot_blocked    # read each minute, and held
     state "the next snapshot's name is taken" vg0/next_snapshot next_snapshot_blocked
+    mkfs.ext4 -q /dev/vg0/next
+    mkdir -p /mnt/next
+    mount /dev/vg0/next /mnt/next
+    new_volume -s -L 8M -n undo vg0/next
+    lvconvert -y --merge vg0/undo >>"$OUT/lvm.log" 2>&1
+    ask_lvm_again
+    state "a merge into the next snapshot's origin waits" vg0/next next_snapshot_blocked 3
     umount /etc/mylvmbackup.conf
 }
 

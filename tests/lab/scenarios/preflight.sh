@@ -44,7 +44,7 @@ configure() {
 }
 
 make_host() {
-    modules dm-snapshot dm-thin-pool ext4
+    modules dm-snapshot dm-thin-pool dm-raid raid1 dm-integrity ext4
     new_group vg0 /dev/ubda /dev/ubdb
     new_volume -L 300M -n data vg0
     new_volume -L 60M -n spare vg0
@@ -85,6 +85,26 @@ snapshot_cannot_be_made() {
     lvm_sees_only /dev/ubda
     says "a missing PV" "a PV of VG vg0 is missing: attach the disk again"
     lvm_sees_only '/dev/ubd.*'
+    vgchange -qq -l 4 vg0
+    says "as many volumes as the group may have" 'VG vg0 has as many volumes as it may have, 4: allow more with `vgchange -l 0 vg0`'
+    vgchange -qq -l 0 vg0
+    mount -t tmpfs -o size=16k tmpfs "$LVM_SYSTEM_DIR/archive"
+    dd if=/dev/zero of="$LVM_SYSTEM_DIR/archive/rest" bs=4k status=none 2>/dev/null || true
+    says "no room for LVM's archive" "free space in the file system of $LVM_SYSTEM_DIR/archive, which is full"
+    umount "$LVM_SYSTEM_DIR/archive"
+    new_volume -s -L 20M -n merged vg0/data
+    lvconvert -qq --merge vg0/merged
+    says "a merge that waits" "a snapshot waits to be merged into vg0/data, and LVM makes no other one until then"
+    umount /mnt/data
+    lvchange -an vg0/data
+    lvchange -ay vg0/data
+    wait_until 20 "the merge" eval '! lvs -a vg0/merged'
+    mount /dev/vg0/data /mnt/data
+    new_volume --type raid1 -m 1 --raidintegrity y -L 20M -n sums vg0
+    configure 's/=data/=sums/'
+    says "a RAID with integrity" "vg0/sums is a RAID with integrity, of which LVM makes no snapshot"
+    lvremove -qq -f vg0/sums
+    configure
     new_volume -s -L 20M -n data_snapshot vg0/data
     says "left behind" "vg0/data_snapshot already exists"
     lvremove -qq -f vg0/data_snapshot
