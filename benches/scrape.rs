@@ -176,6 +176,7 @@ fn device(index: usize) -> Device {
         rotational: Some(false),
         scheduler: Some("none".into()),
         read_ahead_kib: Some(128),
+        block_size: None,
         counts: false,
     }
 }

@@ -274,12 +274,7 @@ impl Extensible {
         }
         let mut free = extents * extent;
         if let Some(most) = most_bytes(volume, part, topology) {
-            let size = layout
-                .segments
-                .iter()
-                .map(|segment| segment.extents)
-                .sum::<u64>()
-                * extent;
+            let size = layout.extents() * extent;
             let left = most
                 .div_ceil(extent)
                 .saturating_mul(extent)
@@ -394,7 +389,7 @@ fn leg_bytes(volume: &Volume, part: &str, group: &Group) -> u64 {
         .layout
         .iter()
         .filter(|part| part.lv.starts_with(&start));
-    let extents = legs.map(|leg| leg.segments.iter().map(|segment| segment.extents).sum());
+    let extents = legs.map(LvLayout::extents);
     extents.max().unwrap_or(1).max(1) * group.extent_bytes()
 }
 
@@ -440,7 +435,18 @@ pub fn pool_repair(pool: &Volume, topology: &Topology) -> Sentence {
     let is_in_it = |volume: &&Volume| {
         volume.vg == pool.vg && volume.pool.as_ref() == Some(&pool.lv) && volume.device.is_some()
     };
-    let (mut sentence, mut names) = (Sentence::default(), String::new());
+    let mut sentence = Sentence::default();
+    if let Some(group) = group
+        && let Some(bytes) = repaired_metadata(pool, group)
+    {
+        let (vg, size) = (&pool.vg, size_text(bytes));
+        sentence.push(sentence![
+            "make room in VG {vg} for {size} of repaired metadata: ",
+            more_space(vg, Some(group)),
+            ", then "
+        ]);
+    }
+    let mut names = String::new();
     for volume in topology.volumes.iter().filter(is_in_it) {
         sentence.push(unmounting(volume));
         names += &format!("{} ", volume.full_name());
@@ -459,6 +465,18 @@ pub fn pool_repair(pool: &Volume, topology: &Topology) -> Sentence {
         command(format!("lvchange -ay {names}{name}"))
     ]);
     sentence
+}
+
+/// The size of the metadata that a repair writes anew, if neither the spare volume nor the group has room for it.
+fn repaired_metadata(pool: &Volume, group: &Group) -> Option<u64> {
+    if pool.kind == VolumeKind::Writecache {
+        return None;
+    }
+    let is_metadata = |part: &&LvLayout| part.lv.ends_with("_tmeta") || part.lv.ends_with("_cmeta");
+    let metadata = pool.layout.iter().find(is_metadata)?;
+    let bytes = metadata.extents() * group.extent_bytes();
+    let free: u64 = group.room.iter().map(|pv| pv.free).sum();
+    (group.spare.unwrap_or_default() + free < bytes).then_some(bytes)
 }
 
 /// Starts a merge that waits or has stopped. Without a full stop.
@@ -716,7 +734,7 @@ fn more_space(vg: &str, group: Option<&Group>) -> Sentence {
         return sentence!["let LVM use the free space of {pv} with ", allow];
     }
     let Some(pv) = &group.free_pv else {
-        return sentence!["add a PV to VG {vg}, since no PV is free"];
+        return sentence!["add a PV to VG {vg}, since none that fits is free"];
     };
     let mut commands = Sentence::default();
     for (is_needed, option) in [(group.is_fixed, "-x y"), (group.is_at_max_pvs, "-p 0")] {
@@ -908,6 +926,7 @@ mod tests {
             rotational: None,
             scheduler: None,
             read_ahead_kib: None,
+            block_size: None,
             counts: false,
         }
     }
@@ -1002,7 +1021,7 @@ mod tests {
             (
                 vec![pv("sda", 100)],
                 None,
-                "add a PV to VG vg0, since no PV is free".into(),
+                "add a PV to VG vg0, since none that fits is free".into(),
             ),
         ] {
             let group = Group {
@@ -1040,7 +1059,7 @@ mod tests {
             (
                 vec![],
                 None,
-                "VG vg0 has no other PV with room: add a PV to VG vg0, since no PV is free",
+                "VG vg0 has no other PV with room: add a PV to VG vg0, since none that fits is free",
             ),
         ] {
             let group = Group {
@@ -1065,6 +1084,41 @@ mod tests {
             "unmount it with `umount '/srv/a b'`, and deactivate it with `lvchange -an vg0/thin vg0/pool`, then run `lvconvert \
              --repair vg0/pool` and activate it with `lvchange -ay vg0/thin vg0/pool`"
         );
+    }
+
+    #[test]
+    fn a_pool_without_room_for_repaired_metadata_gets_it_first() {
+        let repaired = "deactivate it with `lvchange -an vg0/pool`, then run `lvconvert --repair vg0/pool` and activate it with \
+             `lvchange -ay vg0/pool`";
+        let mut pool = volume("pool", VolumeKind::ThinPool);
+        let segment = crate::sample::lvm::Segment {
+            extents: 2,
+            ..Default::default()
+        };
+        pool.layout.push(LvLayout {
+            lv: "pool_tmeta".into(),
+            allocation: None,
+            segments: vec![segment],
+        });
+        for (free_mib, spare_mib, before) in [
+            (100, 0, ""),
+            (0, 8, ""),
+            (4, 4, ""),
+            (
+                4,
+                0,
+                "make room in VG vg0 for 8.00 MiB of repaired metadata: add the free PV with `vgextend vg0 /dev/sdd`, then ",
+            ),
+        ] {
+            let group = Group {
+                room: vec![pv("sda", free_mib)],
+                spare: Some(spare_mib * MIB).filter(|spare| *spare > 0),
+                free_pv: Some("/dev/sdd".into()),
+                ..group()
+            };
+            let found = pool_repair(&pool, &topology(group, vec![pool.clone()]));
+            assert_eq!(found.to_string(), format!("{before}{repaired}"));
+        }
     }
 
     #[test]
@@ -1118,7 +1172,7 @@ mod tests {
             ),
             (
                 |group| (group.free, group.room) = (Some(0), Vec::new()),
-                "VG vg0 has no room for it: add a PV to VG vg0, since no PV is free",
+                "VG vg0 has no room for it: add a PV to VG vg0, since none that fits is free",
             ),
             (
                 |group| {

@@ -252,6 +252,7 @@ fn device(index: usize, counts: bool) -> topology::Device {
         rotational: None,
         scheduler: None,
         read_ahead_kib: None,
+        block_size: None,
         counts,
     }
 }

@@ -505,13 +505,13 @@ mod tests {
         check(
             Some(9 * MIB),
             "VG vg0 has only 9.00 MiB for it, which is not enough: run `lvextend -L +8m vg0/snap`, which brings it to 64 %, then add \
-             a PV to VG vg0, since no PV is free, or stop the writes.",
+             a PV to VG vg0, since none that fits is free, or stop the writes.",
         );
         check(
             None,
             "If VG vg0 has free space, run `lvextend -L +16m vg0/snap`, which brings it to 58 %.",
         );
-        let none = "VG vg0 has no room for it: add a PV to VG vg0, since no PV is free. Otherwise stop the writes.";
+        let none = "VG vg0 has no room for it: add a PV to VG vg0, since none that fits is free. Otherwise stop the writes.";
         check(Some(MIB), none);
     }
 
@@ -529,7 +529,7 @@ mod tests {
             Some(20 * MIB),
             time,
             "VG vg0 has only 20.0 MiB for it, which is not enough: run `lvextend -L +20m vg0/snap`, which brings it to 56 % and \
-             makes it last about 95 s, then add a PV to VG vg0, since no PV is free, or stop the writes.",
+             makes it last about 95 s, then add a PV to VG vg0, since none that fits is free, or stop the writes.",
         );
     }
 

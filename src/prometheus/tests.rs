@@ -130,6 +130,7 @@ fn device() -> Device {
         rotational: Some(false),
         scheduler: Some("none".into()),
         read_ahead_kib: Some(128),
+        block_size: None,
         counts: true,
     }
 }

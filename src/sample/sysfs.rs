@@ -25,6 +25,8 @@ pub struct BlockDevice {
     /// The active I/O scheduler, or `none`.
     pub scheduler: Option<String>,
     pub read_ahead_kib: Option<u64>,
+    /// The smallest unit that it reads or writes, in bytes.
+    pub block_size: Option<u64>,
     /// Whether it is one path of a multipath disk and hidden by the kernel.
     pub is_hidden: bool,
     /// The names of the devices below.
@@ -82,6 +84,7 @@ fn block_device(name: &str, attributes: &BTreeMap<&str, &str>) -> BlockDevice {
         rotational: value("queue/rotational").map(|flag| flag != "0"),
         scheduler: value("queue/scheduler").map(chosen),
         read_ahead_kib: value("queue/read_ahead_kb").and_then(|kib| kib.parse().ok()),
+        block_size: value("queue/logical_block_size").and_then(|bytes| bytes.parse().ok()),
         is_hidden: value("hidden") == Some("1"),
         slaves: value("slaves")
             .unwrap_or_default()
@@ -131,7 +134,7 @@ mod tests {
 
         #[test]
         fn any_attributes_parse_without_panic(
-            text in "((sda|sda1|dm-0|md0)/(dev|size|partition|parent|slaves|hidden|queue/(scheduler|rotational|read_ahead_kb)|dm/(name|uuid))\t(\\PC{0,6}|-?[0-9:]{0,24}|\\[*[a-z]{0,4}\\]*)\n){0,8}"
+            text in "((sda|sda1|dm-0|md0)/(dev|size|partition|parent|slaves|hidden|queue/(scheduler|rotational|read_ahead_kb|logical_block_size)|dm/(name|uuid))\t(\\PC{0,6}|-?[0-9:]{0,24}|\\[*[a-z]{0,4}\\]*)\n){0,8}"
         ) {
             assert!(parse(&text).len() <= 4);
         }

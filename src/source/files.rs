@@ -24,7 +24,7 @@ use super::rate::Rate;
 const FIRST_BUFFER: usize = 16 * 1024;
 
 /// sysfs attributes of block devices; not all devices have all of them.
-const ATTRIBUTES: [&str; 15] = [
+const ATTRIBUTES: [&str; 16] = [
     "dev",
     "size",
     "partition",
@@ -40,6 +40,7 @@ const ATTRIBUTES: [&str; 15] = [
     "queue/rotational",
     "queue/scheduler",
     "queue/read_ahead_kb",
+    "queue/logical_block_size",
 ];
 
 /// Maximum ancestors of a process to follow. Processes that end meanwhile may make their chain a circle.

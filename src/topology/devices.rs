@@ -115,6 +115,7 @@ fn device(
         rotational: disk.rotational,
         scheduler: disk.scheduler.clone(),
         read_ahead_kib: disk.read_ahead_kib,
+        block_size: disk.block_size,
         counts: false,
     }
 }

@@ -71,6 +71,8 @@ pub struct Device {
     pub rotational: Option<bool>,
     pub scheduler: Option<String>,
     pub read_ahead_kib: Option<u64>,
+    /// Logical, in bytes.
+    pub block_size: Option<u64>,
     /// Whether it is part of the host's total, which counts each byte once.
     pub counts: bool,
 }
@@ -126,7 +128,7 @@ pub struct Group {
     pub room: Vec<PvRoom>,
     /// A PV with free space that LVM may not allocate from.
     pub not_allocatable: Option<String>,
-    /// A PV that belongs to no group.
+    /// The largest PV that belongs to no group and that LVM would add to this one.
     pub free_pv: Option<String>,
     /// The letter of its allocation policy, as in `vg_attr`.
     pub allocation: Option<char>,
@@ -220,6 +222,12 @@ pub struct LvLayout {
     /// The letter of its allocation policy, as in `lv_attr`.
     pub allocation: Option<char>,
     pub segments: Vec<Segment>,
+}
+
+impl LvLayout {
+    pub fn extents(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.extents).sum()
+    }
 }
 
 impl Group {

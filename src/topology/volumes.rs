@@ -11,6 +11,9 @@ use crate::sample::mounts::Mount;
 use crate::sample::{Sample, lvm};
 use crate::units::natural_key;
 
+/// What LVM keeps of a new PV for itself: the alignment of its first extent, in bytes.
+const PV_METADATA: u64 = 1 << 20;
+
 /// The devices of one LV by layer; `""` is the volume itself.
 type Layers<'a> = BTreeMap<&'a str, usize>;
 
@@ -209,13 +212,11 @@ impl<'a> LvmInputs<'a> {
     }
 
     fn reported_group(&self, reported: &lvm::ReportedGroup) -> Group {
-        let name_of = |pv: &lvm::Pv| {
-            let device = self
-                .devices
-                .iter()
-                .find(|device| Some(device.number) == pv.number);
-            device.map(|device| device.name.to_string())
+        let device_of = |pv: &lvm::Pv| {
+            let mut devices = self.devices.iter();
+            devices.find(|device| Some(device.number) == pv.number)
         };
+        let name_of = |pv: &lvm::Pv| device_of(pv).map(|device| device.name.to_string());
         let spare = reported
             .volumes
             .iter()
@@ -237,14 +238,30 @@ impl<'a> LvmInputs<'a> {
                 _ => {}
             }
         }
-        let mut free_pvs = self.report.iter().flat_map(|report| &report.free_pvs);
+        // LVM refuses PVs with other logical blocks, or found twice. Of one that is smaller than an extent, it can use nothing.
+        // One on a volume may be a guest's.
+        let block_of = |pv: &lvm::Pv| device_of(pv)?.block_size;
+        let block = reported.pvs.iter().find_map(block_of);
+        let fits = |pv: &&lvm::Pv| {
+            let has_other_blocks = block_of(pv)
+                .zip(block)
+                .is_some_and(|(its, ours)| its != ours);
+            let room = pv.size.map(|size| size.saturating_sub(PV_METADATA));
+            let is_too_small = room
+                .zip(reported.extent)
+                .is_some_and(|(room, extent)| room < extent);
+            let is_in_guest = device_of(pv).is_some_and(|device| self.is_on_volume(device));
+            !has_other_blocks && !is_too_small && !is_in_guest && pv.twin.is_none()
+        };
+        let free_pvs = self.report.iter().flat_map(|report| &report.free_pvs);
+        let free_pv = free_pvs.filter(fits).max_by_key(|pv| pv.size);
         let misses_data = |pv: &lvm::Pv| pv.is_missing && pv.free != pv.size;
         let twin = |pv: &lvm::Pv| Some([pv.name.clone(), pv.twin.clone()?]);
         Group {
             misses_data: reported.pvs.iter().any(misses_data),
             room,
             not_allocatable,
-            free_pv: free_pvs.next().map(|pv| pv.name.clone()),
+            free_pv: free_pv.map(|pv| pv.name.clone()),
             allocation: reported.letter(5),
             namesake: namesake.map(|other| other.uuid.clone()),
             namesake_is_in_guest: namesake.is_some_and(|other| self.is_in_guest(other)),

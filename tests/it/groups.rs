@@ -95,3 +95,47 @@ fn a_group_is_unreported_only_if_lvm_was_asked_about_it() {
         assert_eq!(refuses(&host, seconds, lvm), Some(expected), "{seconds}");
     }
 }
+
+/// LVM refuses PVs with other logical blocks, and takes nothing from one that is smaller than an extent of 4 MiB.
+#[test]
+fn the_free_pv_that_is_named_is_the_largest_that_fits() {
+    let host = Host::new(&["sda", "sdb", "sdc", "sdd"]);
+    let blocks = |sda: u32, sdc: u32| {
+        let of = |(name, size)| format!("{name}/queue/logical_block_size\t{size}\n");
+        [("sda", sda), ("sdb", 512), ("sdc", sdc), ("sdd", 512)]
+            .map(of)
+            .concat()
+    };
+    let free = |name: &str, minor: u32, mib: u64| {
+        format!(
+            r#"{{"pv_name": "/dev/{name}", "pv_major": "8", "pv_minor": "{minor}", "pv_size": "{}"}}"#,
+            mib << 20
+        )
+    };
+    for (blocks, sdb_mib, expected) in [
+        (blocks(512, 512), 100, Some("/dev/sdc")),
+        (blocks(512, 4096), 100, Some("/dev/sdb")),
+        (blocks(512, 4096), 4, Some("/dev/sdd")),
+        (blocks(4096, 4096), 100, Some("/dev/sdc")),
+        (blocks(2048, 4096), 100, None),
+        (String::new(), 100, Some("/dev/sdc")),
+    ] {
+        let free = [
+            free("sdb", 16, sdb_mib),
+            free("sdc", 32, 900),
+            free("sdd", 48, 50),
+        ];
+        let without_group = format!(r#"{{"report": [{{"pv": [{}]}}]}}"#, free.join(","));
+        let texts = [
+            (Part::Diskstats, host.diskstats()),
+            (Part::Sysfs, host.names() + &blocks),
+            (Part::Lvm, report(&[]) + &without_group),
+        ];
+        let texts = texts
+            .into_iter()
+            .map(|(part, text)| (part, ReadResult::Text(text)));
+        let interval = Observer::default().observe(&reading(0.0, texts.collect()));
+        let group = interval.topology.group("vg0").unwrap();
+        assert_eq!(group.free_pv.as_deref(), expected, "{blocks}");
+    }
+}

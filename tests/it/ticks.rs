@@ -87,6 +87,7 @@ pub fn disks(names: &[&str]) -> Arc<Topology> {
         rotational: None,
         scheduler: None,
         read_ahead_kib: None,
+        block_size: None,
         counts: true,
     });
     Topology::new(devices.collect(), Vec::new(), Vec::new()).into()

@@ -702,7 +702,7 @@ fn a_pool_that_lvm_cannot_extend_is_a_warning_and_critical_once_it_has_to() {
     assert_eq!(
         sentence,
         "Thin pool vg0/pool cannot be extended by LVM: from 80 % on, it needs 1.95 GiB, but VG vg0 has 1.95 GiB for it. It is \
-         80.00 % full. Add a PV to VG vg0, since no PV is free."
+         80.00 % full. Add a PV to VG vg0, since none that fits is free."
     );
 }
 

@@ -128,6 +128,12 @@ lvm_does() {
     lvm "$TMPDIR/commands" >>"$OUT/lvm.log" 2>&1 || fail "lvm: $(tail -n 3 "$OUT/lvm.log")"
 }
 
+# LVM archives the metadata of a group before each change. Until this folder is unmounted, it cannot.
+fill_archive() {
+    mount -t tmpfs -o size=16k tmpfs "$LVM_SYSTEM_DIR/archive"
+    dd if=/dev/zero of="$LVM_SYSTEM_DIR/archive/rest" bs=4k status=none 2>/dev/null || true
+}
+
 # scatter DEVICE COUNT EVERY: writes COUNT times 4 KiB, one every so many KiB.
 scatter() {
     local number

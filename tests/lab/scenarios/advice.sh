@@ -180,6 +180,12 @@ no_room() {
     new_volume -l 100%FREE -n rest tight
     ask_lvm_again
     state "no free space, no free PV" tight/data_s snapshot_fill 0
+    truncate -s 64M /mnt/blocks
+    losetup -b 4096 /dev/loop1 /mnt/blocks
+    pvcreate -y /dev/loop1 >>"$OUT/lvm.log" 2>&1
+    ask_lvm_again
+    state "no free space, a free PV with larger blocks" tight/data_s snapshot_fill 0
+    check "LVM refuses to add it" 5 "$(vgextend tight /dev/loop1 >>"$OUT/lvm.log" 2>&1; echo $?)"
     pvcreate -y /dev/ubdh >>"$OUT/lvm.log" 2>&1
     ask_lvm_again
     state "no free space, a free PV" tight/data_s snapshot_fill
@@ -374,7 +380,7 @@ remove_group() {
 }
 
 new_pool() {
-    new_volume --type thin-pool -Zn -c 64k -L 16M --poolmetadatasize 2M -n pool "$1"
+    new_volume --type thin-pool -Zn -c 64k -L 16M --poolmetadatasize 2M "${@:2}" -n pool "$1"
     new_volume -V 64M --thinpool "$1/pool" -n thin
     dd if=/dev/zero of="/dev/$1/thin" bs=1M count=4 oflag=direct status=none
 }
@@ -439,6 +445,19 @@ broken_pool() {
     ask_lvm_again
     state "pool needs a check" vgk/pool pool_state 3
     remove_group vgk
+    # Neither the group nor a spare volume has room for what the repair writes.
+    fragile_group vgk
+    new_pool vgk --poolmetadataspare n
+    new_volume -l 100%FREE -n rest vgk
+    pvcreate -y /dev/ubde >>"$OUT/lvm.log" 2>&1
+    disk_gives k write-errors
+    dd if=/dev/zero of=/dev/vgk/thin bs=1M seek=4 count=4 conv=fsync status=none 2>>"$OUT/writer.log" || true
+    in_time 20 is_alerted vgk/pool pool_state
+    disk_gives k data
+    ask_lvm_again
+    state "pool needs a check, without room" vgk/pool pool_state 4
+    remove_group vgk
+    pvremove -q /dev/ubde >>"$OUT/lvm.log" 2>&1
 }
 
 failed_pool() {
@@ -574,15 +593,13 @@ pv_there_twice() {
     state "the same where LVM may change the group" twice/data_s snapshot_fill
 }
 
-# LVM archives the metadata of a group before each change, and refuses it where it cannot.
 no_archive() {
     local archive=$LVM_SYSTEM_DIR/archive
     new_vg vga e
     near_full vga data 18 -L 20M
     near_full vga lost 12 -L 8M
     near_full vga other 18 -L 20M
-    mount -t tmpfs -o size=16k tmpfs "$archive"
-    dd if=/dev/zero of="$archive/rest" bs=4k status=none 2>/dev/null || true
+    fill_archive
     ask_lvm_again
     state "a full file system for LVM's archive" vga/ group_state 0
     check "LVM refuses to make a snapshot" 5 "$(lvcreate -s -l 1 -n none vga/data >>"$OUT/lvm.log" 2>&1; echo $?)"
@@ -602,7 +619,7 @@ no_archive() {
 modules dm-snapshot dm-thin-pool dm-cache dm-cache-smq dm-writecache dm-raid raid1 dm-mirror dm-zero dm-flakey dm-delay ext4 loop
 printf '[alerts]\nticks_missed = "off"\npart_failed = "off"\n' >/mnt/cowbell.toml
 start_cowbell
-lvm_sees_only '/dev/ubd[a-jl-o]' '/dev/mapper/bad.*' /dev/mapper/slow
+lvm_sees_only '/dev/ubd[a-jl-o]' /dev/loop1 '/dev/mapper/bad.*' /dev/mapper/slow
 new_vg vg0 a
 stories="snapshots merge_pending full_metadata pools striped no_room most_pvs pvmove_under_way invalid_snapshots open_snapshots outside_lvm suspended raids \
     pool_above_threshold not_monitored left_over_name broken_pool failed_pool failed_writecache failed_merge cow_area_with_errors cut_short missing_pvs partial cached_pool no_archive pv_there_twice"

@@ -110,10 +110,13 @@ echo "== snapshots"
 guard_configuration on
 start_guard
 snapshot vg0 data 24
+fill_archive
 reads /mnt/data_snapshot 60 /mnt/read & reader=$!
 writes /mnt/data 256 & writer=$!
 wait "$reader"
 kill "$writer" 2>/dev/null || true
+check "LVM itself refuses, with a full file system for its archive" 5 "$(lvextend -q -l +1 vg0/data_snapshot >>"$OUT/lvm.log" 2>&1; echo $?)"
+umount "$LVM_SYSTEM_DIR/archive"
 check "all of the snapshot could be read" 60 "$(cat /mnt/read)"
 check "the snapshot is valid" no "$(is_invalid vg0/data_snapshot && echo yes || echo no)"
 used=$(of_guard vg0/data_snapshot .used_bytes)

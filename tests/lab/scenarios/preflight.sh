@@ -88,8 +88,7 @@ snapshot_cannot_be_made() {
     vgchange -qq -l 4 vg0
     says "as many volumes as the group may have" 'VG vg0 has as many volumes as it may have, 4: allow more with `vgchange -l 0 vg0`'
     vgchange -qq -l 0 vg0
-    mount -t tmpfs -o size=16k tmpfs "$LVM_SYSTEM_DIR/archive"
-    dd if=/dev/zero of="$LVM_SYSTEM_DIR/archive/rest" bs=4k status=none 2>/dev/null || true
+    fill_archive
     says "no room for LVM's archive" "free space in the file system of $LVM_SYSTEM_DIR/archive, which is full"
     umount "$LVM_SYSTEM_DIR/archive"
     new_volume -s -L 20M -n merged vg0/data
