@@ -65,8 +65,9 @@ pub fn size_setting(
             ("holland's configuration", "[mysql-lvm]\n", line)
         }
         _ => {
-            let (vg, lv) = origin.split_once('/').unwrap_or_default();
-            let create = format!("lvcreate -s -L {size} -n {lv}_snapshot {origin}");
+            let vg = origin.split_once('/').map_or("", |(vg, _)| vg);
+            // LVM gives it a name, and would refuse one that another volume has.
+            let create = format!("lvcreate -s -L {size} {origin}");
             let mut text = sentence!["Make the next snapshot with ", command(create), "."];
             if free.is_some_and(|free| free < bytes) {
                 let size = size_text(bytes);
@@ -851,7 +852,7 @@ mod tests {
             (
                 Some("nightly.sh"),
                 1024,
-                "Make the next snapshot with `lvcreate -s -L 40m -n mysql_snapshot vg0/mysql`.",
+                "Make the next snapshot with `lvcreate -s -L 40m vg0/mysql`.",
                 None,
             ),
             (

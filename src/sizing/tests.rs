@@ -894,7 +894,7 @@ fn what_is_enough_is_not_told_to_be_set() {
             10,
             false,
             1024,
-            Some("Make the next snapshot with `lvcreate -s -L 40m -n mysql_snapshot vg0/mysql`."),
+            Some("Make the next snapshot with `lvcreate -s -L 40m vg0/mysql`."),
         ),
         (
             20,
