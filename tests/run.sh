@@ -63,6 +63,7 @@ needed_by_all() {
 	cpio cpio
 	dar dar
 	zbackup zbackup
+	fsarchiver fsarchiver
 	qemu-img qemu-utils
 	mariabackup mariadb-backup
 	/usr/lib/postgresql postgresql

@@ -115,7 +115,11 @@ impl Eta {
             eta.latest_s = eta.latest_s.map(|latest_s| latest_s * slower.exp());
             eta.soonest_s = likely_s * (-wider(eta.soonest_s, least - error)).exp();
             let later = |latest_s| likely_s * wider(latest_s, most + error).exp() + END_S;
-            eta.latest_s = eta.latest_s.map(later);
+            let limit_s = NEVER * prediction.seen_s;
+            eta.latest_s = eta
+                .latest_s
+                .map(later)
+                .filter(|latest_s| *latest_s < limit_s);
             eta.likely_s = Some(likely_s + END_S);
         }
         Some(eta)

@@ -230,9 +230,12 @@ impl MakerRun {
             let is_last = self.processes[index + 1..].iter().all(had_ended);
             let has_failed = end.status.is_some_and(|status| !status.is_success());
             let removed_it = removed_at.is_some_and(|removed| end.at >= removed);
+            // None above it goes on with what its reader had begun.
+            let failed = self.failed_process.as_ref();
+            let has_lost_reader = failed.is_some_and(|failed| failed.at <= end.at);
             let decides = match end.read {
                 Some(ReadShare::All) => true,
-                Some(ReadShare::Part) => has_failed || is_last || removed_it,
+                Some(ReadShare::Part) => has_failed || is_last || removed_it || has_lost_reader,
                 Some(ReadShare::Nothing) => has_failed && is_last || removed_it,
                 None => false,
             };
@@ -347,6 +350,20 @@ mod tests {
             &[(7, OK, Nothing), (6, ExitStatus::Status(1), Nothing)],
             "ended with status 1",
         );
+    }
+
+    #[test]
+    fn a_script_whose_reader_was_killed_decides_though_it_hides_that() {
+        for (reader_second, expected) in [(8, true), (9, true), (10, false)] {
+            let mut maker = MakerRun::new(&[7, 6]);
+            let mut reader = exit(7, ExitRelation::Child, "fsarchiver", 5 * MIB, KILLED);
+            reader.at = at(reader_second);
+            maker.learn_exit(&reader);
+            maker.learn_exit(&exit(7, ExitRelation::Itself, "x.sh", 0, OK));
+            maker.note_read(ReadShare::Part);
+            let has_ended = matches!(maker.state(None), MakerState::Ended(_));
+            assert_eq!(has_ended, expected, "{reader_second}");
+        }
     }
 
     #[test]

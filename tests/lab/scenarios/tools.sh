@@ -16,7 +16,7 @@ source "$repo/tests/lab/guest/lab.sh"
 source "$repo/tests/lab/guest/database.sh"
 PATH=$repo/target/lab-python/bin:$PATH
 
-every_tool="tar shell cron perl dd rsync partclone.ext4 restic borg borgmatic rsnapshot duplicity vzdump cp cpio dar zbackup e2image qemu-img"
+every_tool="tar shell cron perl dd rsync partclone.ext4 restic borg borgmatic rsnapshot duplicity vzdump cp cpio dar zbackup e2image fsarchiver qemu-img"
 faults="killed_early killed_late destination_full overflow maker_killed hung cowbell_killed no_snapshot"
 # They make no snapshot.
 dumps="mysqldump mariabackup pg_basebackup"
@@ -24,7 +24,7 @@ mib=48
 nights=7
 
 make_host() {
-    modules dm-snapshot dm-thin-pool dm-delay ext4
+    modules dm-snapshot dm-thin-pool dm-delay ext4 loop
     sed -i 's/^activation {/activation { auto_set_activation_skip=0/' /mnt/lvm/lvmlocal.conf
     slow_disks 0
     new_group vg0 /dev/mapper/slow*
@@ -90,6 +90,8 @@ make_scripts() {
     script dar '#!/bin/sh' <<<'dar -Q -q -w -c /mnt/out/data -R /mnt/s'
     script zbackup '#!/bin/sh' <<<'tar -C /mnt/s -cf - . | zbackup --silent --non-encrypted -o bundle.compression_method=lzo backup /mnt/out/repo/backups/$(date +%s%N)'
     unmounted e2image <<<'e2image -r -a /dev/vg0/data_bk /mnt/out/data.img'
+    # It mounts the snapshot itself, and leaves it so if it is killed.
+    unmounted fsarchiver <<<'fsarchiver savefs -o -A -j1 -Z1 /mnt/out/data.fsa /dev/vg0/data_bk'
     unmounted qemu-img <<<'qemu-img convert -f raw -O qcow2 /dev/vg0/data_bk /mnt/out/data.qcow2'
     unmounted partclone.ext4 <<<'partclone.ext4 -q -c -L /mnt/tmp/partclone.log -s /dev/vg0/data_bk -O /mnt/out/data.pcl'
     cat >/mnt/perl.sh <<-'END'
@@ -158,6 +160,12 @@ is_restored() {
         cpio) (cd /mnt/restored && cpio --quiet -i -d </mnt/out/data.cpio) ;;
         dar) dar -Q -q -x /mnt/out/data -R /mnt/restored ;;
         zbackup) zbackup --silent --non-encrypted restore "$(ls -d /mnt/out/repo/backups/* | tail -n 1)" | tar -C /mnt/restored -x ;;
+        fsarchiver)
+            truncate -s 120M /mnt/restored.img
+            losetup /dev/loop5 /mnt/restored.img
+            fsarchiver restfs /mnt/out/data.fsa id=0,dest=/dev/loop5
+            losetup -d /dev/loop5
+            ;;
         e2image) cp --sparse=always /mnt/out/data.img /mnt/restored.img ;;
         qemu-img) qemu-img convert -O raw /mnt/out/data.qcow2 /mnt/restored.img ;;
         rsnapshot) cp -a /mnt/out/daily.0/data/. /mnt/restored ;;
@@ -166,7 +174,7 @@ is_restored() {
         duplicity) duplicity restore --no-encryption --archive-dir /mnt/tmp/duplicity --force file:///mnt/out/repo /mnt/restored ;;
         *) tar -C /mnt/restored -xzf /mnt/out/data.gz ;;
     esac >>"$OUT/tools.log" 2>&1
-    case $tool in dd | partclone.ext4 | e2image | qemu-img) debugfs -R 'rdump / /mnt/restored' /mnt/restored.img ;; esac >>"$OUT/tools.log" 2>&1
+    case $tool in dd | partclone.ext4 | e2image | fsarchiver | qemu-img) debugfs -R 'rdump / /mnt/restored' /mnt/restored.img ;; esac >>"$OUT/tools.log" 2>&1
     rm -f /mnt/restored.img
     (cd "$(source_folder)" && sha256sum file*) | (cd "$(find /mnt/restored -name file1 -printf %h)" && sha256sum --quiet -c)
 }
@@ -254,7 +262,7 @@ tidy() {
     pkill -KILL -x "$(reader)" || true
     wait_until 20 "the snapshot to be free" eval '! grep -q " /mnt/s " /proc/mounts || umount /mnt/s'
     local point left
-    for point in $(awk '/lvm_snapshots/ { print $2 }' /proc/mounts); do umount "$point"; done
+    for point in $(awk '/lvm_snapshots|tmp.fsa/ { print $2 }' /proc/mounts); do umount "$point"; done
     for left in $(lvs --noheadings -o lv_name -S 'origin != ""' vg0); do
         wait_until 20 "$left to go" eval "! lvs vg0/$left || lvremove -qq -f vg0/$left"
     done
