@@ -6,17 +6,18 @@ use jiff::Timestamp;
 
 use super::backup_run::BackupRun;
 use super::judgement::PROBED_BYTES;
-use super::maker::{MakerState, ReadShare};
+use super::maker::{MakerState, ProcessEnd, ReadShare};
 use super::progress::overflows;
 use super::{DiskError, Job, Outcome};
 use crate::commands::Note;
 use crate::interval::Interval;
+use crate::sample::processes::ExitStatus;
 use crate::topology::Volume;
 
 /// `cowbell run` sends a mark every half minute. A command without one for this long was killed.
 const LONGEST_SILENCE_US: u64 = 120_000_000;
 /// If a run's process was not observed, and its snapshot still exists this long after the run's last message, the run has
-/// ended and left the snapshot behind.
+/// ended and left the snapshot behind. So has a script that ended well, if nothing reads on for so long.
 const LONGEST_CLEANUP_MS: i64 = 60_000;
 /// The maximum time that one tick adds to a silence: while the machine sleeps, `cowbell run` sleeps too.
 const LONGEST_TICK_US: u64 = 60_000_000;
@@ -152,7 +153,7 @@ pub(super) fn follow_snapshot(
         _ if !is_there => Some(last_seen_at),
         Some(run) => run.ended_at().or_else(|| silent_end(run, interval.at)),
         None if job.is_backup() => match job.maker_state() {
-            MakerState::Ended(end) => Some(end.at),
+            MakerState::Ended(end) => last_read_at(job, end, interval.at),
             _ => job.command_report.map(|report| report.at),
         },
         None => last_use.and_then(|last_use| last_use.idle_since(interval.at)),
@@ -161,6 +162,22 @@ pub(super) fn follow_snapshot(
         job.left_snapshot = is_there;
         job.end_judged(at, ended);
     }
+}
+
+/// When a backup was over whose script has ended and left the snapshot. A script may have read a part of it, such as to recover
+/// a database, and have left the rest to another program, or to one of its own that goes on.
+fn last_read_at(job: &Job, end: ProcessEnd, now: Timestamp) -> Option<Timestamp> {
+    let has_succeeded = end.status.is_some_and(ExitStatus::is_success);
+    let maker = job.maker.as_ref();
+    let has_lost_reader = maker.is_some_and(|maker| maker.failed_process.is_some());
+    if end.read == Some(ReadShare::All) || !has_succeeded || has_lost_reader {
+        return Some(end.at);
+    }
+    let pause_ms = i64::try_from(job.pause_ms).unwrap_or(i64::MAX);
+    let read_at = Timestamp::from_millisecond(now.as_millisecond().saturating_sub(pause_ms));
+    let last_at = read_at.unwrap_or(end.at).max(end.at);
+    let silent_ms = now.as_millisecond() - last_at.as_millisecond();
+    (silent_ms >= LONGEST_CLEANUP_MS).then_some(last_at)
 }
 
 /// The end of a run whose process was not observed, and whose last message is long ago.

@@ -402,6 +402,36 @@ at_once() {
     in_time 10 is_quiet
     is_quiet || cell "at_once, the good night after" "$outcomes" no
 }
+# A script that ends well and leaves the snapshot, while a program of its own goes on; and one that reads a part, for another
+# program to read the rest. Before that both once without: the reader is killed, or there is none.
+left_to_others() {
+    local night outcome
+    printf '%s\n' '#!/bin/bash' 'lvcreate -qq -y -s -L 40M -n data_bk vg0/data; mount -o ro /dev/vg0/data_bk /mnt/s' \
+        '(tar -C /mnt/s -cf - . | gzip -1 >/mnt/out/data.gz) >/dev/null 2>&1 &' 'sleep 2' >/mnt/going.sh
+    printf '%s\n' '#!/bin/bash' 'lvcreate -qq -y -s -L 40M -n data_bk vg0/data; mount -o ro /dev/vg0/data_bk /mnt/s' \
+        'cat /mnt/s/file1 >/dev/null' >/mnt/before.sh
+    chmod +x /mnt/going.sh /mnt/before.sh
+    for night in going_killed before_alone going before; do
+        fresh
+        before=$(newest_job)
+        setsid -f "/mnt/${night%_*}.sh"
+        sleep 4
+        case $night in
+            before) tar -C /mnt/s -cf - . | gzip -1 >/mnt/out/data.gz ;;
+            going_killed) pkill -KILL -x tar ;;
+            before_alone) in_time 90 has_ended ;;
+        esac
+        wait_until 60 "tar to end" eval '! pgrep -x tar'
+        sleep 2
+        setsid -f sh -c 'umount /mnt/s; lvremove -qq -fy vg0/data_bk'
+        in_time 20 has_ended
+        outcome=$(job '.[0].outcome')
+        case $night in
+            going | before) cell "left to others, $night" "$outcome" "$(in_time 10 is_quiet; [[ $outcome == succeeded ]] && is_restored && is_quiet && echo yes)" ;;
+            *) cell "left to others, $night" "$outcome" "$([[ $outcome != succeeded ]] && in_time 10 rings backup_failed; rings backup_failed && echo yes)" ;;
+        esac
+    done
+}
 # What makes no snapshot is known by the earlier runs of the same command.
 no_snapshot() {
     local night command=("/mnt/$tool.sh")
@@ -598,12 +628,12 @@ END
 start_cowbell
 await_ticks 2
 case ${1:-} in
-    '') plan=("tar nights $faults at_once" "dd nights killed_late" "rsync nights killed_late" "restic nights killed_late" "borgmatic nights killed_late" "vzdump nights killed_late" "snapper kept" "merge merged" "e2scrub scrubbed" "e2fsck checked") ;;
+    '') plan=("tar nights $faults at_once left_to_others" "dd nights killed_late" "rsync nights killed_late" "restic nights killed_late" "borgmatic nights killed_late" "vzdump nights killed_late" "snapper kept" "merge merged" "e2scrub scrubbed" "e2fsck checked") ;;
     all)
         plan=()
         for tool in $every_tool; do plan+=("$tool nights $faults"); done
         for tool in $dumps; do plan+=("$tool dumps"); done
-        plan+=("snapper kept" "merge merged" "e2scrub scrubbed" "e2fsck checked" "tar at_once cost")
+        plan+=("snapper kept" "merge merged" "e2scrub scrubbed" "e2fsck checked" "tar at_once left_to_others cost")
         ;;
     *) plan=("$1 ${*:2}"); (($# > 1)) || plan=("$1 nights $faults") ;;
 esac
