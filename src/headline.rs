@@ -129,7 +129,7 @@ impl Trouble {
                 match (full, kind, percent.and_then(|alert| alert.value)) {
                     (Some(full), Some(kind), _) => format!("{name} {} {full}", end(kind, false)),
                     (_, _, Some(percent)) => format!("{name} is {} full", percent_text(percent)),
-                    _ => format!("{name} fills"),
+                    _ => format!("{name} may overflow"),
                 }
             }
             Self::Other(Rule::BackupFailed) => {
@@ -157,11 +157,11 @@ impl Trouble {
                     .filter_map(|group| present.paces.get(&*group[0].uuid));
                 let full = paces.filter_map(|pace| pace.full);
                 let first = full.min_by(|a, b| a.soonest_s.total_cmp(&b.soonest_s));
-                let first = first.map(|full| format!(", the first is full {}", full.in_text()));
-                format!(
-                    "{count} snapshots or pools fill up{}",
-                    first.unwrap_or_default()
-                )
+                let what = match first {
+                    Some(full) => format!("fill up, the first is full {}", full.in_text()),
+                    None => "may overflow".into(),
+                };
+                format!("{count} snapshots or pools {what}")
             }
             Self::Other(Rule::BackupFailed) => format!("{count} backups are bad"),
             Self::Other(rule) => format!("{}: {count} times", rule.text()),
