@@ -129,7 +129,7 @@ impl Trouble {
                 match (full, kind, percent.and_then(|alert| alert.value)) {
                     (Some(full), Some(kind), _) => format!("{name} {} {full}", end(kind, false)),
                     (_, _, Some(percent)) => format!("{name} is {} full", percent_text(percent)),
-                    _ => format!("{name} may overflow"),
+                    _ => format!("{name} may fill up"),
                 }
             }
             Self::Other(Rule::BackupFailed) => {
@@ -159,7 +159,7 @@ impl Trouble {
                 let first = full.min_by(|a, b| a.soonest_s.total_cmp(&b.soonest_s));
                 let what = match first {
                     Some(full) => format!("fill up, the first is full {}", full.in_text()),
-                    None => "may overflow".into(),
+                    None => "may fill up".into(),
                 };
                 format!("{count} snapshots or pools {what}")
             }

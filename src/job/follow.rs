@@ -11,7 +11,6 @@ use super::progress::overflows;
 use super::{DiskError, Job, Outcome};
 use crate::commands::Note;
 use crate::interval::Interval;
-use crate::sample::processes::ExitStatus;
 use crate::topology::Volume;
 
 /// `cowbell run` sends a mark every half minute. A command without one for this long was killed.
@@ -167,10 +166,8 @@ pub(super) fn follow_snapshot(
 /// When a backup was over whose script has ended and left the snapshot. A script may have read a part of it, such as to recover
 /// a database, and have left the rest to another program, or to one of its own that goes on.
 fn last_read_at(job: &Job, end: ProcessEnd, now: Timestamp) -> Option<Timestamp> {
-    let has_succeeded = end.status.is_some_and(ExitStatus::is_success);
     let maker = job.maker.as_ref();
-    let has_lost_reader = maker.is_some_and(|maker| maker.failed_process.is_some());
-    if end.read == Some(ReadShare::All) || !has_succeeded || has_lost_reader {
+    if !maker.is_some_and(|maker| maker.may_be_read_on(&end)) {
         return Some(end.at);
     }
     let pause_ms = i64::try_from(job.pause_ms).unwrap_or(i64::MAX);

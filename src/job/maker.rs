@@ -230,7 +230,7 @@ impl MakerRun {
             let is_last = self.processes[index + 1..].iter().all(had_ended);
             let has_failed = end.status.is_some_and(|status| !status.is_success());
             let removed_it = removed_at.is_some_and(|removed| end.at >= removed);
-            // None above it goes on with what its reader had begun.
+            // No process above it continues what that reader began.
             let failed = self.failed_process.as_ref();
             let has_lost_reader = failed.is_some_and(|failed| failed.at <= end.at);
             let decides = match end.read {
@@ -247,6 +247,12 @@ impl MakerRun {
             }
         }
         state
+    }
+
+    /// Whether another program may go on reading the snapshot that a process left when it ended.
+    pub fn may_be_read_on(&self, end: &ProcessEnd) -> bool {
+        let has_failed = end.status.is_some_and(|status| !status.is_success());
+        end.read != Some(ReadShare::All) && !has_failed && self.failed_process.is_none()
     }
 
     /// The result that the status of its process reports.

@@ -156,7 +156,8 @@ impl LvmQuery {
         let changed = policy_fingerprint();
         let reads_policies = self.policy_fingerprint != Some(changed);
         self.policy_fingerprint = Some(changed);
-        self.running = Some(tokio::spawn(ask(self.program.clone(), reads_policies)));
+        let asking = ask(self.program.clone(), reads_policies, self.archive.clone());
+        self.running = Some(tokio::spawn(asking));
     }
 
     /// Whether an earlier query's child still exists.
@@ -173,7 +174,7 @@ impl LvmQuery {
         let Some(running) = &mut self.running else {
             return std::future::pending().await;
         };
-        let (mut output, stuck) = running.await.unwrap_or_else(|error| {
+        let (output, stuck) = running.await.unwrap_or_else(|error| {
             let why = LvmError::temporary(format!("the LVM query ended early: {error}"));
             (
                 LvmOutput {
@@ -188,10 +189,6 @@ impl LvmQuery {
         if let Some(Ok(policies)) = &output.policies {
             self.archive = archive_of(policies);
         }
-        let fault = self.archive.as_deref().and_then(archive_fault);
-        if let (Ok(report), Some(why)) = (&mut output.report, fault) {
-            *report += &format!("\n{NO_ARCHIVE}{why}");
-        }
         if output.report.is_err() || matches!(output.policies, Some(Err(_))) {
             self.policy_fingerprint = None;
         }
@@ -199,7 +196,12 @@ impl LvmQuery {
     }
 }
 
-async fn ask(program: PathBuf, reads_policies: bool) -> (LvmOutput, Option<Child>) {
+/// `archive` is where LVM archives, if its policies are not read now.
+async fn ask(
+    program: PathBuf,
+    reads_policies: bool,
+    mut archive: Option<PathBuf>,
+) -> (LvmOutput, Option<Child>) {
     let mut arguments = vec![
         "fullreport",
         "-a",
@@ -246,6 +248,16 @@ async fn ask(program: PathBuf, reads_policies: bool) -> (LvmOutput, Option<Child
         }
         let output = output.map(|policies| with_dmeventd(policies) + &id);
         policies = Some(output.map_err(|error| error.sentence));
+    }
+    if let Some(Ok(policies)) = &policies {
+        archive = archive_of(policies);
+    }
+    if let (Ok(report), Some(archive)) = (&mut report, archive) {
+        // Its disk may not answer, which must not hold up the loop.
+        let looking = tokio::task::spawn_blocking(move || archive_fault(&archive));
+        if let Ok(Ok(Some(why))) = tokio::time::timeout(TIME_LIMIT, looking).await {
+            *report += &format!("\n{NO_ARCHIVE}{why}");
+        }
     }
     (LvmOutput { report, policies }, stuck)
 }

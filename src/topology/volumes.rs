@@ -250,8 +250,8 @@ impl<'a> LvmInputs<'a> {
             let is_too_small = room
                 .zip(reported.extent)
                 .is_some_and(|(room, extent)| room < extent);
-            let is_in_guest = device_of(pv).is_some_and(|device| self.is_on_volume(device));
-            !has_other_blocks && !is_too_small && !is_in_guest && pv.twin.is_none()
+            let is_on_volume = device_of(pv).is_some_and(|device| self.is_on_volume(device));
+            !has_other_blocks && !is_too_small && !is_on_volume && pv.twin.is_none()
         };
         let free_pvs = self.report.iter().flat_map(|report| &report.free_pvs);
         let free_pv = free_pvs.filter(fits).max_by_key(|pv| pv.size);

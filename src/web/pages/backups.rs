@@ -51,15 +51,13 @@ impl<'a> Nights<'a> {
         self.running.first().or(ended).copied()
     }
 
-    /// Those that have a sign, the latest last.
+    /// The ended ones that have a sign, the latest last.
     fn shown(&self) -> impl Iterator<Item = &'a Job> {
-        let ended = self.ended.all.iter().take(MOST_NIGHTS).rev();
-        ended.chain(&self.running).copied()
+        self.ended.all.iter().take(MOST_NIGHTS).rev().copied()
     }
 
     fn trend(&self, value: fn(&Job) -> Option<f64>) -> Cell {
-        let nights = self.ended.all.iter().take(MOST_NIGHTS).rev();
-        Cell::default().trend(nights.map(|job| value(job)).collect())
+        Cell::default().trend(self.shown().map(value).collect())
     }
 }
 
@@ -100,7 +98,8 @@ fn nights(present: &Present) -> Table {
             Cell::link(backups.name(), volume_href(&backups.vg, &backups.lv))
         })
         .column(Column::text("Last nights").class("nights"), |nights| {
-            let signs = nights.shown().map(|job| sign(present, job));
+            let shown = nights.shown().chain(nights.running.iter().copied());
+            let signs = shown.map(|job| sign(present, job));
             signs.fold(Cell::default(), Cell::then)
         })
         .column(Column::number("Took").class("least"), |nights| {
