@@ -40,6 +40,8 @@ pub struct MakerRun {
     thread_bytes: u64,
     /// When a process that had read or written the data last ended well.
     pub copied_at: Option<Timestamp>,
+    /// Whether the machine went down, and so nothing goes on that ran then.
+    went_down: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -210,6 +212,7 @@ impl MakerRun {
 
     /// Ends all of them, when the machine went down.
     pub fn end_all(&mut self, at: Timestamp) {
+        self.went_down = true;
         for process in &mut self.processes {
             process.end(at, None);
         }
@@ -252,7 +255,8 @@ impl MakerRun {
     /// Whether another program may go on reading the snapshot that a process left when it ended.
     pub fn may_be_read_on(&self, end: &ProcessEnd) -> bool {
         let has_failed = end.status.is_some_and(|status| !status.is_success());
-        end.read != Some(ReadShare::All) && !has_failed && self.failed_process.is_none()
+        let is_cut_off = has_failed || self.failed_process.is_some() || self.went_down;
+        end.read != Some(ReadShare::All) && !is_cut_off
     }
 
     /// The result that the status of its process reports.

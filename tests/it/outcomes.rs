@@ -970,6 +970,22 @@ fn a_script_that_goes_on_when_the_machine_goes_down_did_not_finish() {
 }
 
 #[test]
+fn nothing_reads_on_after_the_machine_went_down() {
+    let mut night = Night::new();
+    night.seen(ALIVE, &[], &[(Part::Processes, CRON)]);
+    night.reads(50);
+    night.restarts();
+    night
+        .jobs
+        .booted(night.now() + jiff::SignedDuration::from_secs(60));
+    night.tick(ALIVE, &[]);
+    assert_eq!(
+        (night.outcome(), &*night.rings()),
+        (Some(Outcome::Abandoned), "critical data")
+    );
+}
+
+#[test]
 fn a_command_that_makes_fewer_snapshots_than_its_last_run_has_failed() {
     let mut night = Night::new();
     for (key, makes, expected) in [
