@@ -102,8 +102,9 @@ pub struct PoolRefusal {
 }
 
 impl PoolRefusal {
-    pub fn of(metadata: Fill, data: Fill, policies: Policies) -> Option<Self> {
-        let threshold = f64::from(policies.pool.threshold);
+    /// `threshold` is that of autoextend, in percent.
+    pub fn of(metadata: Fill, data: Fill, threshold: u32) -> Option<Self> {
+        let threshold = f64::from(threshold);
         let is_above = |fill: Fill| fill.percent() > threshold;
         let least = metadata_limit(metadata);
         let (part, fill, limit) = if is_above(metadata) {

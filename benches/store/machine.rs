@@ -268,22 +268,6 @@ fn volume(index: usize, devices: usize) -> Volume {
         } else {
             VolumeKind::Snapshot
         },
-        origin: None,
-        pool: None,
-        size: None,
-        created_at: None,
-        pvs: Vec::new(),
-        health: None,
-        is_merging: false,
-        is_merged_into: false,
-        is_locked: false,
-        is_open: false,
-        tags: Vec::new(),
-        when_full: None,
-        layout: Vec::new(),
-        real: None,
-        cow: None,
-        on_top: Vec::new(),
-        mounted_on: None,
+        ..Volume::default()
     }
 }

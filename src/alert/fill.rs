@@ -283,7 +283,7 @@ fn full_before_done(forecast: &VolumeForecast, raised: Option<Severity>) -> Eval
 
 /// Whether LVM extends a volume by itself, as far as is seen; `None` of a kind that it never extends.
 pub fn autoextend(volume: &Volume, policies: &Policies) -> Option<Sentence> {
-    let Autoextend { threshold, percent } = volume.kind.autoextend(*policies)?;
+    let Autoextend { threshold, percent } = volume.autoextend(policies)?;
     if threshold >= 100 {
         return Some("LVM does not extend it automatically".into());
     }
@@ -298,13 +298,13 @@ pub fn autoextend(volume: &Volume, policies: &Policies) -> Option<Sentence> {
 
 /// Whether LVM extends a volume by itself, as far as is seen.
 pub fn is_autoextended(volume: &Volume, policies: &Policies) -> bool {
-    let autoextend = volume.kind.autoextend(*policies);
+    let autoextend = volume.autoextend(policies);
     autoextend.is_some_and(|it| it.threshold < 100) && not_extended(volume, policies).is_none()
 }
 
 /// Why LVM does not extend a volume although it is to, and what switches that on; `None` if it does or may.
 pub(super) fn not_extended(volume: &Volume, policies: &Policies) -> Option<Sentence> {
-    let threshold = volume.kind.autoextend(*policies)?.threshold;
+    let threshold = volume.autoextend(policies)?.threshold;
     let why = match volume.is_monitored() {
         _ if threshold >= 100 => return None,
         _ if !policies.dmeventd => "dmeventd does not run",

@@ -11,7 +11,7 @@ use crate::advice::{self, Extensible, PoolPart, PoolRefusal};
 use crate::config::RuleSubject;
 use crate::job::{Job, JobKind, why_invalid};
 use crate::sample::host::Invalidation;
-use crate::sample::lvm::Policies;
+use crate::sample::lvm::Autoextend;
 use crate::sentence;
 use crate::sentence::Sentence;
 use crate::topology::{State, Volume, VolumeKind};
@@ -168,8 +168,8 @@ impl VolumeUnderRule<'_> {
 
     /// The part of a thin pool that is so full that LVM creates no volume in it.
     fn too_full(&self) -> Option<PoolRefusal> {
-        let policies = self.now.interval.policies.unwrap_or_default();
-        PoolRefusal::of(self.state.metadata?, self.state.fill?, policies)
+        let threshold = self.autoextend().threshold;
+        PoolRefusal::of(self.state.metadata?, self.state.fill?, threshold)
     }
 
     /// Whether mylvmbackup's next snapshot is to be of this volume, into which another one waits to be merged.
@@ -209,21 +209,27 @@ impl VolumeUnderRule<'_> {
             return Evaluation::Unchanged;
         };
         // What LVM does not even try is said where the pool is full.
-        let is_to_extend = policies.pool.threshold < 100;
-        if !is_to_extend || not_extended(self.volume, &policies).is_some() {
+        let threshold = self.autoextend().threshold;
+        if threshold >= 100 || not_extended(self.volume, &policies).is_some() {
             return Evaluation::Clear;
         }
-        let (Some(free), Some(step)) = (self.free(), self.step(&policies)) else {
+        let (Some(free), Some(step)) = (self.free(), self.step()) else {
             return Evaluation::Unchanged;
         };
         let percent = self.state.fill.map(Fill::percent);
         if free >= step {
             Evaluation::Clear
-        } else if percent.is_some_and(|percent| percent >= f64::from(policies.pool.threshold)) {
+        } else if percent.is_some_and(|percent| percent >= f64::from(threshold)) {
             Evaluation::CRITICAL
         } else {
             Evaluation::WARNING
         }
+    }
+
+    /// When LVM extends it by itself; never, if that is unknown.
+    fn autoextend(&self) -> Autoextend {
+        let policies = self.now.interval.policies.unwrap_or_default();
+        self.volume.autoextend(&policies).unwrap_or_default()
     }
 
     /// What it can get in its group: nothing if LVM refuses.
@@ -240,9 +246,9 @@ impl VolumeUnderRule<'_> {
     }
 
     /// The bytes by which LVM would extend the pool.
-    fn step(&self, policies: &Policies) -> Option<u64> {
+    fn step(&self) -> Option<u64> {
         let extent = self.group()?.extent_bytes();
-        let percent = u64::from(policies.pool.percent);
+        let percent = u64::from(self.autoextend().percent);
         let bytes = self.volume.size?.saturating_mul(percent) / 100;
         Some(bytes.div_ceil(extent).max(1) * extent)
     }
@@ -486,9 +492,8 @@ impl VolumeUnderRule<'_> {
 
     fn cannot_extend(&self) -> AlertText {
         let vg = &self.volume.vg;
-        let policies = self.now.interval.policies.unwrap_or_default();
-        let threshold = policies.pool.threshold;
-        let step = size_text(self.step(&policies).unwrap_or_default());
+        let threshold = self.autoextend().threshold;
+        let step = size_text(self.step().unwrap_or_default());
         let free = size_text(self.free().unwrap_or_default());
         let need = format!("from {threshold} % on, it needs {step}, but VG {vg} has {free} for it");
         let fill = self.state.fill.map(Fill::percent);

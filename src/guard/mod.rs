@@ -832,7 +832,7 @@ fn check(settings: &GuardSettings, interval: &Interval) -> anyhow::Result<()> {
     };
     bail!(
         "dmeventd extends {name} too: set `snapshot_autoextend_threshold` or `thin_pool_autoextend_threshold` to 100 in \
-         lvm.conf, or `beside_dmeventd = true` in the configuration of the guard"
+         lvm.conf and in the metadata profiles of pools, or `beside_dmeventd = true` in the configuration of the guard"
     )
 }
 

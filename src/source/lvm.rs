@@ -1,6 +1,7 @@
 //! Queries LVM for data that the kernel lacks: free space, origins, tags and inactive volumes. A query reads every PV
 //! and takes locks: it is rare, does not wait for locks, has a time limit, and runs beside the loop.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -43,6 +44,9 @@ const TWINS_ALLOWED: &str = "devices/allow_changes_with_duplicate_pvs";
 /// The beginning of a line of ours after the report: what is to be done so that LVM can archive metadata, which it does before
 /// each change.
 pub const NO_ARCHIVE: &str = "cannot archive: ";
+/// The beginning of a line of ours after the report, about a metadata profile that volumes have. In place of `lvm.conf`, it may
+/// say when LVM extends a pool, and when LVM creates no snapshot in it: `profile NAME: THRESHOLD PERCENT`.
+pub const PROFILE: &str = "profile ";
 /// An archive of the metadata of a group with some hundred volumes.
 const LARGE_ARCHIVE: u64 = 128 * 1024;
 /// The beginning of what LVM says first in test mode.
@@ -52,7 +56,7 @@ const FIELDS: [(&str, &str); 4] = [
     (
         "vg",
         "vg_name,vg_uuid,vg_attr,vg_size,vg_free,vg_extent_size,vg_missing_pv_count,vg_tags,\
-         vg_systemid,max_pv,max_lv,lv_count",
+         vg_systemid,vg_profile,max_pv,max_lv,lv_count",
     ),
     (
         "pv",
@@ -61,7 +65,7 @@ const FIELDS: [(&str, &str); 4] = [
     (
         "lv",
         "lv_name,lv_uuid,lv_attr,lv_size,origin,pool_lv,data_percent,metadata_percent,copy_percent,\
-         lv_health_status,lv_time,lv_tags,lv_when_full,lv_parent",
+         lv_health_status,lv_time,lv_tags,lv_when_full,lv_parent,lv_profile",
     ),
     (
         "seg",
@@ -77,9 +81,11 @@ const POLICIES: [&str; 8] = [
     "activation/monitoring",
     "activation/snapshot_autoextend_threshold",
     "activation/snapshot_autoextend_percent",
-    "activation/thin_pool_autoextend_threshold",
-    "activation/thin_pool_autoextend_percent",
+    THRESHOLD,
+    PERCENT,
 ];
+const THRESHOLD: &str = "activation/thin_pool_autoextend_threshold";
+const PERCENT: &str = "activation/thin_pool_autoextend_percent";
 
 /// The PID file of dmeventd, which applies these settings.
 const DMEVENTD: &str = "/run/dmeventd.pid";
@@ -237,6 +243,19 @@ async fn ask(
             text.truncate(warnings);
         }
     }
+    if let Ok(text) = &mut report {
+        for name in profiles(text) {
+            let profile = format!("--metadataprofile={name}");
+            let arguments = ["config", "--type", "full", &profile, THRESHOLD, PERCENT];
+            // Where the profile's file is gone or wrong, `lvm.conf` counts.
+            let values = run(&program, &arguments, &mut stuck).await;
+            let values = values.unwrap_or_default();
+            let value = |key| setting_in(&values, key);
+            if let Some((threshold, percent)) = value(THRESHOLD).zip(value(PERCENT)) {
+                *text += &format!("\n{PROFILE}{name}: {threshold} {percent}");
+            }
+        }
+    }
     let mut policies = None;
     if reads_policies && report.is_ok() {
         let arguments = [["config", "--type", "full"].as_slice(), &POLICIES].concat();
@@ -260,6 +279,16 @@ async fn ask(
         }
     }
     (LvmOutput { report, policies }, stuck)
+}
+
+/// The names of the metadata profiles that a report's groups and volumes have.
+fn profiles(report: &str) -> BTreeSet<String> {
+    let values = report.split("_profile\":\"").skip(1);
+    let names = values.filter_map(|rest| Some(rest.split_once('"')?.0));
+    names
+        .filter(|name| !name.is_empty())
+        .map(String::from)
+        .collect()
 }
 
 /// The value of one LVM setting, such as `activation/auto_set_activation_skip`.
@@ -422,12 +451,16 @@ fn policy_fingerprint() -> PolicyFingerprint {
 
 /// The folder in the output of `lvmconfig`, if LVM archives.
 fn archive_of(policies: &str) -> Option<PathBuf> {
-    let value = |key: &str| {
-        let mut lines = policies.lines();
-        lines.find_map(|line| line.trim().strip_prefix(key)?.strip_prefix('='))
-    };
-    (value("archive")? != "0").then_some(())?;
-    Some(value("archive_dir")?.trim_matches('"').into())
+    (setting_in(policies, "backup/archive")? != "0").then_some(())?;
+    let folder = setting_in(policies, "backup/archive_dir")?;
+    Some(folder.trim_matches('"').into())
+}
+
+/// The value of a setting in the output of `lvm config`, which names no sections.
+fn setting_in<'a>(output: &'a str, key: &str) -> Option<&'a str> {
+    let (_, name) = key.rsplit_once('/')?;
+    let mut lines = output.lines();
+    lines.find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='))
 }
 
 /// What is to be done where root cannot write an archive into a folder, or create it. LVM refuses each change then.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::config::Rule;
-use crate::sample::lvm::{self, Autoextend, Policies};
+use crate::sample::lvm;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -60,15 +60,6 @@ impl VolumeKind {
         match self {
             Self::Snapshot => Some(Rule::SnapshotFill),
             Self::ThinPool => Some(Rule::PoolData),
-            _ => None,
-        }
-    }
-
-    /// When LVM extends it by itself; `None` if it never does.
-    pub fn autoextend(self, policies: Policies) -> Option<Autoextend> {
-        match self {
-            Self::Snapshot => Some(policies.snapshot),
-            Self::ThinPool => Some(policies.pool),
             _ => None,
         }
     }

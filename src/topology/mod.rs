@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 use crate::sample::Sample;
 use crate::sample::diskstats::Number;
-use crate::sample::lvm::Segment;
+use crate::sample::lvm::{Autoextend, Policies, Segment};
 use crate::units::{Fill, Sectors};
 pub use kind::VolumeKind;
 pub use state::State;
@@ -204,6 +204,8 @@ pub struct Volume {
     pub when_full: Option<String>,
     /// Its own segments and those of its hidden parts; empty without LVM's report.
     pub layout: Vec<LvLayout>,
+    /// For a thin pool, what its metadata profile says in place of `lvm.conf`.
+    pub profile: Option<Autoextend>,
     /// For an origin of thick snapshots, the device below it with its data (`-real`).
     pub real: Option<usize>,
     /// For a thick snapshot, its COW area's device (`-cow`).
@@ -261,6 +263,15 @@ impl Volume {
         match self.when_full.as_deref() {
             Some("error") => "fail",
             _ => "wait for a minute, then fail",
+        }
+    }
+
+    /// When LVM extends it by itself; `None` if it never does.
+    pub fn autoextend(&self, policies: &Policies) -> Option<Autoextend> {
+        match self.kind {
+            VolumeKind::Snapshot => Some(policies.snapshot),
+            VolumeKind::ThinPool => Some(self.profile.unwrap_or(policies.pool)),
+            _ => None,
         }
     }
 

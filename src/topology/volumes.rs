@@ -358,6 +358,7 @@ impl<'a> LvmInputs<'a> {
             tags: reported.tags.clone(),
             when_full: reported.when_full.clone(),
             layout: layout(group, reported, &|part| self.is_visible(part)),
+            profile: reported.profile,
             mounted_on: Some(Vec::new()),
             ..Volume::default()
         }

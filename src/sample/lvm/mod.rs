@@ -83,6 +83,8 @@ pub struct ReportedVolume {
     pub parent: Option<String>,
     /// In order of their first extent.
     pub segments: Vec<Segment>,
+    /// What its metadata profile, or its group's, says in place of `lvm.conf`. It counts for thin pools alone.
+    pub profile: Option<Autoextend>,
 }
 
 /// A range of a volume with one layout.
@@ -160,6 +162,7 @@ pub struct Policies {
     /// Whether `lvm.conf` forbids all changes of metadata.
     pub metadata_is_read_only: bool,
     pub snapshot: Autoextend,
+    /// Of pools without a metadata profile.
     pub pool: Autoextend,
 }
 

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::{Pv, Report, ReportedGroup, ReportedVolume, Segment};
+use super::{Autoextend, Pv, Report, ReportedGroup, ReportedVolume, Segment};
 use crate::sample::diskstats::Number;
-use crate::source::lvm::{NO_ARCHIVE, NOT_USED};
+use crate::source::lvm::{NO_ARCHIVE, NOT_USED, PROFILE};
 use crate::units::Fill;
 
 /// LVM's name for a missing PV.
@@ -36,7 +36,7 @@ pub fn parse(text: &str) -> Result<Report, String> {
         .iter()
         .filter_map(|json| json.get("report").and_then(Value::as_array));
     let lists: Vec<&Vec<Value>> = lists.collect();
-    let twins = twins(text);
+    let (twins, profiles) = (twins(text), profiles(text));
     if lists.is_empty() {
         return Err("cannot parse LVM's report: expected a list named `report`".into());
     }
@@ -45,7 +45,7 @@ pub fn parse(text: &str) -> Result<Report, String> {
     let without_group = reports().filter(|report| report.get("vg").is_none());
     Ok(Report {
         groups: reports()
-            .filter_map(|report| group(report, &twins))
+            .filter_map(|report| group(report, &twins, &profiles))
             .collect(),
         free_pvs: without_group
             .flat_map(|report| rows(report, "pv").map(|row| pv(row, &twins)))
@@ -75,9 +75,33 @@ fn twins(text: &str) -> HashMap<&str, &str> {
     twins
 }
 
-fn group(report: &Value, twins: &HashMap<&str, &str>) -> Option<ReportedGroup> {
+/// What metadata profiles say about autoextend, by their names.
+fn profiles(text: &str) -> HashMap<&str, Autoextend> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix(PROFILE));
+    let profiles = lines.filter_map(|line| {
+        let (name, values) = line.rsplit_once(": ")?;
+        let (threshold, percent) = values.split_once(' ')?;
+        let values = Autoextend {
+            threshold: threshold.parse().ok()?,
+            percent: percent.parse().ok()?,
+        };
+        Some((name, values))
+    });
+    profiles.collect()
+}
+
+fn group(
+    report: &Value,
+    twins: &HashMap<&str, &str>,
+    profiles: &HashMap<&str, Autoextend>,
+) -> Option<ReportedGroup> {
     let vg = rows(report, "vg").next()?;
     let mut segments = segments(report);
+    // A volume's own profile comes before its group's.
+    let profile_of = |row: &Map<String, Value>| {
+        let name = text(row, "lv_profile").or_else(|| text(vg, "vg_profile"))?;
+        profiles.get(&*name).copied()
+    };
     Some(ReportedGroup {
         name: text(vg, "vg_name")?,
         uuid: text(vg, "vg_uuid").unwrap_or_default(),
@@ -93,7 +117,7 @@ fn group(report: &Value, twins: &HashMap<&str, &str>) -> Option<ReportedGroup> {
         system_id: text(vg, "vg_systemid"),
         pvs: rows(report, "pv").map(|row| pv(row, twins)).collect(),
         volumes: rows(report, "lv")
-            .filter_map(|row| volume(row, &mut segments))
+            .filter_map(|row| volume(row, &mut segments, profile_of(row)))
             .collect(),
     })
 }
@@ -118,6 +142,7 @@ fn pv(row: &Map<String, Value>, twins: &HashMap<&str, &str>) -> Pv {
 fn volume(
     row: &Map<String, Value>,
     segments: &mut HashMap<String, Vec<Segment>>,
+    profile: Option<Autoextend>,
 ) -> Option<ReportedVolume> {
     let uuid = text(row, "lv_uuid")?;
     let size: Option<u64> = number(row, "lv_size");
@@ -141,6 +166,7 @@ fn volume(
         when_full: text(row, "lv_when_full"),
         parent: text(row, "lv_parent").map(bare),
         segments: segments.remove(&uuid).unwrap_or_default(),
+        profile,
         uuid,
     })
 }

@@ -86,6 +86,24 @@ fn a_host_without_groups_has_an_empty_report() {
 }
 
 #[test]
+fn a_volumes_profile_comes_before_its_groups() {
+    let text = r#"{"report":[{"vg":[{"vg_name":"vg0","vg_profile":"group"}],"lv":[
+        {"lv_name":"one","lv_uuid":"1","lv_profile":""},
+        {"lv_name":"two","lv_uuid":"2","lv_profile":"its own"},
+        {"lv_name":"three","lv_uuid":"3","lv_profile":"gone"}]}]}
+profile group: 70 20
+profile its own: 50 30
+"#;
+    let report = parse(text).unwrap();
+    let thresholds = report.groups[0].volumes.iter().map(|volume| {
+        let profile = volume.profile?;
+        Some((profile.threshold, profile.percent))
+    });
+    let thresholds: Vec<_> = thresholds.collect();
+    assert_eq!(thresholds, [Some((70, 20)), Some((50, 30)), None]);
+}
+
+#[test]
 fn a_pv_that_is_there_twice_is_known_from_warnings() {
     let report = parse(
         r#"{"report":[{"vg":[{"vg_name":"vg0"}],

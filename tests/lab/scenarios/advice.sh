@@ -421,18 +421,39 @@ is_over() {
 }
 
 # LVM makes no snapshot in a pool above the threshold of autoextend, although no dmeventd extends it.
+# LVM makes a snapshot in vgx, or refuses it.
+makes_snapshot() {
+    lvcreate -qq -kn -s -n "$1" vgx/thin >>"$OUT/lvm.log" 2>&1 && echo made || echo refused
+}
+
 pool_above_threshold() {
     new_vg vgx j
     new_volume --type thin-pool -Zn -c 64k -L 100M -n pool vgx
     new_volume -V 90M --thinpool vgx/pool -n thin
     dd if=/dev/zero of=/dev/vgx/thin bs=1M count=60 oflag=direct status=none
     sed -i 's/monitoring=0/monitoring=0 thin_pool_autoextend_threshold=50/' /mnt/lvm/lvmlocal.conf
-    check "LVM refuses a snapshot" refused "$(lvcreate -qq -kn -s -n s1 vgx/thin >>"$OUT/lvm.log" 2>&1 && echo made || echo refused)"
-    in_time 100 is_alerted vgx/pool next_snapshot_blocked
+    check "LVM refuses a snapshot" refused "$(makes_snapshot s1)"
     state "pool above the threshold" vgx/pool next_snapshot_blocked
-    check "LVM makes a snapshot then" made "$(lvcreate -qq -kn -s -n s2 vgx/thin >>"$OUT/lvm.log" 2>&1 && echo made || echo refused)"
-    vgremove -fy vgx >>"$OUT/lvm.log" 2>&1
+    check "LVM makes a snapshot then" made "$(makes_snapshot s2)"
     sed -i 's/ thin_pool_autoextend_threshold=50//' /mnt/lvm/lvmlocal.conf
+    # A metadata profile comes before lvm.conf, and the pool's own before its group's.
+    mkdir -p "$LVM_SYSTEM_DIR/profile"
+    echo 'activation/thin_pool_autoextend_threshold=40' >"$LVM_SYSTEM_DIR/profile/strict.profile"
+    echo 'activation/thin_pool_autoextend_threshold=90' >"$LVM_SYSTEM_DIR/profile/easy.profile"
+    lvm_does <<<"vgchange --metadataprofile strict vgx"
+    ask_lvm_again
+    check "LVM refuses a snapshot by the group's profile" refused "$(makes_snapshot s3)"
+    state "pool above the threshold of its group's profile" vgx/pool next_snapshot_blocked
+    check "LVM makes a snapshot after that" made "$(makes_snapshot s4)"
+    dd if=/dev/urandom of=/dev/vgx/thin bs=1M count=20 oflag=direct status=none
+    ask_lvm_again
+    check "LVM refuses a snapshot once more" refused "$(makes_snapshot s5)"
+    in_time 100 is_alerted vgx/pool next_snapshot_blocked
+    lvm_does <<<"lvchange --metadataprofile easy vgx/pool"
+    ask_lvm_again
+    check "the pool's own profile: the alert" "" "$(sentence vgx/pool next_snapshot_blocked)"
+    check "the pool's own profile: LVM makes a snapshot" made "$(makes_snapshot s6)"
+    vgremove -fy vgx >>"$OUT/lvm.log" 2>&1
 }
 
 broken_pool() {
