@@ -336,11 +336,17 @@ pub fn reattachment(volume: &Volume, topology: &Topology) -> Sentence {
     let vg = &volume.vg;
     let restore = "; if it is lost, restore the volume from a backup";
     let group = topology.group(vg);
+    let refresh = command(format!("vgchange --refresh {vg}"));
     // LVM refuses to refresh what is partial.
     if group.is_none_or(|group| group.missing_pvs > 0 || group_refusal(group).is_some()) {
-        return sentence!["attach the PV again{restore}"];
+        return match group {
+            Some(group) if can_restore(group) => {
+                sentence![return_of_pvs(group), ", then run ", refresh]
+            }
+            Some(group) => sentence![return_of_pvs(group), restore],
+            None => sentence!["attach the disk again{restore}"],
+        };
     }
-    let refresh = command(format!("vgchange --refresh {vg}"));
     sentence!["once the PV works again, run ", refresh, restore]
 }
 
@@ -351,12 +357,15 @@ pub fn raid_repair(volume: &Volume, part: &str, topology: &Topology) -> Sentence
     if let Some(refusal) = group.and_then(|group| refusal(group, volume, topology, false)) {
         return sentence!["LVM cannot repair it now: ", refusal];
     }
-    // LVM refuses to refresh what is partial.
-    let mut back = sentence!["attach its disk again"];
-    if group.is_none_or(|group| group.missing_pvs == 0) {
-        let refresh = raid_change(volume, part, topology, "--refresh");
-        back = sentence!["if its disk is back, ", refresh];
-    }
+    let back = match group {
+        Some(group) if can_restore(group) => return return_of_pvs(group),
+        // LVM refuses to refresh what is partial.
+        Some(group) if group.missing_pvs > 0 => return_of_pvs(group),
+        _ => {
+            let refresh = raid_change(volume, part, topology, "--refresh");
+            sentence!["if its disk is back, ", refresh]
+        }
+    };
     let repair = sentence![
         "run ",
         change(group, "lvconvert", &format!("--repair {vg}/{part}"))
@@ -495,13 +504,36 @@ pub fn reactivation(origin: &Volume) -> Sentence {
 
 /// For a group with missing PVs. Without a full stop.
 pub fn missing_pvs(group: &Group) -> Sentence {
-    let back = "attach the disk again";
-    if group.misses_data || group_refusal(group).is_some() {
-        return back.into();
+    let back = return_of_pvs(group);
+    if group.misses_data || can_restore(group) || group_refusal(group).is_some() {
+        return back;
     }
     let rest = format!("--removemissing {}", group.name);
     let reduce = change(Some(group), "vgreduce", &rest);
-    sentence!["{back}; it is empty, so if it is lost, run ", reduce]
+    sentence![back, "; it is empty, so if it is lost, run ", reduce]
+}
+
+/// Whether PVs are there again that LVM still takes for missing, and it would use them.
+fn can_restore(group: &Group) -> bool {
+    !group.returned_pvs.is_empty() && group_refusal(group).is_none()
+}
+
+/// How the missing PVs of a group come back. Without a full stop.
+fn return_of_pvs(group: &Group) -> Sentence {
+    if can_restore(group) {
+        let pvs = group.returned_pvs.join(" ");
+        let restore = format!("--restoremissing {} {pvs}", group.name);
+        return sentence![
+            "since the disk is there again, run ",
+            change(Some(group), "vgextend", &restore)
+        ];
+    }
+    match &group.hidden_pv {
+        Some(device) => sentence![
+            "if /dev/{device} works, allow it in LVM's devices file or filter, and if not, attach it again"
+        ],
+        None => "attach the disk again".into(),
+    }
 }
 
 /// `unmount it with …, and `; empty if it is not mounted.
@@ -705,7 +737,8 @@ fn group_refusal(group: &Group) -> Option<Sentence> {
     }
     if group.is_unreported {
         return Some(sentence![
-            "LVM does not show VG {vg} on this host: change it on the host that it belongs to"
+            "LVM does not show VG {vg} on this host: change it on the host that it belongs to, or allow its disks in LVM's \
+             devices file or filter"
         ]);
     }
     if let Some(id) = &group.foreign {
@@ -1039,7 +1072,7 @@ mod tests {
                 ..group
             };
             let found = raid_repair(&raid, "raid", &topology(missing, vec![raid.clone()]));
-            let attach = "attach its disk again; otherwise ";
+            let attach = "attach the disk again; otherwise ";
             assert_eq!(found.to_string(), format!("{attach}{expected}"));
         }
     }
@@ -1137,7 +1170,7 @@ mod tests {
             ..group()
         };
         let found = pool_repair(&pool, &topology(group, vec![pool.clone()]));
-        let attach = "attach the PV again; if it is lost, restore the volume from a backup";
+        let attach = "attach the disk again; if it is lost, restore the volume from a backup";
         assert_eq!(found.to_string(), attach);
     }
 
@@ -1145,7 +1178,7 @@ mod tests {
     #[test]
     fn no_command_is_shown_that_lvm_refuses() {
         type Change = fn(&mut Group);
-        let cases: [(Change, &str); 12] = [
+        let cases: [(Change, &str); 14] = [
             (|_| {}, "run `lvextend -L +8m vg0/snap`"),
             (
                 |group| group.is_exported = true,
@@ -1171,6 +1204,22 @@ mod tests {
             (
                 |group| (group.missing_pvs, group.misses_data) = (1, true),
                 "a PV of VG vg0 is missing, and until it is back LVM refuses to extend volumes: attach the disk again",
+            ),
+            (
+                |group| {
+                    (group.missing_pvs, group.misses_data) = (1, true);
+                    group.returned_pvs = vec!["/dev/sdc".into()];
+                },
+                "a PV of VG vg0 is missing, and until it is back LVM refuses to extend volumes: since the disk is there again, run \
+                 `vgextend --restoremissing vg0 /dev/sdc`",
+            ),
+            (
+                |group| {
+                    (group.missing_pvs, group.misses_data) = (1, true);
+                    group.hidden_pv = Some("sdc".into());
+                },
+                "a PV of VG vg0 is missing, and until it is back LVM refuses to extend volumes: if /dev/sdc works, allow it in \
+                 LVM's devices file or filter, and if not, attach it again",
             ),
             (
                 |group| (group.free, group.room) = (Some(0), Vec::new()),

@@ -124,6 +124,10 @@ pub struct Group {
     pub missing_pvs: u32,
     /// Whether a missing PV has a part of a volume.
     pub misses_data: bool,
+    /// The missing PVs that are there again. LVM changed the group without them, and does not use them by itself.
+    pub returned_pvs: Vec<String>,
+    /// A device below an active volume that LVM does not see, if PVs are missing.
+    pub hidden_pv: Option<String>,
     /// The PVs that LVM may allocate from.
     pub room: Vec<PvRoom>,
     /// A PV with free space that LVM may not allocate from.

@@ -192,7 +192,12 @@ impl<'a> LvmInputs<'a> {
                     is_unreported: self.asked.contains(uuid.group),
                     ..Group::default()
                 });
-                group.pvs.extend(self.pvs_below(device));
+                let pvs = self.pvs_below(device);
+                if group.missing_pvs > 0 {
+                    let hidden = pvs.iter().find(|pv| !group.pvs.contains(pv));
+                    group.hidden_pv = hidden.cloned().or(group.hidden_pv.take());
+                }
+                group.pvs.extend(pvs);
             }
         }
         if self.outside_lvm().next().is_some() {
@@ -256,9 +261,13 @@ impl<'a> LvmInputs<'a> {
         let free_pvs = self.report.iter().flat_map(|report| &report.free_pvs);
         let free_pv = free_pvs.filter(fits).max_by_key(|pv| pv.size);
         let misses_data = |pv: &lvm::Pv| pv.is_missing && pv.free != pv.size;
+        let has_returned = |pv: &&lvm::Pv| pv.is_missing && pv.name.starts_with('/');
+        let returned = reported.pvs.iter().filter(has_returned);
         let twin = |pv: &lvm::Pv| Some([pv.name.clone(), pv.twin.clone()?]);
         Group {
             misses_data: reported.pvs.iter().any(misses_data),
+            returned_pvs: returned.map(|pv| pv.name.clone()).collect(),
+            hidden_pv: None,
             room,
             not_allocatable,
             free_pv: free_pv.map(|pv| pv.name.clone()),

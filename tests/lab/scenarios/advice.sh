@@ -544,6 +544,37 @@ cut_short() {
     state "COW area cut" vg0/cut_s snapshot_invalid
 }
 
+# A PV that was away while LVM changed the group stays missing when it is back.
+returned_pvs() {
+    new_vg vgr l m
+    lvm_does <<-END
+	lvcreate --type raid1 -m 1 -L 16M -n mirrored vgr /dev/ubdl /dev/ubdm
+	lvcreate -L 64M -n data vgr /dev/ubdl
+	lvcreate -L 16M -n other vgr /dev/ubdm
+	lvcreate -s -L 4M -n left vgr/data /dev/ubdl
+	lvcreate -s -L 40M -n data_s vgr/data /dev/ubdl
+	END
+    wait_until 60 "the mirror to be in sync" in_sync vgr/mirrored
+    lvm_sees_only '/dev/ubd[a-jln]' /dev/loop1 '/dev/mapper/bad.*' /dev/mapper/slow
+    ask_lvm_again
+    state "group with a PV that LVM does not see" vgr/ group_state 0
+    check "it names that disk" 1 "$(sentence vgr/ group_state | grep -c 'If /dev/ubdm works, allow it')"
+    lvremove -qy vgr/left >>"$OUT/lvm.log" 2>&1
+    fill vgr/data 36
+    lvm_sees_only '/dev/ubd[a-jl-o]' /dev/loop1 '/dev/mapper/bad.*' /dev/mapper/slow
+    ask_lvm_again
+    check "LVM makes no snapshot" 5 "$(lvcreate -s -l 4 -n none vgr/data >>"$OUT/lvm.log" 2>&1; echo $?)"
+    for name in mirrored other; do
+        check "the same command for $name" 1 "$(sentence "vgr/$name" volume_state | grep -c 'vgextend --restoremissing vgr /dev/ubdm')"
+    done
+    state "partial volume, and its PV is back" vgr/other volume_state 2
+    ask_lvm_again
+    check "the alert of the group" "" "$(sentence vgr/ group_state)"
+    state "a snapshot near full after that" vgr/data_s snapshot_fill
+    lvm_does <<<"vgremove -f vgr"
+    pvremove -q /dev/ubdl /dev/ubdm >>"$OUT/lvm.log" 2>&1
+}
+
 missing_pvs() {
     new_vg vgr l m
     new_vg vge n
@@ -643,7 +674,7 @@ start_cowbell
 lvm_sees_only '/dev/ubd[a-jl-o]' /dev/loop1 '/dev/mapper/bad.*' /dev/mapper/slow
 new_vg vg0 a
 stories="snapshots merge_pending full_metadata pools striped no_room most_pvs pvmove_under_way invalid_snapshots open_snapshots outside_lvm suspended raids \
-    pool_above_threshold not_monitored left_over_name broken_pool failed_pool failed_writecache failed_merge cow_area_with_errors cut_short missing_pvs partial cached_pool no_archive pv_there_twice"
+    pool_above_threshold not_monitored left_over_name broken_pool failed_pool failed_writecache failed_merge cow_area_with_errors cut_short returned_pvs missing_pvs partial cached_pool no_archive pv_there_twice"
 for story in ${*:-$stories}; do
     "$story"
 done
