@@ -72,7 +72,7 @@ pub enum MarkArguments {
         #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
         at: Option<Timestamp>,
     },
-    /// Accept the result of a backup that leaves files out on purpose
+    /// Accept the result of a backup that leaves files out, or copies only what has changed
     Accept {
         /// ID or name
         job: String,

@@ -15,8 +15,8 @@ const WHOLE: f64 = 0.80;
 const BROKEN: f64 = 0.35;
 /// A backup is complete if it read this share of what earlier runs usually read. Files come and go.
 const AS_BEFORE: f64 = 0.90;
-/// A backup is also complete if it read about as much as one that a person accepted: no less than above, and no more than
-/// this. So accepting a run of 5 % does not make one of 30 % complete.
+/// A backup is also complete if it read about as much as those that a person accepted: no less than above of the least, and no
+/// more than this of the most. So accepting a run of 5 % does not make one of 30 % complete.
 const AS_ACCEPTED: f64 = 1.10;
 
 /// The bytes that a backup read, compared with those that it should have read.
@@ -137,9 +137,12 @@ impl Earlier {
     }
 
     fn is_as_before(&self, own: f64) -> bool {
-        let mut accepted = self.accepted.iter();
+        let least = self.accepted.iter().copied().reduce(f64::min);
+        let most = self.accepted.iter().copied().reduce(f64::max);
         self.usual().is_some_and(|usual| own >= usual * AS_BEFORE)
-            || accepted.any(|of| (of * AS_BEFORE..=of * AS_ACCEPTED).contains(&own))
+            || least.zip(most).is_some_and(|(least, most)| {
+                (least * AS_BEFORE..=most * AS_ACCEPTED).contains(&own)
+            })
     }
 
     fn coverage_of_share(&self, own: f64) -> Coverage {
@@ -254,19 +257,19 @@ mod tests {
         }
     }
 
-    /// Earlier runs in percent of the file system, of which the first was accepted.
+    /// Earlier runs in percent of the file system, of which those below 80 were accepted.
     fn check_accepted(before: &[u64], read: u64, expected: Coverage) {
-        let mut good: Vec<Job> = (2..)
-            .zip(before)
-            .map(|(id, read)| run(id, *read, Some(100)))
-            .collect();
-        good[0].accepted_at = Some(Timestamp::UNIX_EPOCH);
+        let good = (2..).zip(before).map(|(id, read)| Job {
+            accepted_at: (*read < 80).then_some(Timestamp::UNIX_EPOCH),
+            ..run(id, *read, Some(100))
+        });
+        let good: Vec<Job> = good.collect();
         let found = Completeness::of(&run(1, read, Some(100)), good.iter()).unwrap();
         assert_eq!(found.coverage, expected, "{before:?}, {read}");
     }
 
     #[test]
-    fn an_accepted_run_makes_only_similar_runs_complete() {
+    fn accepted_runs_make_only_similar_runs_complete() {
         check_accepted(&[40], 37, Coverage::Complete);
         check_accepted(&[40], 35, Coverage::Incomplete);
         for (read, expected) in [
@@ -280,6 +283,8 @@ mod tests {
         }
         check_accepted(&[5, 97, 97], 5, Coverage::Complete);
         check_accepted(&[5, 97, 97], 30, Coverage::Incomplete);
+        check_accepted(&[40, 5, 97, 97, 97], 30, Coverage::Complete);
+        check_accepted(&[40, 5, 97, 97, 97], 3, Coverage::Incomplete);
     }
 
     #[test]

@@ -552,7 +552,7 @@ impl Job {
         let when = match self.reported_disk_error() {
             _ if self.kind == JobKind::Command => "it no longer has to make them all",
             Some(_) => "its archive is sound",
-            None => "it leaves files out on purpose",
+            None => "it leaves files out, or copies only what has changed",
         };
         let accept = command(format!("cowbell job accept {}", self.id));
         self.can_be_accepted()

@@ -139,6 +139,12 @@ impl MakerRun {
         self.copied_changes && self.whole_bytes < bytes_read.max(LEAST_BYTES)
     }
 
+    /// Whether a program copied it and ended well that is not known, and may copy only what has changed.
+    pub fn may_be_incremental(&self, bytes_read: u64) -> bool {
+        let has_copied = self.copied_at.is_some() && self.failed_process.is_none();
+        has_copied && self.whole_bytes < bytes_read.max(LEAST_BYTES)
+    }
+
     /// Whether the snapshot was made to check its data, and nothing was to copy it.
     pub fn has_only_checked(&self) -> bool {
         let has_copied = self.copied_at.is_some() || self.copied_changes || self.whole_bytes > 0;

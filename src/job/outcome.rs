@@ -104,7 +104,23 @@ impl Job {
         let after_incomplete = incomplete.map(|job| job.id).collect();
         // One may have been the first of a tool that then copies only what has changed.
         let read_through = same.take(3).filter(|job| was_read(job)).count();
+        // A person has accepted that it reads less than all.
+        let is_accepted = |job: &&Self| job.accepted_at.is_some() && job.program == self.program;
+        let is_declared = latest_first
+            .clone()
+            .filter(is_good)
+            .any(|job| is_accepted(&job));
         self.completeness = Completeness::of(self, latest_first.filter(is_good));
+        let read = self.bytes_read.unwrap_or_default();
+        let may_be_incremental =
+            (self.maker.as_ref()).is_some_and(|it| it.may_be_incremental(read));
+        if is_declared
+            && may_be_incremental
+            && self.read_share() != ReadShare::Nothing
+            && let Some(found) = &mut self.completeness
+        {
+            found.coverage = Coverage::Complete;
+        }
         self.is_routine = was_left && read_through >= 2;
         self.after_incomplete = after_incomplete;
     }

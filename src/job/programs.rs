@@ -21,7 +21,7 @@ pub(super) enum ProgramKind {
 /// Programs, what they do, and whether they do nothing but backups. At the end, `*` is anything.
 const PROGRAMS: [(&str, ProgramKind, bool); 8] = [
     (
-        "tar gtar bsdtar star cpio cp dd 7z 7za 7zr",
+        "tar gtar bsdtar star cpio cp dd ddrescue 7z 7za 7zr",
         ProgramKind::Whole,
         false,
     ),
@@ -32,12 +32,13 @@ const PROGRAMS: [(&str, ProgramKind, bool); 8] = [
         true,
     ),
     (
-        "rsync rsnap bup e2image ntfsclone fsarchiver xfsdump dump partclone.*",
+        "rsync rclone unison rsnap bup casync desync e2image ntfsclone fsarchiver xfsdump dump partclone.*",
         ProgramKind::Changes,
         false,
     ),
     (
-        "restic borg kopia rsnapshot duplicity zbackup rdiff-backup",
+        "restic rustic borg kopia rsnapshot duplicity duplicacy duplicati-cli zbackup rdiff-backup storeBackup tarsnap attic \
+         burp bacula-fd bareos-fd proxmox-backup* dsmc avtar bpbkar",
         ProgramKind::Changes,
         true,
     ),

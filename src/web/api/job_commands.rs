@@ -232,7 +232,7 @@ pub async fn phase_job(
     send_to(&site, &id, |key| JobCommand::Phase { key, name, at }).await
 }
 
-/// Accepts the result of a backup that leaves files out on purpose. Later runs of the same origin are compared with it.
+/// Accepts the result of a backup that reads less than all on purpose. Later runs of the same origin are compared with it.
 #[utoipa::path(post, path = "/api/v1/jobs/{id}/accept", tag = "jobs",
     params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, description = "Stored", body = JobReply), (status = 202, description = "Held in memory, not stored", body = JobReply), (status = 404, body = ProblemBody), (status = 409, description = "The job did not end as `unknown` or `incomplete`, or cowbell plays a recording", body = ProblemBody)))]

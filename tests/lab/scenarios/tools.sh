@@ -16,7 +16,7 @@ source "$repo/tests/lab/guest/lab.sh"
 source "$repo/tests/lab/guest/database.sh"
 PATH=$repo/target/lab-python/bin:$PATH
 
-every_tool="tar shell cron perl dd rsync partclone.ext4 restic borg borgmatic rsnapshot duplicity vzdump cp cpio dar zbackup e2image fsarchiver qemu-img"
+every_tool="tar shell cron perl dd rsync partclone.ext4 restic borg borgmatic rsnapshot duplicity vzdump cp cpio dar zbackup e2image fsarchiver qemu-img rclone rdiff-backup bup"
 faults="killed_early killed_late destination_full overflow maker_killed hung cowbell_killed no_snapshot"
 # They make no snapshot.
 dumps="mysqldump mariabackup pg_basebackup"
@@ -92,6 +92,9 @@ make_scripts() {
     unmounted e2image <<<'e2image -r -a /dev/vg0/data_bk /mnt/out/data.img'
     # It mounts the snapshot itself, and leaves it so if it is killed.
     unmounted fsarchiver <<<'fsarchiver savefs -o -A -j1 -Z1 /mnt/out/data.fsa /dev/vg0/data_bk'
+    script rclone '#!/bin/sh' <<<'rclone --config /mnt/tmp/rclone.conf sync /mnt/s /mnt/out/data'
+    script rdiff-backup '#!/bin/sh' <<<'rdiff-backup --force /mnt/s /mnt/out/rdiff'
+    script bup '#!/bin/sh' <<<'cd /mnt/s && bup -d /mnt/out/bup index . && bup -d /mnt/out/bup save -q -n data --strip . ; cd /mnt'
     unmounted qemu-img <<<'qemu-img convert -f raw -O qcow2 /dev/vg0/data_bk /mnt/out/data.qcow2'
     unmounted partclone.ext4 <<<'partclone.ext4 -q -c -L /mnt/tmp/partclone.log -s /dev/vg0/data_bk -O /mnt/out/data.pcl'
     cat >/mnt/perl.sh <<-'END'
@@ -142,7 +145,8 @@ fresh() {
     case $tool in
         restic) restic -q -r /mnt/out/repo init ;;
         zbackup) zbackup init --non-encrypted /mnt/out/repo ;;
-        cp) mkdir /mnt/out/data ;;
+        cp | rclone) mkdir /mnt/out/data ;;
+        bup) bup -d /mnt/out/bup init ;;
         # Else it wants 500 MiB of free space for its next segment.
         borg | borgmatic) borg init -e none /mnt/out/repo && borg config /mnt/out/repo max_segment_size 8388608 ;;
     esac >>"$OUT/tools.log" 2>&1 || true
@@ -156,7 +160,9 @@ is_restored() {
     case $tool in
         dd) zcat /mnt/out/data.gz >/mnt/restored.img ;;
         partclone.ext4) partclone.restore -q -C -L /mnt/tmp/partclone.log --restore_raw_file -s /mnt/out/data.pcl -O /mnt/restored.img ;;
-        rsync | cp) cp -a /mnt/out/data/. /mnt/restored ;;
+        rsync | cp | rclone) cp -a /mnt/out/data/. /mnt/restored ;;
+        rdiff-backup) rdiff-backup -r now --force /mnt/out/rdiff /mnt/restored ;;
+        bup) bup -d /mnt/out/bup restore -q -C /mnt/restored data/latest/. ;;
         cpio) (cd /mnt/restored && cpio --quiet -i -d </mnt/out/data.cpio) ;;
         dar) dar -Q -q -x /mnt/out/data -R /mnt/restored ;;
         zbackup) zbackup --silent --non-encrypted restore "$(ls -d /mnt/out/repo/backups/* | tail -n 1)" | tar -C /mnt/restored -x ;;
@@ -231,7 +237,7 @@ nights() {
     for ((night = 1; night <= nights; night++)); do
         good_night
         outcome=$(job '[length, .[0].is_backup, .[0].outcome] | join(" ")')
-        [[ $outcome != "1 true succeeded" ]] || good=$((good + 1))
+        if [[ $outcome == "1 true succeeded" ]]; then good=$((good + 1)); else echo "night $night: $outcome"; fi
         if is_restored; then restored=$((restored + 1)); fi
         rang+=$(open_alerts)
         dd if=/dev/urandom of="$(source_folder)/file$((night % 4 + 1))" bs=1M count=$((night % 3 + 1)) conv=notrunc status=none
@@ -435,6 +441,47 @@ left_to_others() {
         esac
     done
 }
+# A program that cowbell does not know, which copies only what has changed. A person accepts that once.
+declared() {
+    local night outcome good=0 rang=""
+    cp "$(command -v cp)" /mnt/mirror
+    script mirror.run '#!/bin/bash' <<<'/mnt/mirror -au /mnt/s/. /mnt/out/data/'
+    fresh
+    mkdir -p /mnt/out/data
+    for night in 1 2 3 4 5 6 7; do
+        before=$(newest_job)
+        /mnt/mirror.run.sh >>"$OUT/tools.log" 2>&1
+        in_time 20 has_ended || true
+        outcome=$(job '.[0].outcome')
+        if ((night == 2)); then
+            in_time 10 rings_for_it
+            rings_for_it || silent=$((silent + 1))
+            "$COWBELL" job accept "$(job '.[0].id')" >>"$OUT/tools.log"
+            outcome=$(job '.[0].outcome')
+        fi
+        in_time 10 is_quiet
+        rang+=$(open_alerts)
+        if [[ $outcome == succeeded ]]; then good=$((good + 1)); else echo "night $night: $outcome"; fi
+        for ((changed = 0; changed <= night % 3; changed++)); do
+            dd if=/dev/urandom of="/mnt/data/file$((changed + 1))" bs=1M count=2 conv=notrunc status=none
+        done
+        sync
+    done
+    cell "unknown program, accepted once" "$good of 7 succeeded" "$([[ $good == 7 && -z $rang ]] && echo yes)"
+    rm -rf /mnt/out/data/*
+    before=$(newest_job)
+    /mnt/mirror.run.sh >>"$OUT/tools.log" 2>&1 &
+    sleep 1.5
+    pkill -KILL -x mirror
+    wait $! || true
+    in_time 20 has_ended
+    in_time 10 rings_for_it
+    outcome=$(job '.[0].outcome')
+    cell "the same, killed" "$outcome" "$([[ $outcome != succeeded ]] && rings_for_it && echo yes)"
+    fresh
+    good_night
+    in_time 10 is_quiet
+}
 # What makes no snapshot is known by the earlier runs of the same command.
 no_snapshot() {
     local night command=("/mnt/$tool.sh")
@@ -631,12 +678,12 @@ END
 start_cowbell
 await_ticks 2
 case ${1:-} in
-    '') plan=("tar nights $faults at_once left_to_others" "dd nights killed_late" "rsync nights killed_late" "restic nights killed_late" "borgmatic nights killed_late" "vzdump nights killed_late" "snapper kept" "merge merged" "e2scrub scrubbed" "e2fsck checked") ;;
+    '') plan=("tar nights $faults at_once left_to_others declared" "dd nights killed_late" "rsync nights killed_late" "restic nights killed_late" "borgmatic nights killed_late" "vzdump nights killed_late" "snapper kept" "merge merged" "e2scrub scrubbed" "e2fsck checked") ;;
     all)
         plan=()
         for tool in $every_tool; do plan+=("$tool nights $faults"); done
         for tool in $dumps; do plan+=("$tool dumps"); done
-        plan+=("snapper kept" "merge merged" "e2scrub scrubbed" "e2fsck checked" "tar at_once left_to_others cost")
+        plan+=("snapper kept" "merge merged" "e2scrub scrubbed" "e2fsck checked" "tar at_once left_to_others declared cost")
         ;;
     *) plan=("$1 ${*:2}"); (($# > 1)) || plan=("$1 nights $faults") ;;
 esac
