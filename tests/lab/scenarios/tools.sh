@@ -16,7 +16,7 @@ source "$repo/tests/lab/guest/lab.sh"
 source "$repo/tests/lab/guest/database.sh"
 PATH=$repo/target/lab-python/bin:$PATH
 
-every_tool="tar shell cron perl dd rsync partclone.ext4 restic borg borgmatic rsnapshot duplicity vzdump cp cpio dar zbackup e2image fsarchiver qemu-img rclone rdiff-backup bup"
+every_tool="tar shell cron perl dd rsync partclone.ext4 restic borg borgmatic rsnapshot duplicity vzdump cp cpio dar zbackup e2image fsarchiver qemu-img rdiff-backup bup"
 faults="killed_early killed_late destination_full overflow maker_killed hung cowbell_killed no_snapshot"
 # They make no snapshot.
 dumps="mysqldump mariabackup pg_basebackup"
@@ -92,7 +92,6 @@ make_scripts() {
     unmounted e2image <<<'e2image -r -a /dev/vg0/data_bk /mnt/out/data.img'
     # It mounts the snapshot itself, and leaves it so if it is killed.
     unmounted fsarchiver <<<'fsarchiver savefs -o -A -j1 -Z1 /mnt/out/data.fsa /dev/vg0/data_bk'
-    script rclone '#!/bin/sh' <<<'rclone --config /mnt/tmp/rclone.conf sync /mnt/s /mnt/out/data'
     script rdiff-backup '#!/bin/sh' <<<'rdiff-backup --force /mnt/s /mnt/out/rdiff'
     script bup '#!/bin/sh' <<<'cd /mnt/s && bup -d /mnt/out/bup index . && bup -d /mnt/out/bup save -q -n data --strip . ; cd /mnt'
     unmounted qemu-img <<<'qemu-img convert -f raw -O qcow2 /dev/vg0/data_bk /mnt/out/data.qcow2'
@@ -145,7 +144,7 @@ fresh() {
     case $tool in
         restic) restic -q -r /mnt/out/repo init ;;
         zbackup) zbackup init --non-encrypted /mnt/out/repo ;;
-        cp | rclone) mkdir /mnt/out/data ;;
+        cp) mkdir /mnt/out/data ;;
         bup) bup -d /mnt/out/bup init ;;
         # Else it wants 500 MiB of free space for its next segment.
         borg | borgmatic) borg init -e none /mnt/out/repo && borg config /mnt/out/repo max_segment_size 8388608 ;;
@@ -160,7 +159,7 @@ is_restored() {
     case $tool in
         dd) zcat /mnt/out/data.gz >/mnt/restored.img ;;
         partclone.ext4) partclone.restore -q -C -L /mnt/tmp/partclone.log --restore_raw_file -s /mnt/out/data.pcl -O /mnt/restored.img ;;
-        rsync | cp | rclone) cp -a /mnt/out/data/. /mnt/restored ;;
+        rsync | cp) cp -a /mnt/out/data/. /mnt/restored ;;
         rdiff-backup) rdiff-backup -r now --force /mnt/out/rdiff /mnt/restored ;;
         bup) bup -d /mnt/out/bup restore -q -C /mnt/restored data/latest/. ;;
         cpio) (cd /mnt/restored && cpio --quiet -i -d </mnt/out/data.cpio) ;;
