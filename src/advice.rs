@@ -544,7 +544,9 @@ fn unmounting(volume: &Volume) -> Sentence {
         sentence.push(sentence![
             "unmount it with ",
             command(format!("umount {point}")),
-            ", and "
+            " (",
+            command(format!("fuser -vm {point}")),
+            " lists what uses it), and "
         ]);
     }
     sentence
@@ -1038,7 +1040,7 @@ mod tests {
         snapshot.mounted_on = Some(vec!["/mnt/snap".into()]);
         assert_eq!(
             before_removal(&snapshot, &[]),
-            "unmount it with `umount /mnt/snap`, and "
+            "unmount it with `umount /mnt/snap` (`fuser -vm /mnt/snap` lists what uses it), and "
         );
     }
 
@@ -1116,7 +1118,7 @@ mod tests {
         let found = pool_repair(&pool, &topology(group(), vec![pool.clone(), thin]));
         assert_eq!(
             found.to_string(),
-            "unmount it with `umount '/srv/a b'`, and deactivate it with `lvchange -an vg0/thin vg0/pool`, then run `lvconvert \
+            "unmount it with `umount '/srv/a b'` (`fuser -vm '/srv/a b'` lists what uses it), and deactivate it with `lvchange -an vg0/thin vg0/pool`, then run `lvconvert \
              --repair vg0/pool` and activate it with `lvchange -ay vg0/thin vg0/pool`"
         );
     }
