@@ -129,14 +129,16 @@
   });
 
   // Charts are drawn for their actual width and for the height of the window, in steps of 20 pixels: three of them fit below
-  // the overview's table. A wide screen has two columns, unless there are three charts, as in cowbell.css.
-  const [COLUMN_GAP, ABOVE_CHARTS, OF_LEGEND, AROUND_LARGE, MOST] = [32, 470, 60, 160, 360];
+  // the overview's table. A wide screen has two columns, unless there are one or three charts, as in cowbell.css.
+  const [COLUMN_GAP, ABOVE_CHARTS, OF_LEGEND, AROUND_LARGE, MOST, MOST_ALONE] = [32, 470, 60, 160, 360, 720];
   const wide = matchMedia("(min-width: 1800px)");
   function chartSize(place) {
     if (body.classList.contains("enlarged")) return [innerWidth - 48, innerHeight - AROUND_LARGE];
-    const columns = wide.matches && place.querySelectorAll(".charts > figure").length !== 3 ? 2 : 1;
-    const height = (innerHeight - ABOVE_CHARTS) / Math.ceil(3 / columns) - OF_LEGEND;
-    return [(place.clientWidth - (columns - 1) * COLUMN_GAP) / columns, Math.min(height, MOST)];
+    const count = place.querySelectorAll(".charts > figure").length;
+    const columns = wide.matches && count !== 1 && count !== 3 ? 2 : 1;
+    const rows = count === 1 ? 1 : Math.ceil(3 / columns);
+    const height = (innerHeight - ABOVE_CHARTS) / rows - OF_LEGEND;
+    return [(place.clientWidth - (columns - 1) * COLUMN_GAP) / columns, Math.min(height, count === 1 ? MOST_ALONE : MOST)];
   }
   body.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
     if (ctx.sourceElement.id !== "now") return;

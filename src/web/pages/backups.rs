@@ -1,10 +1,13 @@
 //! `/backups`: the last backups of each volume as a row of signs, with what is usual, and what comes next.
 
 use std::cmp::Reverse;
+use std::slice;
 use std::sync::Arc;
 
 use askama::Template;
 
+use super::charts::{self, Charts, RangeTools};
+use super::job::{around, sketches};
 use super::jobs::{JobTable, job_class, took};
 use super::text::{moment, zoned_minute};
 use super::volumes::volume_href;
@@ -26,17 +29,46 @@ const MOST_NIGHTS: usize = 30;
 #[template(path = "backups.html")]
 struct BackupsPage {
     nights: Table,
+    last: Option<LastNight>,
     others: JobTable,
 }
 
+/// The course of the latest backup of the volume that comes first.
+struct LastNight {
+    name: String,
+    href: String,
+    ranges: RangeTools,
+    charts: Charts,
+}
+
 pub async fn page(request: PageRequest) -> PageResult {
-    let present = &request.present;
+    let PageRequest { present, view, .. } = &request;
+    let all = nights(present);
+    let last = all.first().and_then(Nights::latest);
+    let (mut refresh, mut last_night) = (Refresh::EACH_TICK, None);
+    if let Some(job) = last.filter(|job| !job.is_imported()) {
+        let range = if view.is_default() {
+            around(job, present)
+        } else {
+            view.range(present)?
+        };
+        let first = sketches(job, present).into_iter().take(1).collect();
+        let charts = charts::draw(&request, range, slice::from_ref(job), first).await?;
+        refresh = Refresh::of_range(range);
+        last_night = Some(LastNight {
+            name: job.name.clone(),
+            href: format!("/jobs/{}", job.id),
+            ranges: view.ranges_of(job, range),
+            charts,
+        });
+    }
     let latest = present.jobs.iter().rev().map(Arc::as_ref);
     let page = BackupsPage {
-        nights: nights(present),
+        nights: table(present, all),
+        last: last_night,
         others: JobTable::of_others(latest, present),
     };
-    Content::new("Backups", "/backups", Some(Refresh::EACH_TICK), &page)
+    Content::new("Backups", "/backups", Some(refresh), &page)
 }
 
 /// The backups of a volume, and those that run.
@@ -61,9 +93,8 @@ impl<'a> Nights<'a> {
     }
 }
 
-/// Of this host. Empty without backups.
-fn nights(present: &Present) -> Table {
-    let now = present.interval.at;
+/// Of this host, by volume. The worst comes first, then the latest.
+fn nights(present: &Present) -> Vec<Nights<'_>> {
     let jobs = present.jobs.iter().rev().map(Arc::as_ref);
     let (running, ended): (Vec<&Job>, Vec<&Job>) = jobs.partition(|job| job.is_running());
     let mut all: Vec<Nights> = Vec::new();
@@ -84,11 +115,16 @@ fn nights(present: &Present) -> Table {
             }),
         }
     }
-    // The worst first, then the latest.
     all.sort_by_key(|nights| {
         let latest = nights.latest();
         Reverse(latest.map(|job| grade_of_job(present, job)))
     });
+    all
+}
+
+/// Empty without backups.
+fn table(present: &Present, all: Vec<Nights>) -> Table {
+    let now = present.interval.at;
     Table::of("Backups", all)
         .column(Column::name("Of"), |nights| {
             let backups = &nights.ended;

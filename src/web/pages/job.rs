@@ -215,7 +215,8 @@ fn thresholds(job: &Job, present: &Present) -> Option<Thresholds> {
     present.thresholds.of(Rule::SnapshotFill, vg, lv)
 }
 
-fn sketches(job: &Job, present: &Present) -> Vec<Sketch> {
+/// Its charts, the most telling first.
+pub fn sketches(job: &Job, present: &Present) -> Vec<Sketch> {
     if job.kind != JobKind::Snapshot {
         return vec![charts::throughput_of_all(), charts::paging()];
     }
