@@ -236,7 +236,7 @@ nights() {
     for ((night = 1; night <= nights; night++)); do
         good_night
         outcome=$(job '[length, .[0].is_backup, .[0].outcome] | join(" ")')
-        if [[ $outcome == "1 true succeeded" ]]; then good=$((good + 1)); else echo "night $night: $outcome"; fi
+        if [[ $outcome == "1 true succeeded" ]]; then good=$((good + 1)); else echo "night $night: $outcome: $(job ".[0] | \"\(.program): \(.sentence)\"")"; fi
         if is_restored; then restored=$((restored + 1)); fi
         rang+=$(open_alerts)
         dd if=/dev/urandom of="$(source_folder)/file$((night % 4 + 1))" bs=1M count=$((night % 3 + 1)) conv=notrunc status=none
@@ -460,7 +460,7 @@ declared() {
         fi
         in_time 10 is_quiet
         rang+=$(open_alerts)
-        if [[ $outcome == succeeded ]]; then good=$((good + 1)); else echo "night $night: $outcome"; fi
+        if [[ $outcome == succeeded ]]; then good=$((good + 1)); else echo "night $night: $outcome: $(job ".[0] | \"\(.program): \(.sentence)\"")"; fi
         for ((changed = 0; changed <= night % 3; changed++)); do
             dd if=/dev/urandom of="/mnt/data/file$((changed + 1))" bs=1M count=2 conv=notrunc status=none
         done
