@@ -482,6 +482,7 @@ broken_pool() {
 }
 
 failed_pool() {
+    wait_until 60 "the alert of the pool before it to end" eval '! is_alerted vgk/pool pool_state'
     fragile_group vgk
     new_pool vgk
     disk_gives k errors
