@@ -473,9 +473,19 @@ pub fn pool_repair(pool: &Volume, topology: &Topology) -> Sentence {
         command(format!("lvchange -an {names}{name}")),
         (pool.kind != VolumeKind::Writecache).then_some(repair),
         " and activate it with ",
-        command(format!("lvchange -ay {names}{name}"))
+        command(format!("lvchange -ay {}{names}{name}", checking(pool.kind)))
     ]);
     sentence
+}
+
+/// The option of `lvchange` by which a repaired thin pool is writable again: the repair leaves its flag `needs_check`, which
+/// LVM's check clears at activation, but not with the settings of every LVM.
+fn checking(kind: VolumeKind) -> &'static str {
+    if kind.is_thin_pool() {
+        "--config 'global/thin_check_options=[\"-q\",\"--clear-needs-check-flag\"]' "
+    } else {
+        ""
+    }
 }
 
 /// The size of the metadata that a repair writes anew, if neither the spare volume nor the group has room for it.
@@ -1118,15 +1128,16 @@ mod tests {
         let found = pool_repair(&pool, &topology(group(), vec![pool.clone(), thin]));
         assert_eq!(
             found.to_string(),
-            "unmount it with `umount '/srv/a b'` (`fuser -vm '/srv/a b'` lists what uses it), and deactivate it with `lvchange -an vg0/thin vg0/pool`, then run `lvconvert \
-             --repair vg0/pool` and activate it with `lvchange -ay vg0/thin vg0/pool`"
+            "unmount it with `umount '/srv/a b'` (`fuser -vm '/srv/a b'` lists what uses it), and deactivate it with `lvchange -an \
+             vg0/thin vg0/pool`, then run `lvconvert --repair vg0/pool` and activate it with `lvchange -ay --config \
+             'global/thin_check_options=[\"-q\",\"--clear-needs-check-flag\"]' vg0/thin vg0/pool`"
         );
     }
 
     #[test]
     fn a_pool_without_room_for_repaired_metadata_gets_it_first() {
         let repaired = "deactivate it with `lvchange -an vg0/pool`, then run `lvconvert --repair vg0/pool` and activate it with \
-             `lvchange -ay vg0/pool`";
+             `lvchange -ay --config 'global/thin_check_options=[\"-q\",\"--clear-needs-check-flag\"]' vg0/pool`";
         let mut pool = volume("pool", VolumeKind::ThinPool);
         let segment = crate::sample::lvm::Segment {
             extents: 2,

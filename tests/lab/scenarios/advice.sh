@@ -375,6 +375,7 @@ fragile_group() {
 }
 
 remove_group() {
+    wait_until 60 "its pool to be well again" eval "! is_alerted $1/pool pool_state"
     vgremove -ffy "$1" >>"$OUT/lvm.log" 2>&1
     wipefs -qa /dev/mapper/badk
 }
@@ -482,7 +483,6 @@ broken_pool() {
 }
 
 failed_pool() {
-    wait_until 60 "the alert of the pool before it to end" eval '! is_alerted vgk/pool pool_state'
     fragile_group vgk
     new_pool vgk
     disk_gives k errors
