@@ -104,7 +104,8 @@ impl Rules {
     }
 
     fn judge_size(&mut self, backups: &VolumeBackups, at: Timestamp) -> Option<Alert> {
-        let whole = backups.good.iter().filter(|job| !job.is_incremental());
+        let is_whole = |job: &&&Job| !job.is_incremental() && job.accepted_at.is_none();
+        let whole = backups.good.iter().filter(is_whole);
         let mut runs = whole.filter_map(|job| Some((job, job.bytes_read?)));
         let (last, read) = runs.next()?;
         let mut earlier: Vec<u64> = runs.map(|(_, read)| read).collect();

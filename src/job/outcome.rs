@@ -86,6 +86,7 @@ impl Job {
         let maker = self.maker.as_ref();
         self.is_check =
             maker.is_some_and(MakerRun::has_only_checked) && !before.iter().any(is_backup);
+        self.is_declared = self.is_declared_by(before);
         if self.is_incremental() {
             return;
         }
@@ -104,25 +105,21 @@ impl Job {
         let after_incomplete = incomplete.map(|job| job.id).collect();
         // One may have been the first of a tool that then copies only what has changed.
         let read_through = same.take(3).filter(|job| was_read(job)).count();
-        // A person has accepted that it reads less than all.
-        let is_accepted = |job: &&Self| job.accepted_at.is_some() && job.program == self.program;
-        let is_declared = latest_first
-            .clone()
-            .filter(is_good)
-            .any(|job| is_accepted(&job));
         self.completeness = Completeness::of(self, latest_first.filter(is_good));
-        let read = self.bytes_read.unwrap_or_default();
-        let may_be_incremental =
-            (self.maker.as_ref()).is_some_and(|it| it.may_be_incremental(read));
-        if is_declared
-            && may_be_incremental
-            && self.read_share() != ReadShare::Nothing
-            && let Some(found) = &mut self.completeness
-        {
-            found.coverage = Coverage::Complete;
-        }
         self.is_routine = was_left && read_through >= 2;
         self.after_incomplete = after_incomplete;
+    }
+
+    /// Whether a person has accepted that its script reads less than all, and a program that is not known copied it.
+    fn is_declared_by(&self, before: &[Arc<Job>]) -> bool {
+        let is_accepted = |job: &Arc<Self>| {
+            job.accepted_at.is_some() && job.program == self.program && job.is_alike(self)
+        };
+        let read = self.bytes_read.unwrap_or_default();
+        let maker = self.maker.as_ref();
+        maker.is_some_and(|maker| maker.may_be_incremental(read))
+            && self.read_share() != ReadShare::Nothing
+            && before.iter().any(is_accepted)
     }
 
     /// Takes over the result of the command that created the snapshot, once the command has ended.
@@ -188,6 +185,7 @@ impl Job {
     pub fn is_incremental(&self) -> bool {
         match (&self.backup_run, &self.maker) {
             (Some(run), _) => run.is_incremental,
+            _ if self.is_declared => true,
             (None, maker) => {
                 let read = self.bytes_read.unwrap_or_default();
                 maker
