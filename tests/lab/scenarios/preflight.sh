@@ -83,7 +83,7 @@ snapshot_cannot_be_made() {
     says "no PV to allocate from" "vg0 has 0 B free, and the snapshot of vg0/data takes 100 MiB"
     pvchange -qq -x y /dev/ubda /dev/ubdb
     lvm_sees_only /dev/ubda
-    says "a missing PV" "a PV of VG vg0 is missing: attach the disk again"
+    says "a missing PV" "a PV of VG vg0 is missing: if /dev/ubdb works, allow it in LVM's devices file or filter, and if not, attach it again"
     lvm_sees_only '/dev/ubd.*'
     vgchange -qq -l 4 vg0
     says "as many volumes as the group may have" 'VG vg0 has as many volumes as it may have, 4: allow more with `vgchange -l 0 vg0`'
