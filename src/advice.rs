@@ -341,7 +341,9 @@ pub fn reattachment(volume: &Volume, topology: &Topology) -> Sentence {
     if group.is_none_or(|group| group.missing_pvs > 0 || group_refusal(group).is_some()) {
         return match group {
             Some(group) if can_restore(group) => {
-                sentence![return_of_pvs(group), ", then run ", refresh]
+                let are_all = group.returned_pvs.len() == group.missing_pvs as usize;
+                let then = are_all.then(|| sentence![", then run ", refresh]);
+                sentence![return_of_pvs(group), then]
             }
             Some(group) => sentence![return_of_pvs(group), restore],
             None => sentence!["attach the disk again{restore}"],

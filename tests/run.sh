@@ -64,6 +64,8 @@ needed_by_all() {
 	dar dar
 	zbackup zbackup
 	fsarchiver fsarchiver
+	rdiff-backup rdiff-backup
+	bup bup
 	qemu-img qemu-utils
 	mariabackup mariadb-backup
 	/usr/lib/postgresql postgresql

@@ -274,7 +274,7 @@ impl Volume {
     pub fn autoextend(&self, policies: &Policies) -> Option<Autoextend> {
         match self.kind {
             VolumeKind::Snapshot => Some(policies.snapshot),
-            VolumeKind::ThinPool => Some(self.profile.unwrap_or(policies.pool)),
+            VolumeKind::ThinPool => Some(policies.of_pool(self.profile)),
             _ => None,
         }
     }

@@ -131,8 +131,8 @@ fn pool_refusal(
         unit: of(&format!("{name}_tmeta"))?.size? / 10_000,
         ..pool.metadata?
     };
-    let autoextend = pool.profile.unwrap_or(facts.policies.pool);
-    PoolRefusal::of(metadata, pool.data?, autoextend.threshold)
+    let threshold = facts.policies.of_pool(pool.profile).threshold;
+    PoolRefusal::of(metadata, pool.data?, threshold)
 }
 
 fn room_in_group(plan: &BackupPlan, group: &ReportedGroup, origin: &ReportedVolume) -> CheckLine {

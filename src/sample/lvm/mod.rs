@@ -166,6 +166,13 @@ pub struct Policies {
     pub pool: Autoextend,
 }
 
+impl Policies {
+    /// Of a thin pool with this metadata profile.
+    pub fn of_pool(&self, profile: Option<Autoextend>) -> Autoextend {
+        profile.unwrap_or(self.pool)
+    }
+}
+
 /// The usage in percent that triggers autoextend (100: never), and the growth in percent of the size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Autoextend {

@@ -421,12 +421,12 @@ is_over() {
     ! is_alerted "$@"
 }
 
-# LVM makes no snapshot in a pool above the threshold of autoextend, although no dmeventd extends it.
 # LVM makes a snapshot in vgx, or refuses it.
 makes_snapshot() {
     lvcreate -qq -kn -s -n "$1" vgx/thin >>"$OUT/lvm.log" 2>&1 && echo made || echo refused
 }
 
+# LVM makes no snapshot in a pool above the threshold of autoextend, although no dmeventd extends it.
 pool_above_threshold() {
     new_vg vgx j
     new_volume --type thin-pool -Zn -c 64k -L 100M -n pool vgx

@@ -407,11 +407,12 @@ at_once() {
     in_time 10 is_quiet
     is_quiet || cell "at_once, the good night after" "$outcomes" no
 }
-# A script that ends well and leaves the snapshot, while a program of its own goes on; and one that reads a part, for another
-# program to read the rest. Before that both once without: the reader is killed, or there is none.
+# Whether its latest job raised the alert.
 rings_for_it() {
     curl -fs "$api/alerts" | jq -e --argjson job "$(job '.[0].id')" 'any(.rule == "backup_failed" and .job == $job and .cleared_at == null)'
 } >/dev/null
+# A script that ends well and leaves the snapshot, while a program of its own goes on; and one that reads a part, for another
+# program to read the rest. Before that both once without: the reader is killed, or there is none.
 left_to_others() {
     local night outcome
     printf '%s\n' '#!/bin/bash' 'lvcreate -qq -y -s -L 40M -n data_bk vg0/data; mount -o ro /dev/vg0/data_bk /mnt/s' \
