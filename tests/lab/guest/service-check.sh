@@ -106,7 +106,7 @@ snapshots_are_jobs() {
 
 # A snapshot that is read, and would overflow: the guard's sandbox lets it extend it.
 guard_extends_in_its_sandbox() {
-    local number=0 reader
+    local number=0 reader pid
     check "the guard is off by default" "disabled inactive" "$(systemctl is-enabled cowbell-guard || true) $(systemctl is-active cowbell-guard || true)"
     cat >/etc/cowbell/guard.toml <<-'END'
 	mode = "on"
@@ -147,8 +147,10 @@ guard_extends_in_its_sandbox() {
     check_that "the guard slows writers by another user's command" guard_said "the guard slowed its writers"
     check_that "and undoes it" guard_said "Its writers are no longer slowed"
     sed -i '/slow_writers/,$d' /etc/cowbell/guard.toml
-    kill -9 "$(property MainPID cowbell-guard)"
-    within 30 test "$(systemctl is-active cowbell-guard)" = active
+    pid=$(property MainPID cowbell-guard)
+    kill -9 "$pid"
+    within 30 is_another cowbell-guard "$pid"
+    within 30 systemctl -q is-active cowbell-guard
     check "the guard is restarted" active "$(systemctl is-active cowbell-guard)"
     sed -i 's/vg0/vg7/' /etc/cowbell/guard.toml
     systemctl restart cowbell-guard || true
@@ -485,7 +487,7 @@ lives_without_its_reader() {
     check_that "volumes agree with lvs after SIGCONT" volumes_agree
     start=$(milliseconds)
     kill -9 "$pid"
-    within 120 is_another_reader "$pid"
+    within 120 is_another cowbell-reader "$pid"
     sleep 3    # The daemon notices after two seconds that readings are missing.
     within 120 dm_says none
     check "after kill -9 of the reader" none "$(dm_error)"
@@ -495,11 +497,11 @@ lives_without_its_reader() {
     check "the daemon went on" "true $restarts" "$(api status | jq --argjson before "$before" '.ticks.taken > $before') $(property NRestarts)"
 }
 
-# Until it is started again, the PID is 0.
-is_another_reader() {
+# is_another UNIT PID: until it is started again, its PID is 0.
+is_another() {
     local now
-    now=$(property MainPID cowbell-reader)
-    ((now != 0 && now != $1))
+    now=$(property MainPID "$1")
+    ((now != 0 && now != $2))
 }
 
 # The reader has no network, but systemd's netlink socket tells it which processes of a backup failed.
