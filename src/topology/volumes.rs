@@ -9,7 +9,7 @@ use super::{Device, Group, LvLayout, OUTSIDE_LVM, PvRoom, Volume, VolumeKind, ki
 use crate::sample::diskstats::Number;
 use crate::sample::mounts::Mount;
 use crate::sample::{Sample, lvm};
-use crate::units::natural_key;
+use crate::units::{Sectors, natural_key};
 
 /// What LVM keeps of a new PV for itself: the alignment of its first extent, in bytes.
 const PV_METADATA: u64 = 1 << 20;
@@ -332,7 +332,9 @@ impl<'a> LvmInputs<'a> {
             device: Some(index),
             pool: self.pool_below(below).or(volume.pool),
             origin,
-            size: sized.size.map(|sectors| sectors.bytes()).or(volume.size),
+            // A device without a table has none.
+            size: (sized.size.filter(|size| *size > Sectors(0)))
+                .map_or(volume.size, |size| Some(size.bytes())),
             pvs: self.pvs_of(device, layers),
             real: layers.get("real").copied(),
             cow: layers.get("cow").copied(),

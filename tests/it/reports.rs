@@ -98,6 +98,21 @@ fn every_letter_of_lv_attr_is_seen_as_what_it_means() {
     }
 }
 
+/// As LVM leaves behind if loading a table fails; its device has a size of 0.
+#[test]
+fn a_volume_without_a_table_is_as_large_as_lvm_says() {
+    for (text, expected) in [
+        (report(&[row("it", "-wi-d-----")]), Some(314_572_800)),
+        (report(&[]), None),
+    ] {
+        let mut host = Host::new(&["sda"]);
+        host.add("it", "", &["sda"], 0, "linear ");
+        let read = with(&host, Part::Lvm, ReadResult::Text(text));
+        let interval = Observer::default().observe(&reading(0.0, read));
+        assert_eq!(volume(&interval, "it").0.size, expected);
+    }
+}
+
 #[test]
 fn a_vdo_pool_is_never_active_by_its_letters_and_works_all_the_same() {
     let mut host = Host::new(&["sda"]);
