@@ -25,6 +25,7 @@ const MIN_GROWTH: f64 = 0.2;
 const EXTRA_ROOM: f64 = 5.0;
 /// A burst of writes, as of mkfs, is shorter. An alert needs growth for so long, or for as long as is left.
 const BURST_S: f64 = 60.0;
+const NEVER_FULL: &str = " cannot overflow: it can hold a copy of its whole origin.";
 
 impl VolumeUnderRule<'_> {
     pub(super) fn evaluate_fill(&self, raised: Option<Severity>) -> (Evaluation, Option<f64>) {
@@ -153,6 +154,9 @@ impl VolumeUnderRule<'_> {
 
     /// What helps, and how long it then lasts.
     fn remedy(&self, fill: Fill, forecast: Option<&VolumeForecast>, eta: Option<Eta>) -> Sentence {
+        if self.is_never_full() {
+            return sentence!["It", NEVER_FULL];
+        }
         if fill.unit == 0 {
             let room =
                 Extensible::new(self.volume, &self.now.interval.topology, part_of(self.rule));
@@ -201,9 +205,7 @@ impl VolumeUnderRule<'_> {
         match (self.rule, self.state.state) {
             (_, state) if state.is_lost() => self.says(" became invalid."),
             (_, State::Inactive) => self.says(" was deactivated."),
-            _ if self.is_never_full() => {
-                self.says(" cannot overflow: it can hold a copy of its whole origin.")
-            }
+            _ if self.is_never_full() => self.says(NEVER_FULL),
             (Rule::FullBeforeDone, _) => {
                 let will = match self.forecast.and_then(VolumeForecast::verdict) {
                     None if self.is_read() => return self.says(" does not grow any more."),

@@ -99,6 +99,24 @@ impl Machine {
         self.topology = Arc::new(Topology::new(Vec::new(), vec![group], volumes));
     }
 
+    /// Its origin becomes as small as the snapshot.
+    fn can_hold_its_origin(&mut self) {
+        self.volume.layout.push(LvLayout {
+            lv: "snap".into(),
+            allocation: None,
+            segments: vec![Segment::default()],
+        });
+        let origin = Volume {
+            vg: "vg0".into(),
+            lv: "data".into(),
+            uuid: "u0".into(),
+            size: Some(9_500 * MIB),
+            ..Volume::default()
+        };
+        let volumes = vec![self.volume.clone(), origin];
+        self.topology = Arc::new(Topology::new(Vec::new(), Vec::new(), volumes));
+    }
+
     fn interval(&self, states: Vec<VolumeState>) -> Interval {
         Interval {
             at: BEGIN + SignedDuration::from_secs(self.seconds),
@@ -448,22 +466,22 @@ fn an_alert_that_waits_to_clear_says_that_growth_stopped() {
 fn a_snapshot_that_can_hold_its_whole_origin_has_no_alert() {
     let mut machine = Machine::snapshot();
     machine.fills(9_000, 9_000, 1);
-    machine.volume.layout.push(LvLayout {
-        lv: "snap".into(),
-        allocation: None,
-        segments: vec![Segment::default()],
-    });
-    let origin = Volume {
-        vg: "vg0".into(),
-        lv: "data".into(),
-        uuid: "u0".into(),
-        size: Some(9_500 * MIB),
-        ..Volume::default()
-    };
-    let volumes = vec![machine.volume.clone(), origin];
-    machine.topology = Arc::new(Topology::new(Vec::new(), Vec::new(), volumes));
+    machine.can_hold_its_origin();
     machine.fills(9_100, 9_300, 20);
     machine.has(&["0 +snapshot_fill critical", "1 -snapshot_fill"]);
+}
+
+#[test]
+fn an_alert_that_waits_to_clear_says_that_the_snapshot_cannot_overflow() {
+    let mut machine = Machine::snapshot();
+    machine.fills(1_000, 8_000, 70);
+    machine.can_hold_its_origin();
+    machine.fills(8_000, 8_000, 1);
+    assert_eq!(
+        machine.sentence(Rule::TimeUntilFull),
+        "Snapshot vg0/snap is 80.00 % full: 7.81 GiB of 9.77 GiB used. It cannot overflow: it can hold a copy of its \
+         whole origin."
+    );
 }
 
 #[test]
