@@ -13,6 +13,8 @@ use crate::sample::processes::{BackupProcess, ExitRelation, ExitStatus, ProcessE
 const LEAST_BYTES: u64 = 1 << 20;
 /// A script that failed and left an unread snapshot is not helped any more after this.
 const GIVE_UP_MS: i64 = 30_000;
+/// A process that ends later after its snapshot was removed is a service, and its status is not that of the backup.
+const LONGEST_END_MS: i64 = 12 * 3_600_000;
 /// `SIGHUP`, `SIGINT` and `SIGTERM`: a script may end what watched its backup.
 const ASKED_TO_END: [ExitStatus; 3] = [
     ExitStatus::Signal(1),
@@ -270,6 +272,10 @@ impl MakerRun {
         let MakerState::Ended(end) = self.state(removed_at) else {
             return None;
         };
+        let after_ms = |removed: Timestamp| end.at.as_millisecond() - removed.as_millisecond();
+        if removed_at.is_some_and(|removed| after_ms(removed) > LONGEST_END_MS) {
+            return None;
+        }
         let succeeded = end.status?.is_success();
         Some(ReportedResult {
             at: end.at,
@@ -390,6 +396,17 @@ mod tests {
         let state = |second| maker.state(Some(at(second)));
         assert!(matches!(state(9), MakerState::Ended(end) if end.status == Some(OK)));
         assert_eq!(state(10), MakerState::HandedOver);
+    }
+
+    #[test]
+    fn a_service_that_ends_long_after_its_backup_says_nothing_of_it() {
+        for (removed_second, expected) in [(9 - 12 * 3600, Some(false)), (8 - 12 * 3600, None)] {
+            let mut maker = MakerRun::new(&[7]);
+            maker.learn_exit(&exit(7, ExitRelation::Itself, "agent", 0, ASKED_TO_END[2]));
+            maker.note_read(ReadShare::All);
+            let report = maker.report(Some(at(removed_second)));
+            assert_eq!(report.map(|it| it.succeeded), expected, "{removed_second}");
+        }
     }
 
     #[track_caller]

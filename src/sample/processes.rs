@@ -1,7 +1,7 @@
 //! Processes: the program that creates a snapshot, those of running backups, and how those and the ones below them ended.
 //!
-//! - `pid (name) state ppid pgrp [volume]`: lvcreate, the volume that it makes if it names one, and its ancestors. Names are
-//!   arbitrary; they are truncated and stripped of control characters.
+//! - `pid (name) state ppid pgrp age [volume]`: lvcreate, the volume that it makes if it names one, and its ancestors. The age
+//!   is in seconds, when lvcreate started. Names are arbitrary; they are truncated and stripped of control characters.
 //! - `PID<TAB>START<TAB>ANCESTORS` or `PID<TAB>ended`: a running backup.
 //! - `RUN<TAB>MILLISECONDS<TAB>self|child|descendant|thread<TAB>STATUS<TAB>BYTES<TAB>NAME`: a backup, or a process below it,
 //!   exited.
@@ -17,6 +17,8 @@ pub struct Process {
     pub parent: u32,
     /// `None` in older recordings.
     pub group: Option<u32>,
+    /// In seconds, when lvcreate started; `None` in older recordings.
+    pub age_s: Option<u64>,
     /// What lvcreate makes, as `vg0/snap`, or `/snap` if its group is not known.
     pub volume: Option<String>,
 }
@@ -51,6 +53,24 @@ const CREATORS: [&str; 2] = ["lvcreate", "lvm"];
 /// Programs that run another one in a process group of its own.
 const NEW_GROUP: [&str; 5] = ["timeout", "sudo", "su", "runuser", "setsid"];
 
+/// Services that run a script before each backup, and do not end after it.
+const SERVICES: [&str; 12] = [
+    "bacula-fd",
+    "bareos-fd",
+    "urbackupclientb",
+    "dsmcad",
+    "bpcd",
+    "cvd",
+    "pvescheduler",
+    "pvedaemon",
+    "salt-minion",
+    "zabbix_agentd",
+    "zabbix_agent2",
+    "supervisord",
+];
+/// A process that is older when lvcreate starts is a service, and no script.
+const OLDEST_SCRIPT_S: u64 = 12 * 3600;
+
 /// At least the length that the kernel keeps, even in multi-byte characters.
 const LONGEST_NAME: usize = 32;
 /// Maximum depth of the search for a parent.
@@ -64,12 +84,15 @@ pub fn parse(text: &str) -> (Vec<Process>, Vec<String>) {
 fn process(line: &str) -> Option<Process> {
     let (number, rest) = line.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(')')?;
-    let mut columns = rest.split_ascii_whitespace().skip(1);
+    let mut columns = rest.split_ascii_whitespace().skip(1).peekable();
     Some(Process {
         number: number.parse().ok()?,
         name: name.to_string(),
         parent: columns.next()?.parse().ok()?,
         group: columns.next().and_then(|group| group.parse().ok()),
+        age_s: columns
+            .next_if(|word| !word.contains('/'))
+            .and_then(|age| age.parse().ok()),
         volume: columns.next().map(String::from),
     })
 }
@@ -105,14 +128,24 @@ fn numbers<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<u32> {
 }
 
 /// The processes of the script that runs this `lvcreate`, the nearest first. An interactive shell gives each command a
-/// process group of its own; within a script only such wrappers as `timeout` do.
+/// process group of its own; within a script only such wrappers as `timeout` do. A service that runs a script is not part of
+/// it.
 fn scripts<'a>(maker: &'a Process, processes: &'a [Process]) -> impl Iterator<Item = &'a Process> {
     let mut below = maker;
     chain(maker, processes).skip(1).take_while(move |process| {
         let is_same = process.group == below.group || NEW_GROUP.contains(&below.name.as_str());
+        let is_above_script = is_service(process) && below.number != maker.number;
         below = process;
-        is_same && process.group.is_some() && role(process) != Role::SessionLeader
+        is_same
+            && process.group.is_some()
+            && role(process) != Role::SessionLeader
+            && !is_above_script
     })
+}
+
+/// Whether it runs one backup after the other.
+fn is_service(process: &Process) -> bool {
+    SERVICES.contains(&&*process.name) || process.age_s >= Some(OLDEST_SCRIPT_S)
 }
 
 /// A process and its ancestors.
@@ -371,6 +404,34 @@ mod tests {
             &["lvcreate"],
         );
         check("7 (lvcreate) D 5 9\n", &["lvcreate"]);
+    }
+
+    #[test]
+    fn a_service_that_runs_a_script_is_not_part_of_it() {
+        for (text, expected) in [
+            (
+                "4 (nightly) S 1 9 20\n5 (before) S 4 9 0\n7 (lvcreate) D 5 9 0 vg0/snap\n",
+                &[5, 4][..],
+            ),
+            (
+                "4 (nightly) S 1 9 43200\n5 (before) S 4 9 0\n7 (lvcreate) D 5 9 0\n",
+                &[5],
+            ),
+            (
+                "4 (bacula-fd) S 1 9 20\n5 (before) S 4 9 0\n7 (lvcreate) D 5 9 0 vg0/snap\n",
+                &[5],
+            ),
+            ("4 (bacula-fd) S 1 9 20\n7 (lvcreate) D 4 9 0\n", &[4]),
+            // As older recordings have it.
+            (
+                "4 (nightly) S 1 9\n5 (before) S 4 9\n7 (lvcreate) D 5 9 vg0/snap\n",
+                &[5, 4],
+            ),
+        ] {
+            let makers = makers(&parse(text).0);
+            assert_eq!(makers[0].above, expected, "{text}");
+            assert_eq!(makers[0].volume.is_some(), text.contains('/'), "{text}");
+        }
     }
 
     #[test]

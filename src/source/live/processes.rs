@@ -73,7 +73,7 @@ impl Makers {
         (text.result != ReadResult::Text(String::new())).then_some(text)
     }
 
-    /// A line `pid (name) state ppid pgrp [volume]` for each process that creates volumes, and for its ancestors.
+    /// A line `pid (name) state ppid pgrp age [volume]` for each process that creates volumes, and for its ancestors.
     fn chains(&self) -> BTreeMap<i32, (Instant, String)> {
         let own = i32::try_from(std::process::id());
         let mut pids = self.root.pids();
@@ -87,11 +87,14 @@ impl Makers {
             // cowbell's own LVM queries create nothing.
             if MAKERS.contains(&process.comm.as_str()) && Ok(process.ppid) != own {
                 let volume = new_volume(&self.root.arguments(pid));
+                let began = process.starttime;
                 for process in self.root.with_ancestors(process) {
                     let made = volume
                         .as_ref()
                         .filter(|_| Ok(process.pid) == pid.try_into());
-                    let line = line(&process, made.map_or("", String::as_str));
+                    let ticks = began.saturating_sub(process.starttime);
+                    let age_s = ticks / procfs::ticks_per_second();
+                    let line = line(&process, age_s, made.map_or("", String::as_str));
                     lines.insert(process.pid, (Instant::now(), line));
                 }
             }
@@ -100,10 +103,10 @@ impl Makers {
     }
 }
 
-fn line(process: &Stat, volume: &str) -> String {
+fn line(process: &Stat, age_s: u64, volume: &str) -> String {
     let name = process.comm.replace(char::is_control, "?");
     let line = format!(
-        "{} ({name}) {} {} {} {volume}",
+        "{} ({name}) {} {} {} {age_s} {volume}",
         process.pid, process.state, process.ppid, process.pgrp
     );
     line.trim_end().to_string() + "\n"
@@ -289,7 +292,7 @@ mod tests {
         }
     }
 
-    /// A root with these processes: PID, name, parent.
+    /// A root with these processes: PID, name, parent. Process N started N seconds after boot.
     fn machine(processes: &[(u32, &str, u32)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (number, name, parent) in processes {
@@ -297,7 +300,11 @@ mod tests {
             fs::create_dir_all(&place).unwrap();
             fs::write(
                 place.join("stat"),
-                format!("{number} ({name}) S {parent}{}\n", " 1".repeat(40)),
+                format!(
+                    "{number} ({name}) S {parent}{} {number}00{}\n",
+                    " 1".repeat(17),
+                    " 1".repeat(22)
+                ),
             )
             .unwrap();
             fs::write(place.join("cmdline"), "lvcreate\0--password=geheim\0").unwrap();
@@ -330,8 +337,7 @@ mod tests {
             (60, "lvcreate", 50),
             (70, "bash", 1),
         ];
-        let expected =
-            "1 (systemd) S 0 1\n40 (cron) S 1 1\n50 (nightly) S 40 1\n60 (lvcreate) S 50 1\n";
+        let expected = "1 (systemd) S 0 1 59\n40 (cron) S 1 1 20\n50 (nightly) S 40 1 10\n60 (lvcreate) S 50 1 0\n";
         let suspended = BEFORE.replace("active", "suspended");
         let found = results(&processes, &[BEFORE, &suspended, "again\n", AFTER, AFTER]);
         assert_eq!(
@@ -391,7 +397,7 @@ mod tests {
             .map(|text| text.result);
         assert_eq!(
             result,
-            Some(ReadResult::Text("60 (lvcreate) S 50 1\n".into()))
+            Some(ReadResult::Text("60 (lvcreate) S 50 1 0\n".into()))
         );
     }
 
@@ -411,7 +417,7 @@ mod tests {
     #[test]
     fn a_hostile_name_stays_on_one_line() {
         let processes = [(5, "a) R 1\n7 (evil", 1), (6, "lvcreate", 5)];
-        let expected = "5 (a) R 1?7 (evil) S 1 1\n6 (lvcreate) S 5 1\n";
+        let expected = "5 (a) R 1?7 (evil) S 1 1 1\n6 (lvcreate) S 5 1 0\n";
         assert_eq!(
             results(&processes, &[BEFORE, AFTER])[1],
             Some(ReadResult::Text(expected.into()))
