@@ -698,6 +698,7 @@ pub fn origin_refusal(origin: &Volume, topology: &Topology) -> Option<Sentence> 
     let mut segments = origin.layout.iter().flat_map(|part| &part.segments);
     let why = match origin.kind {
         kind if kind.is_thick_snapshot() => "a snapshot itself",
+        VolumeKind::ThinPool => "a thin pool",
         _ if segments.any(|segment| segment.kind == "integrity") => "a RAID with integrity",
         _ => return None,
     };

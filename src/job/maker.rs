@@ -27,6 +27,8 @@ const ASKED_TO_END: [ExitStatus; 3] = [
 pub struct MakerRun {
     /// Those above `lvcreate`, the nearest first. Empty if it was typed.
     pub processes: Vec<MakerProcess>,
+    /// The service that ran them, which goes on. Only what reads the snapshot counts of what it runs, or itself.
+    service: Option<u32>,
     /// The first process below them that read or wrote the data, and was killed or ended with an error.
     pub failed_process: Option<ProcessFailure>,
     /// What that process had read and written.
@@ -87,13 +89,14 @@ pub enum MakerState {
 }
 
 impl MakerRun {
-    pub fn new(above: &[u32]) -> Self {
+    pub fn new(above: &[u32], service: Option<u32>) -> Self {
         let process = |pid: &u32| MakerProcess {
             pid: *pid,
             ..MakerProcess::default()
         };
         Self {
             processes: above.iter().map(process).collect(),
+            service,
             ..Self::default()
         }
     }
@@ -106,13 +109,14 @@ impl MakerRun {
     /// The PIDs of those that have not ended.
     pub fn running(&self) -> impl Iterator<Item = u32> {
         let running = self.processes.iter().filter(|one| one.end.is_none());
-        running.map(|one| one.pid)
+        running.map(|one| one.pid).chain(self.service)
     }
 
     /// Updates how its processes, and while its snapshot is there those below them, ended.
     pub fn update(&mut self, interval: &Interval, has_snapshot: bool) {
         for exit in &interval.exits {
-            if has_snapshot || exit.relation == ExitRelation::Itself {
+            let is_own = exit.relation == ExitRelation::Itself && self.service != Some(exit.run);
+            if has_snapshot || is_own {
                 self.learn_exit(exit);
             }
         }
@@ -155,12 +159,15 @@ impl MakerRun {
 
     /// Learns how one of its processes, or one below them, exited.
     fn learn_exit(&mut self, exit: &ProcessExit) {
-        let Some(known) = self.processes.iter_mut().find(|one| one.pid == exit.run) else {
-            return;
-        };
-        if exit.relation == ExitRelation::Itself {
-            known.end(exit.at, Some(exit.status));
-            return;
+        let known = self.processes.iter_mut().find(|one| one.pid == exit.run);
+        let is_of_service = self.service == Some(exit.run) && is_reader(&exit.name);
+        match known {
+            Some(known) if exit.relation == ExitRelation::Itself => {
+                known.end(exit.at, Some(exit.status));
+                return;
+            }
+            None if !is_of_service => return,
+            _ => {}
         }
         let kind = programs::kind(&exit.name);
         if kind == Some(ProgramKind::Checks) {
@@ -342,7 +349,7 @@ mod tests {
     /// Process 7 below process 6, of which these have exited.
     #[track_caller]
     fn check(exits: &[(u32, ExitStatus, ReadShare)], expected: &str) {
-        let mut maker = MakerRun::new(&[7, 6]);
+        let mut maker = MakerRun::new(&[7, 6], None);
         for (pid, status, read) in exits {
             maker.learn_exit(&exit(*pid, ExitRelation::Itself, "x.sh", 0, *status));
             maker.note_read(*read);
@@ -377,7 +384,7 @@ mod tests {
     #[test]
     fn a_script_whose_reader_was_killed_decides_though_it_hides_that() {
         for (reader_second, expected) in [(8, true), (9, true), (10, false)] {
-            let mut maker = MakerRun::new(&[7, 6]);
+            let mut maker = MakerRun::new(&[7, 6], None);
             let mut reader = exit(7, ExitRelation::Child, "fsarchiver", 5 * MIB, KILLED);
             reader.at = at(reader_second);
             maker.learn_exit(&reader);
@@ -390,7 +397,7 @@ mod tests {
 
     #[test]
     fn the_process_that_removed_the_snapshot_decides() {
-        let mut maker = MakerRun::new(&[7, 6]);
+        let mut maker = MakerRun::new(&[7, 6], None);
         maker.learn_exit(&exit(7, ExitRelation::Itself, "x.sh", 0, OK));
         maker.note_read(ReadShare::Part);
         let state = |second| maker.state(Some(at(second)));
@@ -401,7 +408,7 @@ mod tests {
     #[test]
     fn a_service_that_ends_long_after_its_backup_says_nothing_of_it() {
         for (removed_second, expected) in [(9 - 12 * 3600, Some(false)), (8 - 12 * 3600, None)] {
-            let mut maker = MakerRun::new(&[7]);
+            let mut maker = MakerRun::new(&[7], None);
             maker.learn_exit(&exit(7, ExitRelation::Itself, "agent", 0, ASKED_TO_END[2]));
             maker.note_read(ReadShare::All);
             let report = maker.report(Some(at(removed_second)));
@@ -409,9 +416,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn of_what_a_service_runs_only_readers_count() {
+        for (relation, name, expected) in [
+            (ExitRelation::Child, "tar", true),
+            (ExitRelation::Child, "check_web", false),
+            (ExitRelation::Itself, "bacula-fd", true),
+            (ExitRelation::Itself, "salt-minion", false),
+        ] {
+            let mut maker = MakerRun::new(&[7], Some(6));
+            assert_eq!(maker.running().collect::<Vec<_>>(), [7, 6]);
+            maker.learn_exit(&exit(6, relation, name, 5 * MIB, KILLED));
+            assert_eq!(maker.failed_process.is_some(), expected, "{name}");
+            assert_eq!(maker.state(None), MakerState::Runs);
+        }
+    }
+
     #[track_caller]
     fn check_failed(exits: &[(&str, u64, ExitStatus)], expected: Option<&str>) {
-        let mut maker = MakerRun::new(&[7]);
+        let mut maker = MakerRun::new(&[7], None);
         for (name, bytes, status) in exits {
             maker.learn_exit(&exit(7, ExitRelation::Child, name, *bytes, *status));
         }
@@ -450,7 +473,7 @@ mod tests {
 
     #[test]
     fn a_process_has_copied_when_it_ends_and_not_its_threads() {
-        let mut maker = MakerRun::new(&[7]);
+        let mut maker = MakerRun::new(&[7], None);
         for (relation, bytes, has_copied) in [
             (ExitRelation::Thread, 50 * MIB, false),
             (ExitRelation::Thread, 0, false),
@@ -469,7 +492,7 @@ mod tests {
             (&[("rsync", 300 * MIB), ("tar", 3 * MIB)], true),
             (&[("tar", 600 * MIB)], false),
         ] {
-            let mut maker = MakerRun::new(&[7]);
+            let mut maker = MakerRun::new(&[7], None);
             for (name, bytes) in exits {
                 maker.learn_exit(&exit(7, ExitRelation::Child, name, *bytes, OK));
             }
@@ -487,7 +510,7 @@ mod tests {
             (&[("e2fsck", 5 * MIB, OK), ("rsync", 9_000, OK)], false),
             (&[("sleep", 0, OK)], false),
         ] {
-            let mut maker = MakerRun::new(&[7]);
+            let mut maker = MakerRun::new(&[7], None);
             for (name, bytes, status) in exits {
                 maker.learn_exit(&exit(7, ExitRelation::Child, name, *bytes, *status));
             }
@@ -515,7 +538,7 @@ mod tests {
 
     #[test]
     fn another_process_with_its_pid_means_that_it_has_ended() {
-        let mut maker = MakerRun::new(&[7]);
+        let mut maker = MakerRun::new(&[7], None);
         let seen = |started| BackupProcess {
             pid: 7,
             running: Some(crate::sample::processes::RunningProcess {

@@ -202,7 +202,7 @@ fn only_good_runs_of_the_same_origin_are_compared_with() {
 
 /// A script made the snapshot and ended; other processes read so many MiB of 100.
 fn left_to_others(id: i64, mib: u64, before: &[std::sync::Arc<Job>]) -> Job {
-    let mut maker = MakerRun::new(&[7]);
+    let mut maker = MakerRun::new(&[7], None);
     maker.processes[0].end = Some(ProcessEnd {
         at: at(2),
         status: Some(ExitStatus::Status(0)),

@@ -90,7 +90,9 @@ pub fn is_for_backup(job: &Job) -> bool {
         MakerState::Runs => program.is_some() || read != ReadShare::Nothing,
         MakerState::HandedOver => read != ReadShare::Nothing,
         MakerState::Ended(_) => true,
-        MakerState::Gone if job.maker.is_some() => read == ReadShare::All || job.is_routine,
+        MakerState::Gone if job.maker.is_some() => {
+            read == ReadShare::All || job.is_routine || job.failed_reader().is_some()
+        }
         MakerState::Gone => program.is_some() || read == ReadShare::All,
     }
 }

@@ -31,6 +31,8 @@ pub struct Maker {
     pub processes: Vec<u32>,
     /// Those of a script or program that runs lvcreate, the nearest first; empty if lvcreate was typed.
     pub above: Vec<u32>,
+    /// The service that runs this script.
+    pub service: Option<u32>,
     /// As [`Process::volume`].
     pub volume: Option<String>,
 }
@@ -114,11 +116,15 @@ pub fn makers(processes: &[Process]) -> Vec<Maker> {
     // `lvm` may only report.
     let is_alone = makers.is_empty();
     makers.extend(others.iter().filter(|lvm| is_alone || lvm.volume.is_some()));
-    let makers = makers.into_iter().map(|process| Maker {
-        program: program_above(process, processes),
-        processes: numbers(chain(process, processes)),
-        above: numbers(scripts(process, processes)),
-        volume: process.volume.clone(),
+    let makers = makers.into_iter().map(|process| {
+        let (above, service) = script_above(process, processes);
+        Maker {
+            program: program_above(process, processes),
+            processes: numbers(chain(process, processes)),
+            above,
+            service,
+            volume: process.volume.clone(),
+        }
     });
     makers.collect()
 }
@@ -127,20 +133,20 @@ fn numbers<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<u32> {
     processes.map(|process| process.number).collect()
 }
 
-/// The processes of the script that runs this `lvcreate`, the nearest first. An interactive shell gives each command a
-/// process group of its own; within a script only such wrappers as `timeout` do. A service that runs a script is not part of
-/// it.
-fn scripts<'a>(maker: &'a Process, processes: &'a [Process]) -> impl Iterator<Item = &'a Process> {
+/// The processes of the script that runs this `lvcreate`, the nearest first, and the service that runs the script. An
+/// interactive shell gives each command a process group of its own; within a script only such wrappers as `timeout` do.
+fn script_above(maker: &Process, processes: &[Process]) -> (Vec<u32>, Option<u32>) {
     let mut below = maker;
-    chain(maker, processes).skip(1).take_while(move |process| {
+    let above = chain(maker, processes).skip(1).take_while(|process| {
         let is_same = process.group == below.group || NEW_GROUP.contains(&below.name.as_str());
-        let is_above_script = is_service(process) && below.number != maker.number;
         below = process;
-        is_same
-            && process.group.is_some()
-            && role(process) != Role::SessionLeader
-            && !is_above_script
-    })
+        is_same && process.group.is_some() && role(process) != Role::SessionLeader
+    });
+    let mut above: Vec<&Process> = above.collect();
+    let service = (1..above.len()).find(|index| is_service(above[*index]));
+    let ran_it = service.map(|index| above[index].number);
+    above.truncate(service.unwrap_or(above.len()));
+    (numbers(above.into_iter()), ran_it)
 }
 
 /// Whether it runs one backup after the other.
@@ -408,28 +414,36 @@ mod tests {
 
     #[test]
     fn a_service_that_runs_a_script_is_not_part_of_it() {
-        for (text, expected) in [
+        for (text, above, service) in [
             (
                 "4 (nightly) S 1 9 20\n5 (before) S 4 9 0\n7 (lvcreate) D 5 9 0 vg0/snap\n",
                 &[5, 4][..],
+                None,
             ),
             (
                 "4 (nightly) S 1 9 43200\n5 (before) S 4 9 0\n7 (lvcreate) D 5 9 0\n",
                 &[5],
+                Some(4),
             ),
             (
                 "4 (bacula-fd) S 1 9 20\n5 (before) S 4 9 0\n7 (lvcreate) D 5 9 0 vg0/snap\n",
                 &[5],
+                Some(4),
             ),
-            ("4 (bacula-fd) S 1 9 20\n7 (lvcreate) D 4 9 0\n", &[4]),
+            ("4 (bacula-fd) S 1 9 20\n7 (lvcreate) D 4 9 0\n", &[4], None),
             // As older recordings have it.
             (
                 "4 (nightly) S 1 9\n5 (before) S 4 9\n7 (lvcreate) D 5 9 vg0/snap\n",
                 &[5, 4],
+                None,
             ),
         ] {
             let makers = makers(&parse(text).0);
-            assert_eq!(makers[0].above, expected, "{text}");
+            assert_eq!(
+                (&*makers[0].above, makers[0].service),
+                (above, service),
+                "{text}"
+            );
             assert_eq!(makers[0].volume.is_some(), text.contains('/'), "{text}");
         }
     }

@@ -279,7 +279,7 @@ impl JobTracker {
                 continue;
             };
             job.program = Some(maker.program.clone());
-            job.maker = Some(MakerRun::new(&maker.above));
+            job.maker = Some(MakerRun::new(&maker.above, maker.service));
             let is_above = |run: &BackupRun| maker.processes.contains(&run.run);
             if job.backup_run.is_none()
                 && let Some(run) = self.pending_runs.take_run(is_above)
@@ -443,7 +443,9 @@ impl JobTracker {
             pids.extend(job.maker.iter().flat_map(MakerRun::running));
         }
         // It may be known only later that what they created is a snapshot.
-        pids.extend(self.makers.iter().flat_map(|seen| &seen.maker.above));
+        for SeenMaker { maker, .. } in &self.makers {
+            pids.extend(maker.above.iter().chain(&maker.service));
+        }
         let mut known = HashSet::new();
         pids.retain(|pid| known.insert(*pid));
         pids
@@ -685,7 +687,7 @@ mod tests {
     #[test]
     fn the_script_of_an_ended_backup_is_followed_however_many_other_jobs_end_after_it() {
         let mut backup = Job::new(1, JobKind::Snapshot, "u", "snap", Timestamp::UNIX_EPOCH);
-        backup.maker = Some(MakerRun::new(&[7]));
+        backup.maker = Some(MakerRun::new(&[7], None));
         backup.end(Timestamp::UNIX_EPOCH, crate::job::Outcome::Unknown);
         let mut jobs = vec![backup];
         for id in 2..30 {
@@ -799,6 +801,7 @@ mod tests {
                 program: program.into(),
                 processes: Vec::new(),
                 above: Vec::new(),
+                service: None,
                 volume: None,
             },
             created: Vec::new(),

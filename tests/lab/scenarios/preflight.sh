@@ -100,6 +100,8 @@ snapshot_cannot_be_made() {
     wait_until 20 "the merge" eval '! lvs -a vg0/merged'
     mount /dev/vg0/data /mnt/data
     new_volume --type raid1 -m 1 --raidintegrity y -L 20M -n sums vg0
+    configure 's/=data/=pool/'
+    says "a thin pool" "vg0/pool is a thin pool, of which LVM makes no snapshot"
     configure 's/=data/=sums/'
     says "a RAID with integrity" "vg0/sums is a RAID with integrity, of which LVM makes no snapshot"
     lvremove -qq -f vg0/sums

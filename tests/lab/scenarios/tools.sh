@@ -442,21 +442,35 @@ left_to_others() {
     done
     killed_service
 }
-# A service runs a script before each backup. How the service ends, some other day, says nothing of the backup.
+# A service runs a script before each backup. How the service ends, some other day, says nothing of the backup; how the
+# program ends that it runs to read the snapshot does.
 killed_service() {
+    local outcome
     printf '%s\n' '#!/bin/sh' 'lvcreate -qq -y -s -L 40M -n data_bk vg0/data; mount -o ro /dev/vg0/data_bk /mnt/s' >/mnt/prepare.sh
     chmod +x /mnt/prepare.sh
     cp "$(command -v bash)" /mnt/bacula-fd
+    serve_backup
+    in_time 60 eval '[[ $(job ".[0].outcome") == unknown ]]'
+    pkill -KILL -x bacula-fd
+    await_ticks 5
+    outcome=$(job '.[0].outcome')
+    cell "left to others, service killed" "$outcome" "$([[ $outcome == unknown ]] && is_restored && is_quiet && echo yes)"
+    serve_backup
+    when_read 25
+    pkill -KILL -x tar
+    in_time 20 rings_for_it
+    outcome=$(job '.[0].outcome')
+    cell "left to others, reader of a service killed" "$outcome" "$([[ $outcome == failed ]] && rings_for_it && echo yes)"
+    pkill -KILL -x bacula-fd
+    fresh
+    good_night
+    in_time 10 is_quiet
+}
+serve_backup() {
     fresh
     before=$(newest_job)
     setsid /mnt/bacula-fd -c '/mnt/prepare.sh; tar -C /mnt/s -cf - . | gzip -1 >/mnt/out/data.gz; umount /mnt/s
         lvremove -qq -fy vg0/data_bk; sleep 1000; true' >>"$OUT/tools.log" 2>&1 &
-    in_time 60 eval '[[ $(job ".[0].outcome") == unknown ]]'
-    pkill -KILL -x bacula-fd
-    await_ticks 5
-    local outcome
-    outcome=$(job '.[0].outcome')
-    cell "left to others, service killed" "$outcome" "$([[ $outcome == unknown ]] && is_restored && is_quiet && echo yes)"
 }
 # A program that cowbell does not know, which copies only what has changed. A person accepts that once.
 declared() {
