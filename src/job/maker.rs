@@ -106,7 +106,7 @@ impl MakerRun {
         !self.processes.is_empty()
     }
 
-    /// The PIDs of those that have not ended.
+    /// The PIDs to watch: of those that have not ended, and of the service.
     pub fn running(&self) -> impl Iterator<Item = u32> {
         let running = self.processes.iter().filter(|one| one.end.is_none());
         running.map(|one| one.pid).chain(self.service)
