@@ -2,7 +2,8 @@
 # Here are the words for making a machine, waiting and judging. A story that
 # only one scenario tells stays in that scenario.
 # Given by the harness: $repo, $OUT (outlives the guest), $COWBELL, $LAB_DISKS.
-set -euo pipefail
+set -Eeuo pipefail
+trap '((BASH_SUBSHELL > 0)) || echo "lab: line $LINENO of ${BASH_SOURCE[0]##*/} ended the scenario: $BASH_COMMAND" >&2' ERR
 
 api=http://127.0.0.1:2692/api/v1
 failures=0

@@ -144,7 +144,7 @@ fresh() {
     case $tool in
         restic) restic -q -r /mnt/out/repo init ;;
         zbackup) zbackup init --non-encrypted /mnt/out/repo ;;
-        cp) mkdir /mnt/out/data ;;
+        cp | mirror) mkdir /mnt/out/data ;;
         bup) bup -d /mnt/out/bup init ;;
         # Else it wants 500 MiB of free space for its next segment.
         borg | borgmatic) borg init -e none /mnt/out/repo && borg config /mnt/out/repo max_segment_size 8388608 ;;
@@ -423,10 +423,9 @@ left_to_others() {
     for night in going_killed before_alone going before; do
         fresh
         before=$(newest_job)
-        setsid -f "/mnt/${night%_*}.sh"
-        sleep 4
+        setsid -w "/mnt/${night%_*}.sh"
         case $night in
-            before) tar -C /mnt/s -cf - . | gzip -1 >/mnt/out/data.gz ;;
+            before) sleep 2; tar -C /mnt/s -cf - . | gzip -1 >/mnt/out/data.gz ;;
             going_killed) pkill -KILL -x tar ;;
             before_alone) in_time 90 has_ended ;;
         esac
@@ -474,15 +473,12 @@ serve_backup() {
 }
 # A program that cowbell does not know, which copies only what has changed. A person accepts that once.
 declared() {
-    local night outcome good=0 rang=""
+    local tool=mirror night outcome good=0 rang=""
     cp "$(command -v cp)" /mnt/mirror
-    script mirror.run '#!/bin/bash' <<<'/mnt/mirror -au /mnt/s/. /mnt/out/data/'
+    script mirror '#!/bin/bash' <<<'/mnt/mirror -au /mnt/s/. /mnt/out/data/'
     fresh
-    mkdir -p /mnt/out/data
     for night in 1 2 3 4 5 6 7; do
-        before=$(newest_job)
-        /mnt/mirror.run.sh >>"$OUT/tools.log" 2>&1
-        in_time 20 has_ended || true
+        good_night
         outcome=$(job '.[0].outcome')
         if ((night == 2)); then
             in_time 10 rings_for_it
@@ -498,20 +494,8 @@ declared() {
         done
         sync
     done
-    cell "unknown program, accepted once" "$good of 7 succeeded" "$([[ $good == 7 && -z $rang ]] && echo yes)"
-    rm -rf /mnt/out/data/*
-    before=$(newest_job)
-    /mnt/mirror.run.sh >>"$OUT/tools.log" 2>&1 &
-    sleep 1.5
-    pkill -KILL -x mirror
-    wait $! || true
-    in_time 20 has_ended
-    in_time 10 rings_for_it
-    outcome=$(job '.[0].outcome')
-    cell "the same, killed" "$outcome" "$([[ $outcome != succeeded ]] && rings_for_it && echo yes)"
-    fresh
-    good_night
-    in_time 10 is_quiet
+    cell "accepted once" "$good of 7 succeeded" "$([[ $good == 7 && -z $rang ]] && echo yes)"
+    kill_reader 25 "accepted, then killed"
 }
 # What makes no snapshot is known by the earlier runs of the same command.
 no_snapshot() {
