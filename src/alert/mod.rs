@@ -9,7 +9,6 @@ mod settle;
 #[cfg(test)]
 mod tests;
 mod trend;
-mod unusual_backup;
 mod volume_rules;
 mod volumes;
 

@@ -17,7 +17,7 @@ use crate::sample::{Sample, Sampler, diskstats, host, sysfs};
 use crate::schedule::ScheduledStart;
 use crate::sizing::SizeRisk;
 use crate::source::files::Root;
-use crate::source::{Part, PartReading, schedule, variant_name, volumes};
+use crate::source::{Part, PartReading, Reading, schedule, variant_name};
 use crate::store;
 use crate::units::{count_text, size_text};
 use crate::web::Tls;
@@ -212,7 +212,7 @@ fn device_mapper() -> CheckLine {
 
 /// What LVM reports, and a sample of all that is known of volumes.
 async fn volumes(root: &Root) -> (CheckLine, Sample) {
-    let mut reading = volumes::reading(root).await;
+    let mut reading = Reading::of_volumes(root).await;
     let is_of_lvm = |text: &&PartReading| text.part == Part::Lvm;
     let of_lvm = reading.texts.iter().find(is_of_lvm);
     let refused = of_lvm.and_then(|text| text.result.text().err());

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::new_file::NewFile;
+use super::output::NewFile;
 use super::output::{complain, print};
 use crate::store::{self, Inventory};
 use crate::units::size_text;

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
-use super::new_file::NewFile;
+use super::output::NewFile;
 use super::output::{ProgressBar, complain, print};
 use super::serve::signalled;
 use crate::series::when::{TimeQuery, including_latest};

@@ -11,7 +11,7 @@ use hyper::{Method, StatusCode};
 use jiff::Timestamp;
 
 use super::mark::{self, MarkArguments};
-use super::new_file::write_new;
+use super::output::write_new;
 use super::output::{JsonFlag, OutputFormat, fitted_table};
 use crate::client::{Daemon, LONG_LIMIT, LONGEST_LIMIT, QUICK_LIMIT, parsed};
 use crate::job::outcome_word;

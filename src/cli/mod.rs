@@ -9,7 +9,6 @@ mod listeners;
 mod log;
 mod mark;
 mod memory;
-mod new_file;
 mod options;
 mod output;
 mod record;
@@ -112,7 +111,7 @@ enum CommandArguments {
     CreateRegion(size::creator::RegionArguments),
     /// Create the probes of a map; started by the service
     #[command(hide = true)]
-    CreateProbes(size::probes::ProbesArguments),
+    CreateProbes(size::creator::ProbesArguments),
     /// Read the archive of a backup through; exit status 0 sound, 1 damaged, 2 unknown
     VerifyArchive(verify_archive::ArchiveArguments),
     /// Write stored data as CSV, JSON lines or OpenMetrics
@@ -321,8 +320,10 @@ async fn dispatch(
             let config = config.unwrap_or_default();
             size::size(arguments, &daemon(&config), config.lvm.source, &root).await?;
         }
-        CommandArguments::CreateRegion(arguments) => size::creator::run(&arguments)?,
-        CommandArguments::CreateProbes(arguments) => size::probes::run(&arguments, &root).await?,
+        CommandArguments::CreateRegion(arguments) => size::creator::create_region(&arguments)?,
+        CommandArguments::CreateProbes(arguments) => {
+            size::creator::create_probes(&arguments, &root).await?
+        }
         CommandArguments::VerifyArchive(arguments) => {
             return Ok(verify_archive::verify_archive(&daemon(&config?), &arguments).await);
         }

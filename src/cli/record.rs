@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use jiff::SignedDuration;
 use tokio::sync::mpsc;
 
-use super::new_file::NewFile;
+use super::output::NewFile;
 use super::output::complain;
 use super::serve::{hook_listener, signalled};
 use crate::check;

@@ -4,7 +4,6 @@
 
 mod alerts;
 mod guard;
-mod quotation;
 mod receiver;
 mod rule;
 mod sections;
@@ -184,7 +183,7 @@ fn parse_all(files: &[(PathBuf, String)]) -> Result<Config, ConfigError> {
             Some(invalid(path, text, &error))
         };
         files.iter().find_map(alone).unwrap_or_else(|| {
-            let why = quotation::message(error.message());
+            let why = shown::quoted_message(error.message());
             ConfigError(format!(
                 "the files of the configuration do not fit together: {why}"
             ))
@@ -259,8 +258,8 @@ fn deserialized(text: &str) -> Result<(Config, Vec<usize>), toml::de::Error> {
 /// What the parser or serde found, with its line.
 fn invalid(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
     let number = line_number(text, error.span().map_or(0, |span| span.start));
-    let quoted = quotation::line(text, number);
-    let mut message = quotation::message(&error.message().trim().replace('\n', ", "));
+    let quoted = shown::quoted_line(text, number);
+    let mut message = shown::quoted_message(&error.message().trim().replace('\n', ", "));
     if quoted.table == Some("[[notify]]") && message.starts_with("unknown field") {
         let common = receiver::COMMON_KEYS.join("`, `");
         message += &format!(", or for every kind `{common}`");

@@ -3,9 +3,8 @@
 //! Rules are evaluated before anything is stored. The loop never waits for disk, network or database.
 
 mod commands;
-mod log;
+mod journal;
 mod publish;
-mod supervisor;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,9 +32,8 @@ use crate::source::recording::RecordingHeader;
 use crate::source::{Reading, Source};
 use crate::store::{Progress, StartState, StoreWriter, WriteOp};
 use crate::topology::Volume;
-use log::JobLog;
+use journal::{JobLog, Supervisor};
 use publish::TickStatistics;
-use supervisor::Supervisor;
 
 /// The settings of the loop: machine, rules, retention.
 pub struct Terms {
@@ -343,7 +341,7 @@ impl Watcher {
         outlets.notifier.publish(self.rules.open(), &self.silences);
         for alert in alerts {
             outlets.notifier.tell(alert);
-            log::alert(alert);
+            journal::log_alert(alert);
         }
     }
 

@@ -11,7 +11,6 @@
 mod command;
 mod decision;
 mod ledger;
-mod report_age;
 mod slowing;
 #[cfg(test)]
 mod tests;
@@ -43,8 +42,8 @@ use crate::topology::{State, Topology, Volume};
 use crate::units::{count_text, duration_text, size_text};
 use command::{CommandResult, Order};
 use decision::{Decision, GroupRoom, GuardExtension, GuardSubject, decide, extensions};
+use ledger::ReportAge;
 use ledger::{Addition, Ledger, replace};
-use report_age::ReportAge;
 use slowing::{Slowing, SlowingStep};
 use watch::{Watch, groups, pool_part};
 

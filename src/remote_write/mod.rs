@@ -4,9 +4,8 @@
 //! follows in order, beside the newest ticks. The task never waits for the loop, nor the loop for it; what was sent goes
 //! back to the loop, which stores it.
 
-mod encoding;
-mod endpoint;
 mod plan;
+mod request;
 mod task;
 
 use std::time::Duration;
@@ -21,8 +20,8 @@ use utoipa::ToSchema;
 use crate::config::{Config, ConfigError, RemoteWriteSettings};
 use crate::store::{Progress, StoreReader};
 use crate::units::{count_text, duration_text};
-pub use encoding::{ExternalLabels, encoded};
-use endpoint::Endpoint;
+use request::Endpoint;
+pub use request::{ExternalLabels, encoded};
 use task::RemoteWriteTask;
 
 /// What was sent is stored at most this often. After a kill, what was sent since is sent again. Live requests are rarer, so

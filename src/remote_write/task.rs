@@ -10,9 +10,8 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;
 
 use super::RemoteWriteState;
-use super::encoding::{ExternalLabels, encoded};
-use super::endpoint::{Backoff, Endpoint, SendFailure};
 use super::plan::{self, LIVE_EVERY_MS};
+use super::request::{Backoff, Endpoint, ExternalLabels, SendFailure, encoded};
 use crate::store::{
     Position, Progress, SampleBatch, Span, StoreReader, TickSamples, in_words, on_a_thread,
 };

@@ -6,7 +6,6 @@
 //! of their arguments.
 
 mod advice;
-mod hours;
 mod measured;
 mod needs;
 #[cfg(test)]
@@ -14,8 +13,8 @@ mod tests;
 
 pub use cowbell_touched::{Areas, CHUNKS, ChunkCurve, Curve, MappedVolume, cow_bytes};
 
+pub use advice::{HourRow, Hours};
 pub use advice::{SizeAdvice, advise, next_snapshot};
-pub use hours::{HourRow, Hours};
 pub use measured::{Measured, MeasuredVolumes, Now, OLDEST_CURVE, Tracker};
 pub use needs::{PlannedSize, SizePoint, SizeRisk, SizeRow};
 

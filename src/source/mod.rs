@@ -15,12 +15,15 @@ pub mod recording;
 pub mod schedule;
 mod slow;
 pub mod usage;
-pub mod volumes;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clock::{micros, uptime_us};
+use cowbell_device_mapper::Scope;
+use files::Root;
 use jiff::Timestamp;
+use live::device_mapper;
+use lvm::LvmQuery;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -28,6 +31,9 @@ use crate::commands::JobCommand;
 pub use cowbell_device_mapper::ReadError;
 
 pub use own::machine_id;
+
+/// The device-mapper answers in milliseconds. If it has not answered after this, the storage does not.
+const DM_DEADLINE: Duration = Duration::from_secs(3);
 
 /// The raw texts of one tick.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -58,6 +64,42 @@ impl Reading {
             texts: Vec::new(),
             commands,
             hooks,
+        }
+    }
+
+    /// What names volumes, and what LVM says about them, for commands that look once.
+    ///
+    /// The device-mapper is asked from a thread with a time limit: it answers late if the storage does. Without it, active
+    /// volumes are unknown; without LVM's report, inactive ones, thin origins and free space.
+    pub async fn of_volumes(root: &Root) -> Self {
+        let mut thread = device_mapper::thread();
+        thread.ask(Scope::All);
+        let mapped = match thread.wait(DM_DEADLINE).await {
+            Ok(answer) => answer.value.1,
+            Err(none) => Err(none.sentence("the device-mapper").into()),
+        };
+        let mut reporter = LvmQuery::default();
+        reporter.start();
+        let lvm = reporter.answer().await;
+        let texts = [
+            (Part::Diskstats, root.keep("proc/diskstats").read().into()),
+            (Part::Sysfs, root.read_block_devices().into()),
+            (Part::Mounts, root.keep("proc/self/mountinfo").read().into()),
+            (Part::Dm, ReadResult::from(mapped)),
+            (Part::Lvm, lvm.report.map_err(|error| error.sentence).into()),
+        ];
+        let policies = lvm
+            .policies
+            .map(|policies| (Part::LvmConfig, policies.into()));
+        let texts = texts.into_iter().chain(policies);
+        let part = |(part, result)| PartReading {
+            part,
+            result,
+            took_us: 0,
+        };
+        Self {
+            texts: texts.map(part).collect(),
+            ..Self::between_ticks(clock::now(), Vec::new(), Vec::new())
         }
     }
 

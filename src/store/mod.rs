@@ -38,7 +38,6 @@ mod subject;
 mod tests;
 mod wal;
 mod words;
-mod write_op;
 mod writer;
 
 use std::path::Path;
@@ -66,7 +65,7 @@ pub use readers::{ReadError, on_a_thread};
 pub use stored::Gap;
 pub use subject::{SeriesKey, Subject};
 pub use words::in_words;
-pub use write_op::{WriteError, WriteOp};
+pub use writer::{WriteError, WriteOp};
 
 use crate::config;
 use crate::interval::Interval;
@@ -79,8 +78,8 @@ use paths::InUse;
 use readers::Readers;
 use recent::{RecentTicks, TickRecord};
 use record::Encoder;
-use write_op::{QueueEntry, WriteReply};
 use writer::Context;
+use writer::{QueueEntry, WriteReply};
 
 /// Maximum operations in the queue: a quarter of an hour of ticks at ten a second, with jobs and alerts.
 const QUEUE: usize = 10_000;

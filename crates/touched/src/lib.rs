@@ -20,7 +20,6 @@
 //!
 //! Only `statistics` and [`text::read`] use the kernel; all else are functions of their arguments.
 
-mod areas;
 pub mod curve;
 pub mod estimate;
 pub mod label;
@@ -29,7 +28,7 @@ pub mod plan;
 pub mod statistics;
 pub mod text;
 
-pub use areas::Areas;
+pub use curve::Areas;
 pub use curve::{AGES_MIN, ChunkCurve, Curve, Growth, cow_bytes};
 pub use map::MappedVolume;
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use cowbell_units::Sectors;
 use jiff::Timestamp;
 
-use crate::areas::Areas;
+use crate::curve::Areas;
 use crate::curve::{AGES_MIN, ChunkCurve, Curve};
 use crate::estimate::{BLOCK, Estimate, ProbeResult, Writes, estimate};
 use crate::label::{Probe, Role, are_complete};

@@ -3,8 +3,12 @@
 //!
 //! The process locks the control node as long as it exists, so there is never a second one. It keeps its region only if its
 //! parent says so: one that is complete after the parent gave up is deleted again.
+//!
+//! A map gets its probes here too: one region after the other, in places chosen by the writes to the map so far. The service
+//! starts this an hour after `cowbell size --watch on` created the map. All or none of them remain.
 
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::pin::pin;
@@ -14,16 +18,21 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use cowbell_device_mapper::ioctl;
+use cowbell_touched::estimate::{PROBES, Writes};
 use cowbell_touched::label::{Label, Role};
-use cowbell_touched::statistics::{self, DeviceRegions, NewRegion, Place, StatsReader};
+use cowbell_touched::plan::place_probes;
+use cowbell_touched::statistics::{
+    self, DeviceRegions, NewRegion, Place, RegionEntry, StatsReader, delete_all,
+};
 use rustix::fs::{FlockOperation, flock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use super::volume::TargetVolume;
+use super::volume::{self, TargetVolume};
 use super::{refusal, require_room};
 use crate::cli::output::complain;
 use crate::source::clock;
+use crate::source::files::Root;
 
 /// A region takes milliseconds. One that takes longer than this is deleted again.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -139,7 +148,7 @@ pub async fn create(subject: &TargetVolume, region: &NewRegion) -> anyhow::Resul
 }
 
 /// In the process: creates the region, tells the microseconds that it took, and deletes it again unless the parent wants it.
-pub fn run(arguments: &RegionArguments) -> anyhow::Result<()> {
+pub fn create_region(arguments: &RegionArguments) -> anyhow::Result<()> {
     let RegionArguments {
         name,
         device,
@@ -197,6 +206,106 @@ fn is_kept(took: Duration) -> bool {
     told.is_ok() && std::io::stdin().read_to_end(&mut answer).is_ok() && answer == KEEP
 }
 
+/// How long it waits for the volume's queue to be short, for all probes together.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
+const PAUSE: Duration = Duration::from_secs(20);
+
+/// The process's own command line.
+#[derive(Args)]
+pub struct ProbesArguments {
+    /// The device-mapper's UUID of the volume.
+    uuid: String,
+}
+
+pub async fn create_probes(arguments: &ProbesArguments, root: &Root) -> anyhow::Result<()> {
+    let uuid = &arguments.uuid;
+    let Some(subject) = volume::find_uuid(uuid, root).await? else {
+        bail!("cannot create probes: the volume {uuid} is not active");
+    };
+    subject.refuse_unless_eligible()?;
+    let regions = regions(&subject)?;
+    delete_probes(&subject)?;
+    if regions.is_empty() {
+        // Nothing was written yet, so every place is like the other.
+        return Ok(());
+    }
+    let result = create_all(&subject, &regions, root).await;
+    if result.is_err() {
+        delete_probes(&subject)?;
+    }
+    result.with_context(|| {
+        format!(
+            "the {PROBES} probes of {} were not created",
+            subject.volume.name
+        )
+    })
+}
+
+async fn create_all(
+    subject: &TargetVolume,
+    regions: &[NewRegion],
+    root: &Root,
+) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    for region in regions {
+        while let Err(why) = subject.require_short_queues(root).await {
+            if Instant::now() > deadline {
+                return Err(why);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        create(subject, region).await?;
+    }
+    Ok(())
+}
+
+fn is_probe(region: &RegionEntry) -> bool {
+    matches!(region.label.role, Role::Probe(_))
+}
+
+/// Those of an earlier process, which did not finish, or of this one.
+fn delete_probes(subject: &TargetVolume) -> anyhow::Result<()> {
+    let control = ioctl::open().map_err(anyhow::Error::msg)?;
+    delete_all(&control, subject.device, is_probe)
+        .map(drop)
+        .map_err(|errno| anyhow::Error::msg(refusal(&subject.volume.name, errno)))
+}
+
+/// The regions to create, from what the map has counted.
+fn regions(subject: &TargetVolume) -> anyhow::Result<Vec<NewRegion>> {
+    let control = ioctl::open().map_err(anyhow::Error::msg)?;
+    let mut reader = StatsReader::default();
+    let found = reader.regions(&control, subject.device);
+    let found = found
+        .map_err(|errno| anyhow::Error::msg(refusal(&subject.volume.name, errno)))?
+        .regions;
+    let map = found.iter().find_map(|region| match region.label.role {
+        Role::Map { chunk } => Some((region, chunk)),
+        _ => None,
+    });
+    let (map, chunk) =
+        map.with_context(|| format!("{} has no map any more", subject.volume.name))?;
+    let counters = reader
+        .counters(&control, subject.device, map)
+        .map_err(anyhow::Error::msg)?;
+    let writes = counters.iter().map(|area| Writes {
+        count: area.writes as f64,
+        sectors: area.sectors as f64,
+    });
+    Ok(place_probes(
+        map,
+        chunk,
+        &writes.collect::<Vec<_>>(),
+        clock::now().as_millisecond(),
+        random,
+    ))
+}
+
+/// From 0 to 1, other in each process.
+fn random() -> f64 {
+    (RandomState::new().hash_one(clock::uptime_us()) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,6 +317,14 @@ mod tests {
         assert_eq!(
             (holder(locks, 12), holder(locks, 5), holder("", 12)),
             (Some("815"), None, None)
+        );
+    }
+
+    #[test]
+    fn random_numbers_differ() {
+        let numbers = [random(), random(), random()];
+        assert!(
+            numbers.iter().all(|number| (0.0..1.0).contains(number)) && numbers[0] != numbers[1]
         );
     }
 }

@@ -4,7 +4,6 @@
 //! device. Whatever speaks against a change is found before anything is asked, and is one sentence.
 
 pub mod creator;
-pub mod probes;
 mod volume;
 
 use std::io::{BufRead, IsTerminal};

@@ -10,7 +10,7 @@ use cowbell_touched::plan::MeasuredVolume;
 use crate::sample::diskstats::{self, Queue};
 use crate::sample::{Sample, Sampler};
 use crate::source::files::Root;
-use crate::source::{Part, volumes};
+use crate::source::{Part, Reading};
 use crate::topology::{State, Topology, Volume, VolumeKind};
 
 /// How often and how long queues are observed: for three seconds.
@@ -120,7 +120,7 @@ fn unknown(topology: &Topology, vg: &str, lv: &str) -> anyhow::Error {
 
 /// Fails if the device-mapper does not say which volumes there are.
 async fn sample(root: &Root) -> anyhow::Result<Sample> {
-    let reading = volumes::reading(root).await;
+    let reading = Reading::of_volumes(root).await;
     let mut texts = reading.texts.iter();
     if let Some(mapped) = texts.find(|text| text.part == Part::Dm) {
         let mapped = mapped.result.text().map_err(anyhow::Error::msg);

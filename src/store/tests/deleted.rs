@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
-use super::course::BEGIN_MS;
+use super::BEGIN_MS;
 use crate::config;
 use crate::store::address::{Level, Position, Stream};
 use crate::store::record::{Encoder, Rows};

@@ -10,8 +10,7 @@ use proptest::sample::Index;
 use sqlx::SqliteConnection;
 use tokio::sync::watch;
 
-use super::course::{BEGIN_MS, CourseTick, Numbers, STREAMS, course, records};
-use super::{block_on, cases};
+use super::{BEGIN_MS, CourseTick, Numbers, STREAMS, block_on, cases, course, records};
 use crate::quantity::{Observation, Quantity};
 use crate::series::{Point, Range};
 use crate::store::address::{Kind, Level, Position, Stream, TickWindow};

@@ -20,7 +20,7 @@ use crate::store::records::{remove_job, write_alert, write_imported, write_job, 
 use crate::store::rollup::roll_up;
 use crate::store::stored::{write_gap, write_tick};
 use crate::store::words::{in_words, of_sqlite};
-use crate::store::write_op::{QueueEntry, WriteError, WriteOp};
+use crate::store::writer::{QueueEntry, WriteError, WriteOp};
 use crate::units::count_text;
 
 /// The age at which a tick is committed. A kill or a power cut loses younger ones.

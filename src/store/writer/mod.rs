@@ -18,10 +18,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use batch::Pending;
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::address::{Level, Position, Stream, TickWindow};
+use super::address::{Level, Position, Progress, Stream, TickWindow};
 use super::catalog::{Catalog, CatalogRows, catalog_rows, forget_unseen, identity, write_rows};
 use super::database::{self, OpenDatabase};
 use super::history::{RecordCache, StartState, start_state};
@@ -31,12 +32,15 @@ use super::readers::Readers;
 use super::recent::{RecentTicks, TickRecord};
 use super::record::{Decoder, Encoder, Rows};
 use super::retention::Retention;
-use super::stored::{last_tick, latest_ms, stretches, write_tick};
+use super::stored::{Gap, last_tick, latest_ms, stretches, write_tick};
 use super::words::in_words;
-use super::write_op::QueueEntry;
 use super::{Health, TickOrigin, damage};
+use crate::alert::Alert;
+use crate::commands::Note;
 use crate::config;
-use batch::Pending;
+use crate::job::Job;
+use crate::notify::{Delivery, Silence};
+use crate::sizing::Curve;
 
 /// Attempts to open the database before the start goes on without it, and the pause between them: one read that fails is
 /// no reason.
@@ -400,4 +404,80 @@ async fn impatient(mut connection: SqliteConnection) -> sqlx::Result<SqliteConne
         .execute(&mut connection)
         .await?;
     Ok(connection)
+}
+
+/// One thing to store.
+#[derive(Clone, Debug)]
+pub enum WriteOp {
+    /// Devices and volumes that are new or changed. They go before the ticks that refer to them.
+    Catalog(CatalogRows),
+    /// A tick, and the generation of the catalog that has the numbers of its devices and volumes.
+    Tick(u64, TickRecord),
+    Gap(Gap),
+    Job(Box<Job>),
+    Alert(Box<Alert>),
+    /// The last delivery of an alert to a receiver.
+    Delivery(Box<Delivery>),
+    Silence(Silence),
+    /// A note on the job of this key, which only the database has.
+    Note(String, Note),
+    /// Deletes the job of this key.
+    Remove(String),
+    /// A job of another host, with its file, packed.
+    Import(Box<Job>, Arc<[u8]>),
+    /// What the receiver of remote write has.
+    Sent(Progress),
+    /// What was measured of the volume with this UUID.
+    Curve(Arc<str>, Arc<Curve>),
+}
+
+/// Why an operation is not stored: a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteError {
+    /// It is held in memory, and writing is tried again.
+    Held(String),
+    /// It violates a constraint, now and at every retry, so it was dropped.
+    Refused(String),
+}
+
+/// Receives the outcome of one operation.
+pub type WriteReply = oneshot::Sender<Result<(), WriteError>>;
+
+/// An operation in the queue, and where its outcome is reported.
+#[derive(Debug)]
+pub struct QueueEntry {
+    pub op: WriteOp,
+    pub reply: Option<WriteReply>,
+}
+
+impl WriteOp {
+    /// Whether it may wait for the next commit of ticks. The kill of the program loses it until then.
+    pub fn may_wait(&self) -> bool {
+        matches!(self, Self::Tick(..) | Self::Catalog(_) | Self::Sent(_))
+    }
+
+    /// Devices and volumes one by one: the database may refuse one of them.
+    pub fn parts(&self) -> Vec<Self> {
+        let Self::Catalog(rows) = self else {
+            return vec![self.clone()];
+        };
+        let devices = rows.devices.iter().map(|row| CatalogRows {
+            devices: vec![row.clone()],
+            ..CatalogRows::default()
+        });
+        let volumes = rows.volumes.iter().map(|row| CatalogRows {
+            volumes: vec![row.clone()],
+            ..CatalogRows::default()
+        });
+        devices.chain(volumes).map(Self::Catalog).collect()
+    }
+}
+
+impl QueueEntry {
+    /// Reports the outcome once, if the receiver still exists.
+    pub fn report(&mut self, outcome: Result<(), WriteError>) {
+        if let Some(reply) = self.reply.take() {
+            let _ = reply.send(outcome);
+        }
+    }
 }

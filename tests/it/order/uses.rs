@@ -158,7 +158,7 @@ fn circle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     }
 }
 
-/// The module of a file, such as `job/figures/mod.rs` or `job/course.rs`.
+/// The module of a file, such as `job/tracker/mod.rs` or `job/growth.rs`.
 fn module_of(file: &str, root: &str) -> Module {
     let name = file.strip_suffix(".rs").unwrap_or(file);
     let name = if file == root {

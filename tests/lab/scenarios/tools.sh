@@ -274,14 +274,21 @@ tidy() {
     rm -f /mnt/out/rsnapshot.pid /var/run/rsnapshot.pid
 }
 
+# Whether the reader was alive, and is killed. It is stopped first: one that has just ended can be signalled, but not stopped.
+kill_alive() {
+    pkill -STOP -x "$(reader)" || return 1
+    sleep 0.2
+    pkill -KILL -r T -x "$(reader)" || { pkill -CONT -x "$(reader)" || true; return 1; }
+}
+
 # kill_reader PERCENT NAME: when so much is read. On a busy machine it may have ended by then: then it is run again.
 kill_reader() {
     local attempt
-    for attempt in 1 2 3; do
+    for attempt in 1 2 3 4 5; do
         fresh
         run
         when_read "$1"
-        if pkill -KILL -x "$(reader)"; then
+        if kill_alive; then
             ended_badly "$2"
             return
         fi

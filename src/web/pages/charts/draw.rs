@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::marks::{gone, marks, resumed};
-use super::nearest::{Nearest, nearest};
+use super::view::{Nearest, nearest};
 use super::{Sketch, Trace, axis};
 use crate::alert::Pace;
 use crate::chart::{

@@ -2,7 +2,6 @@
 
 mod draw;
 mod marks;
-mod nearest;
 mod view;
 
 use crate::alert::Severity;
