@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Read};
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -339,22 +339,13 @@ pub fn read(path: &Path, way_out: impl fmt::Display) -> Result<String, String> {
 pub fn read_file(path: &Path, way_out: impl fmt::Display, most: u64) -> Result<Vec<u8>, String> {
     let shown = path.display();
     let refuse = |why: String| format!("{shown} {why}");
-    let cannot = |error: std::io::Error| match error.kind() {
+    let cannot = |error: io::Error| match error.kind() {
         ErrorKind::NotFound => refuse(format!("does not exist: {way_out}")),
         _ => refuse(format!("cannot be read: {error}")),
     };
-    // An open file cannot be replaced after the checks. Opening a FIFO does not wait.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(path)
-        .map_err(cannot)?;
+    let file = open_regular(path).map_err(cannot)?;
+    // An open file cannot be replaced after the checks.
     let about = file.metadata().map_err(cannot)?;
-    if !about.is_file() {
-        return Err(refuse(
-            "is not a regular file: name a file that holds the secret".into(),
-        ));
-    }
     let own = rustix::process::geteuid().as_raw();
     if ![0, own].contains(&about.uid()) && !path.starts_with(CREDENTIALS) {
         return Err(refuse(format!(
@@ -370,6 +361,19 @@ pub fn read_file(path: &Path, way_out: impl fmt::Display, most: u64) -> Result<V
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes).map_err(cannot)?;
     Ok(bytes)
+}
+
+/// Opens a regular file. Others are refused: a FIFO may wait for ever, and a device may have no end.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    // With this flag, opening a FIFO does not wait either.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    Ok(file)
 }
 
 /// The only line of a file, or what was found instead.
@@ -437,8 +441,23 @@ mod tests {
         assert!(
             read(Path::new("/dev/null"), "")
                 .unwrap_err()
-                .contains("is not a regular file")
+                .contains("cannot be read: it is not a regular file")
         );
+    }
+
+    #[test]
+    fn a_fifo_is_refused_without_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        assert!(open_regular(&path).is_err());
     }
 
     #[test]

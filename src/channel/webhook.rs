@@ -14,7 +14,7 @@ use reqwest::{Client, Response, StatusCode, Url};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::secret::{Address, External, Headers, SecretText};
+use super::secret::{Address, External, Headers, SecretText, open_regular};
 use super::{Delivers, Failure, Message, MessageAlert, ReceiverKind, http};
 
 /// Bytes of a template's file.
@@ -78,10 +78,7 @@ impl External for TemplateFile {
 }
 
 fn template(path: &Path) -> Result<String, String> {
-    let file = std::fs::File::open(path).map_err(|error| format!("cannot be opened: {error}"))?;
-    if !file.metadata().is_ok_and(|about| about.is_file()) {
-        return Err("is not a regular file".into());
-    }
+    let file = open_regular(path).map_err(|error| format!("cannot be opened: {error}"))?;
     let mut text = String::new();
     file.take(LONGEST_TEMPLATE + 1)
         .read_to_string(&mut text)

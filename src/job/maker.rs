@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::backup_run::{BROKEN_PIPE, ProcessFailure, ReportedResult};
 use super::programs::{self, ProgramKind, is_reader};
 use crate::interval::Interval;
-use crate::sample::processes::{BackupProcess, ExitRelation, ExitStatus, ProcessExit};
+use crate::sample::processes::{
+    BackupProcess, ExitRelation, ExitStatus, LONGEST_SCRIPT_S, ProcessExit,
+};
 
 /// A process that read and wrote this much took part in the backup, whatever its name.
 const LEAST_BYTES: u64 = 1 << 20;
 /// A script that failed and left an unread snapshot is not helped any more after this.
 const GIVE_UP_MS: i64 = 30_000;
-/// A process that ends later after its snapshot was removed is a service, and its status is not that of the backup.
-const LONGEST_END_MS: i64 = 12 * 3_600_000;
 /// `SIGHUP`, `SIGINT` and `SIGTERM`: a script may end what watched its backup.
 const ASKED_TO_END: [ExitStatus; 3] = [
     ExitStatus::Signal(1),
@@ -279,8 +279,9 @@ impl MakerRun {
         let MakerState::Ended(end) = self.state(removed_at) else {
             return None;
         };
-        let after_ms = |removed: Timestamp| end.at.as_millisecond() - removed.as_millisecond();
-        if removed_at.is_some_and(|removed| after_ms(removed) > LONGEST_END_MS) {
+        // The status of a service is not that of the backup.
+        let after_s = |removed: Timestamp| end.at.as_second() - removed.as_second();
+        if removed_at.is_some_and(|removed| after_s(removed) > LONGEST_SCRIPT_S as i64) {
             return None;
         }
         let succeeded = end.status?.is_success();

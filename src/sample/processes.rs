@@ -70,8 +70,9 @@ const SERVICES: [&str; 12] = [
     "zabbix_agent2",
     "supervisord",
 ];
-/// A process that is older when lvcreate starts is a service, and no script.
-const OLDEST_SCRIPT_S: u64 = 12 * 3600;
+/// A script runs no longer than this. A process that is older when lvcreate starts, or that ends later after its snapshot was
+/// removed, is a service.
+pub const LONGEST_SCRIPT_S: u64 = 12 * 3600;
 
 /// At least the length that the kernel keeps, even in multi-byte characters.
 const LONGEST_NAME: usize = 32;
@@ -151,7 +152,7 @@ fn script_above(maker: &Process, processes: &[Process]) -> (Vec<u32>, Option<u32
 
 /// Whether it runs one backup after the other.
 fn is_service(process: &Process) -> bool {
-    SERVICES.contains(&&*process.name) || process.age_s >= Some(OLDEST_SCRIPT_S)
+    SERVICES.contains(&&*process.name) || process.age_s >= Some(LONGEST_SCRIPT_S)
 }
 
 /// A process and its ancestors.

@@ -1,6 +1,6 @@
 //! HTTPS on the addresses of the site, with a certificate that is read again when its files change.
 
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -101,8 +101,12 @@ fn read(settings: &TlsSettings) -> Result<ServerConfig, ConfigError> {
         ConfigError::table("tls", &format!("`{key}`: {} {why}", path.display()))
     };
     let certificates = |key, path: &Path| {
-        let pem = std::fs::read(path)
-            .map_err(|error| refuse(key, path, format!("cannot be read: {error}")))?;
+        let cannot = |error| refuse(key, path, format!("cannot be read: {error}"));
+        let mut pem = Vec::new();
+        let file = secret::open_regular(path).map_err(cannot)?;
+        file.take(LONGEST_FILE)
+            .read_to_end(&mut pem)
+            .map_err(cannot)?;
         let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
         match found {
             Ok(found) if !found.is_empty() => Ok(found),
@@ -139,4 +143,24 @@ fn read(settings: &TlsSettings) -> Result<ServerConfig, ConfigError> {
     })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+
+    #[test]
+    fn a_certificate_that_has_no_end_is_refused() {
+        let config = parse(
+            Path::new("cowbell.toml"),
+            "[tls]\ncertificate = \"/dev/zero\"\nkey = \"/dev/zero\"\n",
+        )
+        .unwrap();
+        let why = Tls::open(&config.tls.unwrap()).unwrap_err().to_string();
+        assert_eq!(
+            why,
+            "in [tls]: `certificate`: /dev/zero cannot be read: it is not a regular file"
+        );
+    }
 }
