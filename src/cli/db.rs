@@ -5,8 +5,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::output::NewFile;
-use super::output::{complain, print};
+use super::output::{NewFile, complain, print};
 use crate::store::{self, Inventory};
 use crate::units::size_text;
 

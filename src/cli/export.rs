@@ -9,8 +9,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
-use super::output::NewFile;
-use super::output::{ProgressBar, complain, print};
+use super::output::{NewFile, ProgressBar, complain, print};
 use super::serve::signalled;
 use crate::series::when::{TimeQuery, including_latest};
 use crate::store::{self, ExportFormat, ExportQuery, ExportSummary, ReadView, Resolution, Target};

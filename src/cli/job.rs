@@ -11,8 +11,7 @@ use hyper::{Method, StatusCode};
 use jiff::Timestamp;
 
 use super::mark::{self, MarkArguments};
-use super::output::write_new;
-use super::output::{JsonFlag, OutputFormat, fitted_table};
+use super::output::{JsonFlag, OutputFormat, fitted_table, write_new};
 use crate::client::{Daemon, LONG_LIMIT, LONGEST_LIMIT, QUICK_LIMIT, parsed};
 use crate::job::outcome_word;
 use crate::report::compare::ComparedRow;

@@ -9,8 +9,7 @@ use futures_util::StreamExt;
 use jiff::SignedDuration;
 use tokio::sync::mpsc;
 
-use super::output::NewFile;
-use super::output::complain;
+use super::output::{NewFile, complain};
 use super::serve::{hook_listener, signalled};
 use crate::check;
 use crate::client::Daemon;

@@ -15,8 +15,7 @@ use jdx_tar::{Builder, EntryType, Header};
 use jiff::Timestamp;
 use tokio::process::Command;
 
-use super::output::NewFile;
-use super::output::{complain, print};
+use super::output::{NewFile, complain, print};
 use super::record::{self, Recorded};
 use super::serve::signalled;
 use super::{export, status};

@@ -42,8 +42,7 @@ use crate::topology::{State, Topology, Volume};
 use crate::units::{count_text, duration_text, size_text};
 use command::{CommandResult, Order};
 use decision::{Decision, GroupRoom, GuardExtension, GuardSubject, decide, extensions};
-use ledger::ReportAge;
-use ledger::{Addition, Ledger, replace};
+use ledger::{Addition, Ledger, ReportAge, replace};
 use slowing::{Slowing, SlowingStep};
 use watch::{Watch, groups, pool_part};
 

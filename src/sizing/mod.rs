@@ -13,8 +13,7 @@ mod tests;
 
 pub use cowbell_touched::{Areas, CHUNKS, ChunkCurve, Curve, MappedVolume, cow_bytes};
 
-pub use advice::{HourRow, Hours};
-pub use advice::{SizeAdvice, advise, next_snapshot};
+pub use advice::{HourRow, Hours, SizeAdvice, advise, next_snapshot};
 pub use measured::{Measured, MeasuredVolumes, Now, OLDEST_CURVE, Tracker};
 pub use needs::{PlannedSize, SizePoint, SizeRisk, SizeRow};
 

@@ -78,8 +78,7 @@ use paths::InUse;
 use readers::Readers;
 use recent::{RecentTicks, TickRecord};
 use record::Encoder;
-use writer::Context;
-use writer::{QueueEntry, WriteReply};
+use writer::{Context, QueueEntry, WriteReply};
 
 /// Maximum operations in the queue: a quarter of an hour of ticks at ten a second, with jobs and alerts.
 const QUEUE: usize = 10_000;

@@ -28,8 +28,7 @@ pub mod plan;
 pub mod statistics;
 pub mod text;
 
-pub use curve::Areas;
-pub use curve::{AGES_MIN, ChunkCurve, Curve, Growth, cow_bytes};
+pub use curve::{AGES_MIN, Areas, ChunkCurve, Curve, Growth, cow_bytes};
 pub use map::MappedVolume;
 
 /// The chunk sizes that a curve has, as far as they are multiples of the measured areas.

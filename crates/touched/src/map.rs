@@ -8,8 +8,7 @@ use std::collections::VecDeque;
 use cowbell_units::Sectors;
 use jiff::Timestamp;
 
-use crate::curve::Areas;
-use crate::curve::{AGES_MIN, ChunkCurve, Curve};
+use crate::curve::{AGES_MIN, Areas, ChunkCurve, Curve};
 use crate::estimate::{BLOCK, Estimate, ProbeResult, Writes, estimate};
 use crate::label::{Probe, Role, are_complete};
 use crate::statistics::MAX_AREAS;
