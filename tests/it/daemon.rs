@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::http::{self, Answer};
 use crate::machine::Machine;
 use crate::tape::Tape;
-use crate::wait_for;
+use crate::{PATIENCE, wait_at_most, wait_for};
 
 /// Below the ports that the kernel gives to clients, so that no client of a test takes one away.
 const FIRST_PORT: u16 = 20_000;
@@ -119,7 +119,7 @@ pub fn said(command: &mut Command) -> Said {
     let pid = Pid::from_child(&child);
     let (ended, end) = std::sync::mpsc::channel();
     std::thread::spawn(move || ended.send(child.wait_with_output().unwrap()));
-    if let Ok(output) = end.recv_timeout(crate::PATIENCE) {
+    if let Ok(output) = end.recv_timeout(PATIENCE) {
         return output.into();
     }
     kill_process(pid, Signal::KILL).unwrap();
@@ -306,7 +306,8 @@ impl Daemon {
 
     /// Waits until a recording of so many ticks was played to its end and everything is in the store.
     pub fn has_played(&self, ticks: usize) {
-        wait_for("the recording's end", || {
+        // Beside other tests, an hour may take more than half a minute on two cores.
+        wait_at_most(4 * PATIENCE, "the recording's end", || {
             (self.taken() == ticks as u64).then_some(())
         });
         wait_for("the ticks in the store", || {

@@ -274,11 +274,27 @@ tidy() {
     rm -f /mnt/out/rsnapshot.pid /var/run/rsnapshot.pid
 }
 
-# Whether the reader was alive, and is killed. It is stopped first: one that has just ended can be signalled, but not stopped.
-kill_alive() {
+# Stops the reader. Fails if it has ended: such a process can be signalled until somebody waits for it, but not stopped.
+stop_reader() {
     pkill -STOP -x "$(reader)" || return 1
-    sleep 0.2
-    pkill -KILL -r T -x "$(reader)" || { pkill -CONT -x "$(reader)" || true; return 1; }
+    until pgrep -r T -x "$(reader)" >/dev/null; do
+        pgrep -r D,R,S -x "$(reader)" >/dev/null || return 1
+        sleep 0.05
+    done
+}
+# kill_when_read PERCENT: whether the reader was alive then, and is killed. From 20 % on it runs for moments only, since a
+# busy machine would look too late.
+kill_when_read() {
+    when_read 20
+    while stop_reader; do
+        if has_read "$1"; then
+            pkill -KILL -x "$(reader)"
+            return
+        fi
+        pkill -CONT -x "$(reader)" || true
+    done
+    pkill -CONT -x "$(reader)" || true
+    return 1
 }
 
 # kill_reader PERCENT NAME: when so much is read. On a busy machine it may have ended by then: then it is run again.
@@ -287,8 +303,7 @@ kill_reader() {
     for attempt in 1 2 3 4 5; do
         fresh
         run
-        when_read "$1"
-        if kill_alive; then
+        if kill_when_read "$1"; then
             ended_badly "$2"
             return
         fi
