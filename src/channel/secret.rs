@@ -371,7 +371,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
         .custom_flags(libc::O_NONBLOCK)
         .open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
+        return Err(io::Error::other("it is not a regular file; name one"));
     }
     Ok(file)
 }

@@ -160,7 +160,7 @@ mod tests {
         let why = Tls::open(&config.tls.unwrap()).unwrap_err().to_string();
         assert_eq!(
             why,
-            "in [tls]: `certificate`: /dev/zero cannot be read: it is not a regular file"
+            "in [tls]: `certificate`: /dev/zero cannot be read: it is not a regular file; name one"
         );
     }
 }
