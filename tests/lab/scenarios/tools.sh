@@ -278,7 +278,7 @@ tidy() {
 stop_reader() {
     pkill -STOP -x "$(reader)" || return 1
     until pgrep -r T -x "$(reader)" >/dev/null; do
-        pgrep -r D,R,S -x "$(reader)" >/dev/null || return 1
+        pgrep -r D,R,S,T -x "$(reader)" >/dev/null || return 1
         sleep 0.05
     done
 }
