@@ -128,7 +128,11 @@ pub(super) fn follow_snapshot(
     last_use: Option<&LastUse>,
     ended: &[Arc<Job>],
 ) {
+    let is_new = job.setup.kind.is_none();
     let is_there = update_snapshot(job, interval);
+    if is_new {
+        job.is_routine = job.is_routine_after(ended);
+    }
     if !is_there || job.died_at == Some(interval.at) {
         let origin = job.origin_name();
         let origin = origin.and_then(|name| interval.topology.volume(&name));
@@ -209,7 +213,7 @@ fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
         && let Some(counters) = device.counters
         && let Some(read) = counters.read_bytes()
     {
-        job.count_reads(read, interval);
+        job.count_reads(read, interval.at, interval.elapsed_us);
         let written = counters.written_bytes().unwrap_or_default();
         if job.in_use_on.is_none() && is_in_use(interval, volume, read, written) {
             job.in_use_on.clone_from(&job.mounted_on);

@@ -101,11 +101,6 @@ impl MakerRun {
         }
     }
 
-    /// Whether a script or a program ran `lvcreate`.
-    pub fn is_script(&self) -> bool {
-        !self.processes.is_empty()
-    }
-
     /// The PIDs to watch: of those that have not ended, and of the service.
     pub fn running(&self) -> impl Iterator<Item = u32> {
         let running = self.processes.iter().filter(|one| one.end.is_none());

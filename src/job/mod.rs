@@ -120,7 +120,7 @@ pub struct Job {
     /// For a command, the number of snapshots that it created, and that of most earlier runs.
     pub snapshots_made: u32,
     pub snapshots_expected: u32,
-    /// Whether most earlier snapshots of this name were read through, though no process reported how the backup went.
+    /// Whether no process reports how the backup goes, but most of the last snapshots of this name were read through.
     pub is_routine: bool,
     /// The incomplete ones of this name directly before it, by their IDs, if no process reported how it went.
     pub after_incomplete: Vec<i64>,
@@ -335,12 +335,12 @@ impl Job {
         }
     }
 
-    /// Whether no process reports how the backup went: a script made its snapshot and left it to others, or a service made it
-    /// and goes on when it is removed.
+    /// Whether no process reports how the backup went: a script made its snapshot and left it to others, each step was a
+    /// session or a unit of its own, or a service made it and goes on when it is removed.
     fn was_left_to_others(&self) -> bool {
-        let made = self.maker.as_ref().is_some_and(MakerRun::is_script);
         let has_ended = matches!(self.maker_state(), MakerState::Ended(_));
-        made && self.command_report.is_none() && !self.is_running() && !has_ended
+        let is_reported = self.backup_run.is_some() || self.command_report.is_some() || has_ended;
+        !self.is_running() && !is_reported
     }
 
     /// Whether the snapshot was read through, though no process reported how the backup went.
@@ -479,37 +479,37 @@ impl Job {
     }
 
     /// A device's counter starts at 0 with the device, so all of it was read during the snapshot's life.
-    fn count_reads(&mut self, counter: u64, interval: &Interval) {
+    fn count_reads(&mut self, counter: u64, at: Timestamp, elapsed_us: u64) {
         let increase = match self.read_counter {
             Some(before) if before <= counter => counter - before,
             _ => counter,
         };
-        self.count_pause(increase > 0, interval);
+        self.count_pause(increase > 0, at, elapsed_us / 1000);
         self.bytes_read = Some(self.bytes_read.unwrap_or_default() + increase);
         self.read_counter = Some(counter);
     }
 
     /// A backup whose reader has begun is stalled when it pauses for much longer than before.
-    fn count_pause(&mut self, has_read: bool, interval: &Interval) {
+    fn count_pause(&mut self, has_read: bool, at: Timestamp, elapsed_ms: u64) {
         if has_read {
             self.longest_pause_ms = self.longest_pause_ms.max(self.pause_ms);
             self.pause_ms = 0;
             self.stalled_since = None;
             return;
         }
-        self.pause_ms += interval.elapsed_us / 1000;
+        self.pause_ms += elapsed_ms;
         let least_ms = match self.read_share() {
             ReadShare::Nothing => u64::MAX,
             ReadShare::Part => LEAST_STALL_MS,
             ReadShare::All => LEAST_LAST_STALL_MS,
         };
         let is_long = self.pause_ms >= least_ms.max(STALL_FACTOR * self.longest_pause_ms);
-        let reads = self.report().is_none();
-        let elapsed_ms = (interval.elapsed_us / 1000) as i64;
-        let since_ms = interval.at.as_millisecond() - self.pause_ms as i64;
+        let reads = self.report().is_none() && self.unmounted_at.is_none();
+        let since_ms = at.as_millisecond() - self.pause_ms as i64;
         // Its reader ended, and the script has something else to do, such as an upload.
         let copied_at = self.maker.as_ref().and_then(|maker| maker.copied_at);
-        let was_copied = copied_at.is_some_and(|at| at.as_millisecond() + elapsed_ms >= since_ms);
+        let was_copied =
+            copied_at.is_some_and(|at| at.as_millisecond() + elapsed_ms as i64 >= since_ms);
         if is_long && reads && !was_copied && self.is_backup() && self.stalled_since.is_none() {
             self.stalled_since = Timestamp::from_millisecond(since_ms).ok();
         }

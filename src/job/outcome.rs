@@ -87,27 +87,37 @@ impl Job {
         self.is_check =
             maker.is_some_and(MakerRun::has_only_checked) && !before.iter().any(is_backup);
         self.is_declared = self.is_declared_by(before);
+        self.is_routine = self.was_left_to_others() && self.is_routine_after(before);
         if self.is_incremental() {
             return;
         }
+        let is_incomplete = |job: &&Self| job.outcome == Some(Outcome::Incomplete);
+        let incomplete = self.left_before(before).take_while(is_incomplete);
+        self.after_incomplete = incomplete.map(|job| job.id).collect();
         let was_left = self.was_left_to_others();
-        let was_read = |job: &Self| job.was_left_to_others() && job.read_share() == ReadShare::All;
         let is_good = |job: &&Self| {
             let is_good = job.outcome == Some(Outcome::Succeeded);
-            (is_good || was_left && was_read(job)) && job.is_alike(self) && !job.is_incremental()
+            let is_read = job.was_left_to_others() && job.read_share() == ReadShare::All;
+            (is_good || was_left && is_read) && job.is_alike(self) && !job.is_incremental()
         };
         let latest_first = before.iter().rev().map(Arc::as_ref);
-        let same = latest_first
-            .clone()
-            .filter(|job| job.lv == self.lv && job.is_alike(self) && job.was_left_to_others());
-        let is_incomplete = |job: &&Self| job.outcome == Some(Outcome::Incomplete);
-        let incomplete = same.clone().take_while(is_incomplete);
-        let after_incomplete = incomplete.map(|job| job.id).collect();
-        // One may have been the first of a tool that then copies only what has changed.
-        let read_through = same.take(3).filter(|job| was_read(job)).count();
         self.completeness = Completeness::of(self, latest_first.filter(is_good));
-        self.is_routine = was_left && read_through >= 2;
-        self.after_incomplete = after_incomplete;
+    }
+
+    /// Whether most of the last snapshots of this name were read through, though no process reported how the backup went.
+    pub(super) fn is_routine_after(&self, before: &[Arc<Job>]) -> bool {
+        // One may have been the first of a tool that then copies only what has changed.
+        let last = self.left_before(before).take(3);
+        last.filter(|job| job.read_share() == ReadShare::All)
+            .count()
+            >= 2
+    }
+
+    /// The earlier snapshots of this name of which no process reported how the backup went, the latest first.
+    fn left_before<'a>(&'a self, before: &'a [Arc<Job>]) -> impl Iterator<Item = &'a Self> {
+        let latest_first = before.iter().rev().map(Arc::as_ref);
+        latest_first
+            .filter(|job| job.lv == self.lv && job.is_alike(self) && job.was_left_to_others())
     }
 
     /// Whether a person has accepted that its script reads less than all, and a program that is not known copied it.

@@ -198,16 +198,21 @@ fn only_good_runs_of_the_same_origin_are_compared_with() {
     );
 }
 
-/// A script made the snapshot and ended; other processes read so many MiB of 100.
-fn left_to_others(id: i64, mib: u64, before: &[std::sync::Arc<Job>]) -> Job {
+/// A script that made a snapshot and ended.
+fn ended_script() -> MakerRun {
     let mut maker = MakerRun::new(&[7], None);
     maker.processes[0].end = Some(ProcessEnd {
         at: at(2),
         status: Some(ExitStatus::Status(0)),
         read: Some(ReadShare::Nothing),
     });
+    maker
+}
+
+/// Other processes than those that made the snapshot have read so many MiB of 100.
+fn read_by_others(maker: Option<&MakerRun>, id: i64, mib: u64) -> Job {
     let mut job = Job {
-        maker: Some(maker),
+        maker: maker.cloned(),
         vg: Some("vg0".into()),
         lv: Some("bk".into()),
         origin: Some("data".into()),
@@ -215,34 +220,69 @@ fn left_to_others(id: i64, mib: u64, before: &[std::sync::Arc<Job>]) -> Job {
         ..Job::new(id, JobKind::Snapshot, "uuid", "bk", at(0))
     };
     job.setup.file_system_bytes = Some(100 << 20);
+    job
+}
+
+fn left_to_others(
+    maker: Option<&MakerRun>,
+    id: i64,
+    mib: u64,
+    before: &[std::sync::Arc<Job>],
+) -> Job {
+    let mut job = read_by_others(maker, id, mib);
     job.end_judged(at(110), before);
     job
 }
 
+/// It pauses for longer than any reader does.
+#[test]
+fn a_running_backup_of_sessions_is_known_by_earlier_nights_and_hangs_unless_unmounted() {
+    let session = MakerRun::new(&[], None);
+    let mut before = Vec::new();
+    for (nights, unmounted_at, expected) in [
+        (0, None, (false, None)),
+        (1, None, (false, None)),
+        (1, None, (true, Some(at(50)))),
+        (0, Some(at(50)), (true, None)),
+    ] {
+        for _ in 0..nights {
+            let id = before.len() as i64;
+            let night = left_to_others(Some(&session), id, 100, &before);
+            before.push(std::sync::Arc::new(night));
+        }
+        let mut job = read_by_others(Some(&session), 9, 0);
+        job.is_routine = job.is_routine_after(&before);
+        job.count_reads(50 << 20, at(50), 1_000_000);
+        job.unmounted_at = unmounted_at;
+        job.count_reads(50 << 20, at(150), 100_000_000);
+        assert_eq!((job.is_backup(), job.stalled_since), expected, "{before:?}");
+    }
+}
+
 #[test]
 fn a_backup_by_others_than_its_maker_is_known_by_earlier_nights() {
-    let mut before = Vec::new();
-    for (id, (mib, outcome, is_backup)) in (1..).zip([
-        (100, Outcome::Unknown, true),
-        (50, Outcome::Unknown, false),
-        (100, Outcome::Unknown, true),
-        (50, Outcome::Incomplete, true),
-        (100, Outcome::Unknown, true),
-        (9, Outcome::Incomplete, true),
-    ]) {
-        let job = left_to_others(id, mib, &before);
-        assert_eq!(
-            (job.outcome, job.is_backup()),
-            (Some(outcome), is_backup),
-            "{id}"
+    let session = MakerRun::new(&[], None);
+    for maker in [Some(ended_script()), Some(session), None] {
+        let mut before = Vec::new();
+        for (id, (mib, outcome, is_backup)) in (1..).zip([
+            (100, Outcome::Unknown, true),
+            (50, Outcome::Unknown, false),
+            (100, Outcome::Unknown, true),
+            (50, Outcome::Incomplete, true),
+            (100, Outcome::Unknown, true),
+            (9, Outcome::Incomplete, true),
+        ]) {
+            let job = left_to_others(maker.as_ref(), id, mib, &before);
+            let found = (job.outcome, job.is_backup());
+            assert_eq!(found, (Some(outcome), is_backup), "{maker:?} {id}");
+            before.push(std::sync::Arc::new(job));
+        }
+        let text = before[3].judgement().warning.unwrap().to_string();
+        assert!(
+            text.starts_with("The backup of vg0/data that ended at 2026"),
+            "{text}"
         );
-        before.push(std::sync::Arc::new(job));
     }
-    let text = before[3].judgement().warning.unwrap().to_string();
-    assert!(
-        text.starts_with("The backup of vg0/data that ended at 2026"),
-        "{text}"
-    );
 }
 
 /// Its archive was read through.

@@ -90,10 +90,10 @@ pub fn is_for_backup(job: &Job) -> bool {
         MakerState::Runs => program.is_some() || read != ReadShare::Nothing,
         MakerState::HandedOver => read != ReadShare::Nothing,
         MakerState::Ended(_) => true,
-        MakerState::Gone if job.maker.is_some() => {
-            read == ReadShare::All || job.is_routine || job.failed_reader().is_some()
+        MakerState::Gone => {
+            let was_read = read == ReadShare::All || job.is_routine;
+            was_read || job.failed_reader().is_some() || job.maker.is_none() && program.is_some()
         }
-        MakerState::Gone => program.is_some() || read == ReadShare::All,
     }
 }
 

@@ -462,6 +462,31 @@ left_to_others() {
         esac
     done
     killed_service
+    sessions
+}
+# Each step is a session of its own, as where a backup server calls them by ssh.
+sessions() {
+    local night outcome nights=""
+    for night in good good killed; do
+        fresh
+        before=$(newest_job)
+        setsid -w lvcreate -qq -y -s -L 40M -n data_bk vg0/data
+        setsid -w mount -o ro /dev/vg0/data_bk /mnt/s
+        setsid -w bash -c 'tar -C /mnt/s -cf - . | gzip -1 >/mnt/out/data.gz; true' &
+        runs=$!
+        [[ $night == good ]] || { when_read 25; pkill -KILL -x tar; }
+        wait "$runs"
+        setsid -w sh -c 'umount /mnt/s; lvremove -qq -fy vg0/data_bk'
+        in_time 20 eval '[[ $(job ".[0].outcome") != null ]]'
+        outcome=$(job '.[0].outcome')
+        nights+="$outcome "
+        [[ $night == killed ]] || is_quiet || nights+="with an alert "
+    done
+    in_time 20 rings_for_it
+    cell "left to others, killed in a session of its own" "$nights" "$([[ $nights == "unknown unknown incomplete " ]] && rings_for_it && echo yes)"
+    fresh
+    good_night
+    in_time 10 is_quiet
 }
 # A service runs a script before each backup. How the service ends, some other day, says nothing of the backup; how the
 # program ends that it runs to read the snapshot does.
