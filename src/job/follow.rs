@@ -130,6 +130,7 @@ pub(super) fn follow_snapshot(
 ) {
     let is_new = job.setup.kind.is_none();
     let is_there = update_snapshot(job, interval);
+    // Known at once, such a backup has a forecast, and raises an alert if it hangs.
     if is_new {
         job.is_routine = job.is_routine_after(ended);
     }
