@@ -2,6 +2,7 @@
 //!
 //! - `pid (name) state ppid pgrp age [volume]`: lvcreate, the volume that it makes if it names one, and its ancestors. The age
 //!   is in seconds, when lvcreate started. Names are arbitrary; they are truncated and stripped of control characters.
+//!   Between systemd and what it starts, the unit has a line; its PID is above all real ones.
 //! - `PID<TAB>START<TAB>ANCESTORS` or `PID<TAB>ended`: a running backup.
 //! - `RUN<TAB>MILLISECONDS<TAB>self|child|descendant|thread<TAB>STATUS<TAB>BYTES<TAB>NAME`: a backup, or a process below it,
 //!   exited.

@@ -3,13 +3,14 @@
 //!
 //! Sources: `Documentation/accounting/taskstats.rst`, `include/uapi/linux/taskstats.h` and `genetlink.h`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use jiff::Timestamp;
 
+use super::processes::WatchedProcesses;
 use super::{Part, PartReading};
 use crate::source::files::{MAX_ANCESTORS, Root};
 
@@ -39,6 +40,8 @@ pub struct ProcessExits {
     /// From systemd, for a service without a network; `None` to open one.
     inherited: Option<OwnedFd>,
     parents: HashMap<u32, u32>,
+    /// Units of systemd of which a command failed. systemd may have been told to ignore that.
+    failed_units: HashSet<u32>,
     lines: Vec<ExitLine>,
     /// The place of each line.
     places: HashMap<ExitKey, usize>,
@@ -65,7 +68,7 @@ struct ExitKey {
 }
 
 /// A process that has exited.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Exit {
     /// The thread's.
     pid: u32,
@@ -95,6 +98,7 @@ impl ProcessExits {
             socket: None,
             inherited: None,
             parents: HashMap::new(),
+            failed_units: HashSet::new(),
             lines: Vec::new(),
             places: HashMap::new(),
         }
@@ -111,6 +115,7 @@ impl ProcessExits {
             self.socket = connect(&self.root, self.inherited.as_ref()).ok();
         } else if !is_wanted && self.socket.take().is_some() {
             self.parents.clear();
+            self.failed_units.clear();
             // An inherited socket stays open, and systemd starts a reader for each message in it.
             if let Some(socket) = &self.inherited {
                 let _ = register(&self.root, socket, DEREGISTER_CPUS);
@@ -119,9 +124,11 @@ impl ProcessExits {
         }
     }
 
-    /// Collects the exits until now of these processes, and of those below them.
-    pub fn collect(&mut self, runs: &[u32], at: Timestamp) {
+    /// Collects the exits until now of these processes, and of those below them. A unit of systemd ends with status 0 if none
+    /// of its commands failed; otherwise its status is not known.
+    pub fn collect(&mut self, watched: &WatchedProcesses, at: Timestamp) {
         let Some(socket) = &self.socket else { return };
+        let runs = watched.running();
         let mut exits = Vec::new();
         let mut buffer = [0; 8192];
         while let Ok(length) = receive(socket, &mut buffer) {
@@ -135,9 +142,18 @@ impl ProcessExits {
         for exit in exits {
             // The second may be the one before. The end of a backup is not before what it did last.
             let at_ms = |slack_ms: i64| at.as_millisecond().min(exit.second * 1000 + slack_ms);
+            let process = exit.process.unwrap_or(exit.pid);
+            let unit = watched.unit_of(process);
+            if process == exit.pid && exit.parent == 1 && exit.status != 0 {
+                // One that has ended so soon that its unit is not known may be of any.
+                let failed = watched
+                    .units()
+                    .filter(|other| unit.is_none_or(|it| it == *other));
+                self.failed_units.extend(failed);
+            }
             if runs.contains(&exit.pid) {
                 self.report(exit.pid, "self", at_ms(1_999), &exit);
-            } else if let Some(run) = self.run_above(exit.parent, runs) {
+            } else if let Some(run) = self.run_above(process, exit.parent, watched) {
                 let relation = match exit.process {
                     Some(process) if process != exit.pid && self.root.is_running(process) => {
                         "thread"
@@ -146,6 +162,11 @@ impl ProcessExits {
                     _ => "descendant",
                 };
                 self.report(run, relation, at_ms(999), &exit);
+            }
+        }
+        for unit in watched.ending_units() {
+            if !self.failed_units.contains(&unit) {
+                self.report(unit, "self", at.as_millisecond(), &Exit::default());
             }
         }
     }
@@ -185,14 +206,19 @@ impl ProcessExits {
         (!text.is_empty()).then(|| PartReading::timed(Part::Exits, || Ok(text)))
     }
 
-    fn run_above(&self, parent: u32, runs: &[u32]) -> Option<u32> {
+    /// The watched process above one that has exited, or else its unit.
+    fn run_above(&self, process: u32, parent: u32, watched: &WatchedProcesses) -> Option<u32> {
         // PIDs are reused, so a process that runs comes first.
         let above = |pid: &u32| {
             let parent = self.root.parent_of(*pid);
             parent.or_else(|| self.parents.get(pid).copied())
         };
-        let mut chain = std::iter::successors(Some(parent), above).take(MAX_ANCESTORS);
-        chain.find(|pid| runs.contains(pid))
+        let chain = std::iter::successors(Some(parent), above).take(MAX_ANCESTORS);
+        let chain: Vec<u32> = chain.collect();
+        let runs = watched.running();
+        let run = chain.iter().copied().find(|pid| runs.contains(pid));
+        let mut members = std::iter::once(process).chain(chain);
+        run.or_else(|| members.find_map(|pid| watched.unit_of(pid)))
     }
 }
 
@@ -365,10 +391,9 @@ mod tests {
             .args(["-c", script])
             .status()
             .unwrap();
-        exits.collect(
-            &[std::process::id()],
-            Timestamp::from_millisecond(5).unwrap(),
-        );
+        let mut watched = WatchedProcesses::below(&Root("/".into()));
+        watched.watch(&[std::process::id()]);
+        exits.collect(&watched, Timestamp::from_millisecond(5).unwrap());
         let read = exits.read_new().unwrap();
         let text = read.result.text().unwrap();
         let own = std::process::id();

@@ -178,7 +178,7 @@ impl Live {
                 Some(hook) = OptionFuture::from(self.hook_listener.as_mut().map(HookListener::next)) => {
                     // mylvmbackup goes on at once, so the state at this step can be read only now.
                     self.extra.plan(None);
-                    self.exits.collect(&self.watched.running(), hook.at);
+                    self.exits.collect(&self.watched, hook.at);
                     return Reading::between_ticks(hook.at, Vec::new(), vec![hook]);
                 }
                 Some(()) = OptionFuture::from(self.mount_events.as_mut().map(MountEvents::next)) => {
@@ -262,7 +262,7 @@ impl Live {
             self.extra.plan(self.read_at);
         }
         texts.extend(backups);
-        self.exits.collect(&self.watched.running(), at);
+        self.exits.collect(&self.watched, at);
         texts.extend(self.exits.read_new());
         texts.extend(self.kernel_log.read_new());
         texts.extend(self.touched.as_mut().and_then(TouchedAreas::poll));

@@ -4,6 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use procfs::process::{Process, Stat};
@@ -20,6 +23,18 @@ const MAX_LISTED: usize = 4_096;
 const MAX_AGE: Duration = Duration::from_secs(20);
 /// Maximum number of processes. Several backups rarely run at once.
 const MAX_WATCHED: usize = 64;
+/// A unit whose control group is empty for this long has ended. Between two of its commands it is empty for milliseconds.
+const UNIT_EMPTY: Duration = Duration::from_secs(2);
+/// Maximum number of processes that are remembered of a unit.
+const MAX_MEMBERS: usize = 8_192;
+/// Above all PIDs.
+const UNIT_NUMBERS: u32 = 1 << 30;
+/// Where control groups are: version 2, and systemd's own where version 1 is used.
+const CONTROL_GROUPS: [&str; 3] = [
+    "sys/fs/cgroup",
+    "sys/fs/cgroup/systemd",
+    "sys/fs/cgroup/unified",
+];
 
 /// Each `lvcreate` and its ancestors, read at device-mapper events, for the next new device.
 pub struct Makers {
@@ -88,14 +103,21 @@ impl Makers {
             if MAKERS.contains(&process.comm.as_str()) && Ok(process.ppid) != own {
                 let volume = new_volume(&self.root.arguments(pid));
                 let began = process.starttime;
-                for process in self.root.with_ancestors(process) {
+                let mut write = |process: &Stat| {
                     let made = volume
                         .as_ref()
                         .filter(|_| Ok(process.pid) == pid.try_into());
                     let ticks = began.saturating_sub(process.starttime);
                     let age_s = ticks / procfs::ticks_per_second();
-                    let line = line(&process, age_s, made.map_or("", String::as_str));
+                    let line = line(process, age_s, made.map_or("", String::as_str));
                     lines.insert(process.pid, (Instant::now(), line));
+                };
+                for mut process in self.root.with_ancestors(process) {
+                    if let Some(unit) = Unit::of(&self.root, &process) {
+                        write(&unit.above(&process));
+                        process.ppid = unit.number as i32;
+                    }
+                    write(&process);
                 }
             }
         }
@@ -150,6 +172,92 @@ fn is_lvm_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(is_allowed) && !name.starts_with('-')
 }
 
+/// A unit of systemd. It starts each of its commands itself, so that no process is above all of them: the unit takes that place,
+/// with the number of its control group.
+struct Unit {
+    number: u32,
+    folder: PathBuf,
+    empty_since: Option<Instant>,
+    /// Its processes, and those that have ended.
+    members: BTreeSet<u32>,
+}
+
+impl Unit {
+    /// The unit of a process that systemd started.
+    fn of(root: &Root, process: &Stat) -> Option<Self> {
+        if process.ppid != 1 {
+            return None;
+        }
+        let place = root.0.join(format!("proc/{}/cgroup", process.pid));
+        let groups = fs::read_to_string(place).ok()?;
+        // `0::/system.slice/nightly.service`
+        let mut paths = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+        let path = paths.find(|path| path.ends_with(".service"))?;
+        let folders = CONTROL_GROUPS.map(|mount| root.0.join(mount).join(&path[1..]));
+        folders.into_iter().find_map(Self::at)
+    }
+
+    fn at(folder: PathBuf) -> Option<Self> {
+        Some(Self {
+            number: number_of(&folder)?,
+            folder,
+            empty_since: None,
+            members: BTreeSet::new(),
+        })
+    }
+
+    fn with_number(root: &Root, number: u32) -> Option<Self> {
+        let mut folders: Vec<PathBuf> = CONTROL_GROUPS.map(|mount| root.0.join(mount)).into();
+        while let Some(folder) = folders.pop() {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            for path in entries.map(|entry| entry.path()) {
+                match path.extension().and_then(|word| word.to_str()) {
+                    Some("slice") => folders.push(path),
+                    Some("service") if number_of(&path) == Some(number) => return Self::at(path),
+                    _ => {}
+                }
+            }
+        }
+        None
+    }
+
+    /// The unit as the parent of one of its processes.
+    fn above(&self, process: &Stat) -> Stat {
+        let name = self.folder.file_name().unwrap_or_default();
+        let mut unit = process.clone();
+        unit.pid = self.number as i32;
+        unit.comm = name.to_string_lossy().into_owned();
+        unit.ppid = 1;
+        unit
+    }
+
+    /// Reads its processes; returns whether it has ended.
+    fn has_ended(&mut self) -> bool {
+        let is_same = number_of(&self.folder) == Some(self.number);
+        let running = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
+        if self.members.len() > MAX_MEMBERS {
+            self.members.clear();
+        }
+        self.members
+            .extend(running.lines().filter_map(|pid| pid.parse::<u32>().ok()));
+        if running.is_empty() {
+            self.empty_since.get_or_insert_with(Instant::now);
+        } else {
+            self.empty_since = None;
+        }
+        !is_same
+            || self
+                .empty_since
+                .is_some_and(|since| since.elapsed() >= UNIT_EMPTY)
+    }
+}
+
+/// The number of a control group; `None` if it is gone.
+fn number_of(folder: &Path) -> Option<u32> {
+    let inode = fs::metadata(folder).ok()?.ino();
+    Some(UNIT_NUMBERS | inode as u32 & (UNIT_NUMBERS - 1))
+}
+
 /// The device lines of a full answer, without the suspension state; `None` for a partial answer.
 fn devices(answer: &PartReading) -> Option<Vec<&str>> {
     let ReadResult::Text(text) = &answer.result else {
@@ -171,17 +279,37 @@ pub struct WatchedProcesses {
     text: String,
 }
 
-enum Watched {
-    Running {
-        process: Process,
-        /// As in the reading.
-        line: String,
-    },
+struct Watched {
+    /// `None` if it was not found.
+    runs: Option<Runs>,
+    /// As in the reading.
+    line: String,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Running,
     /// Its end was noticed. The next reading reports the end, so that the last hook messages come first.
-    Ending {
-        line: String,
-    },
+    Ending,
     Ended,
+}
+
+enum Runs {
+    Process(Process),
+    Unit(Unit),
+}
+
+impl Runs {
+    /// A zombie has ended: only its parent has not waited for it yet.
+    fn has_ended(&mut self) -> bool {
+        match self {
+            Self::Process(process) => process
+                .stat()
+                .map_or(true, |stat| matches!(stat.state, 'Z' | 'X')),
+            Self::Unit(unit) => unit.has_ended(),
+        }
+    }
 }
 
 impl WatchedProcesses {
@@ -203,8 +331,10 @@ impl WatchedProcesses {
         self.processes.retain(|pid, _| pids.contains(pid));
         for pid in pids.iter().take(MAX_WATCHED) {
             if !self.processes.contains_key(pid) {
-                let found = self.open(*pid).unwrap_or(Watched::Ending {
+                let found = self.open(*pid).unwrap_or(Watched {
+                    runs: None,
                     line: String::new(),
+                    stage: Stage::Ending,
                 });
                 self.processes.insert(*pid, found);
             }
@@ -221,36 +351,57 @@ impl WatchedProcesses {
         let running = self
             .processes
             .iter()
-            .filter(|(_, process)| !matches!(process, Watched::Ended));
+            .filter(|(_, process)| process.stage != Stage::Ended);
         running.map(|(pid, _)| *pid).collect()
+    }
+
+    /// The units of systemd.
+    pub fn units(&self) -> impl Iterator<Item = u32> {
+        self.staged_units().map(|(unit, _)| unit.number)
+    }
+
+    /// The unit of a process.
+    pub fn unit_of(&self, pid: u32) -> Option<u32> {
+        let mut units = self.staged_units();
+        let (unit, _) = units.find(|(unit, _)| unit.members.contains(&pid))?;
+        Some(unit.number)
+    }
+
+    /// The units whose end the next reading reports.
+    pub fn ending_units(&self) -> impl Iterator<Item = u32> {
+        let units = self.staged_units();
+        units
+            .filter(|(_, stage)| *stage == Stage::Ending)
+            .map(|(unit, _)| unit.number)
+    }
+
+    fn staged_units(&self) -> impl Iterator<Item = (&Unit, Stage)> {
+        self.processes
+            .values()
+            .filter_map(|process| match &process.runs {
+                Some(Runs::Unit(unit)) => Some((unit, process.stage)),
+                _ => None,
+            })
     }
 
     /// The processes if anything changed: lines `PID<TAB>START<TAB>ANCESTORS`, or `PID<TAB>ended`. START is in clock ticks
     /// since boot. The second value says whether another reading is due soon, because a process has just ended.
     pub fn read_if_changed(&mut self) -> (Option<PartReading>, bool) {
-        for process in self.processes.values_mut() {
-            match process {
-                Watched::Running {
-                    process: running,
-                    line,
-                } if has_ended(running) => {
-                    *process = Watched::Ending {
-                        line: std::mem::take(line),
-                    };
-                }
-                Watched::Ending { .. } => *process = Watched::Ended,
-                _ => {}
-            }
-        }
-        let is_ending = self
-            .processes
-            .values()
-            .any(|process| matches!(process, Watched::Ending { .. }));
+        let mut is_ending = false;
         let mut text = String::new();
-        for (pid, process) in &self.processes {
-            match process {
-                Watched::Running { line, .. } | Watched::Ending { line } => text.push_str(line),
-                Watched::Ended => _ = writeln!(text, "{pid}\tended"),
+        for (pid, process) in &mut self.processes {
+            process.stage = match process.stage {
+                Stage::Running if process.runs.as_mut().is_some_and(|runs| !runs.has_ended()) => {
+                    Stage::Running
+                }
+                Stage::Running => Stage::Ending,
+                Stage::Ending | Stage::Ended => Stage::Ended,
+            };
+            is_ending |= process.stage == Stage::Ending;
+            if process.stage == Stage::Ended {
+                _ = writeln!(text, "{pid}\tended");
+            } else {
+                text.push_str(&process.line);
             }
         }
         let is_new = self.text != text;
@@ -260,22 +411,25 @@ impl WatchedProcesses {
     }
 
     fn open(&self, pid: u32) -> Option<Watched> {
-        let process = self.root.process(pid)?;
-        let stat = process.stat().ok()?;
-        let started = stat.starttime;
-        let chain = self.root.with_ancestors(stat);
-        // The first process has the parent 0, which is listed too.
-        let ancestors: Vec<String> = chain.map(|process| process.ppid.to_string()).collect();
-        let line = format!("{pid}\t{started}\t{}\n", ancestors.join(" "));
-        Some(Watched::Running { process, line })
+        let (runs, line) = if pid >= UNIT_NUMBERS {
+            let unit = Unit::with_number(&self.root, pid)?;
+            (Runs::Unit(unit), format!("{pid}\t0\t1\n"))
+        } else {
+            let process = self.root.process(pid)?;
+            let stat = process.stat().ok()?;
+            let started = stat.starttime;
+            let chain = self.root.with_ancestors(stat);
+            // The first process has the parent 0, which is listed too.
+            let ancestors: Vec<String> = chain.map(|process| process.ppid.to_string()).collect();
+            let line = format!("{pid}\t{started}\t{}\n", ancestors.join(" "));
+            (Runs::Process(process), line)
+        };
+        Some(Watched {
+            runs: Some(runs),
+            line,
+            stage: Stage::Running,
+        })
     }
-}
-
-/// A zombie has ended: only its parent has not waited for it yet.
-fn has_ended(process: &Process) -> bool {
-    process
-        .stat()
-        .map_or(true, |stat| matches!(stat.state, 'Z' | 'X'))
 }
 
 #[cfg(test)]
@@ -350,6 +504,42 @@ mod tests {
                 None
             ]
         );
+    }
+
+    #[test]
+    fn a_unit_of_systemd_is_above_what_systemd_starts_until_its_control_group_is_gone() {
+        let folder = machine(&[(1, "systemd", 0), (60, "lvcreate", 1)]);
+        let unit = folder
+            .path()
+            .join("sys/fs/cgroup/system.slice/nightly.service");
+        fs::create_dir_all(&unit).unwrap();
+        fs::write(
+            folder.path().join("proc/60/cgroup"),
+            "0::/system.slice/nightly.service\n",
+        )
+        .unwrap();
+        let mut makers = Makers::below(&Root(folder.path().into()));
+        makers.read_if_new(Some(&answer(BEFORE)));
+        let found = makers.read_if_new(Some(&answer(AFTER))).unwrap();
+        let number = number_of(&unit).unwrap();
+        assert_eq!(
+            found.result.text().unwrap(),
+            format!(
+                "1 (systemd) S 0 1 59\n60 (lvcreate) S {number} 1 0\n{number} (nightly.service) S 1 1 0\n"
+            )
+        );
+        fs::write(unit.join("cgroup.procs"), "70\n71\n").unwrap();
+        let mut watched = WatchedProcesses::below(&Root(folder.path().into()));
+        watched.watch(&[number]);
+        assert_eq!(text(&mut watched).unwrap(), format!("{number}\t0\t1\n"));
+        fs::write(unit.join("cgroup.procs"), "").unwrap();
+        assert_eq!(text(&mut watched), None);
+        assert_eq!(watched.unit_of(71), Some(number));
+        assert_eq!(watched.unit_of(60), None);
+        fs::remove_dir_all(&unit).unwrap();
+        assert_eq!(text(&mut watched), None);
+        assert_eq!(watched.ending_units().collect::<Vec<_>>(), [number]);
+        assert_eq!(text(&mut watched).unwrap(), format!("{number}\tended\n"));
     }
 
     #[test]

@@ -528,6 +528,56 @@ sees_a_reader_that_was_killed() {
     rm /tmp/tar /tmp/mylvmbackup
 }
 
+# systemd starts each of the unit's commands itself. What tar writes is read at once, or in part.
+night_of_a_unit() {
+    local before
+    before=$(jobs_of by-unit length)
+    systemctl start --no-block nightly.service
+    (head -c "$1"; [[ $1 == 1G ]] || sleep 6; exec cat >/dev/null) </tmp/nightly >/dev/null &
+    if [[ $1 != 1G ]]; then
+        within 60 pgrep -x tar
+        sleep 2
+        pkill -KILL -x tar
+    fi
+    within 60 is_later "$before" by-unit
+    within 30 is_judged by-unit
+    wait "$!"
+    jobs_of by-unit '.[0] | "\(.program) \(.outcome)"'
+}
+is_later() { (($(jobs_of "$2" length) > $1)); }
+is_judged() { has_ended "$1" && [[ $(jobs_of "$1" '.[0].outcome') != unknown ]]; }
+
+rings() { api alerts | jq -e 'any(.rule == "backup_failed" and .lv == "nightly" and .cleared_at == null)'; }
+
+follows_a_unit() {
+    new_volume -L 60M -n nightly vg0
+    mkfs.ext4 -q /dev/vg0/nightly
+    mkdir /mnt/nightly
+    mkfifo /tmp/nightly
+    mount /dev/vg0/nightly /mnt/nightly
+    dd if=/dev/urandom of=/mnt/nightly/file bs=1M count=40 status=none
+    umount /mnt/nightly
+    cat >/run/systemd/system/nightly.service <<-'END'
+	[Service]
+	Type=oneshot
+	ExecStartPre=/usr/sbin/lvcreate -qq -y -s -L 16M -n by-unit vg0/nightly
+	ExecStartPre=/usr/bin/mount -o ro,noload /dev/vg0/by-unit /mnt/nightly
+	ExecStartPre=/usr/bin/sleep 2
+	ExecStart=/usr/bin/tar -C /mnt/nightly -cf /tmp/nightly .
+	ExecStopPost=/usr/bin/umount /mnt/nightly
+	ExecStopPost=/usr/sbin/lvremove -qq -y vg0/by-unit
+	END
+    systemctl daemon-reload
+    check "the first backup by a unit's commands" "nightly.service succeeded" "$(night_of_a_unit 1G)"
+    check "one whose tar is killed" "nightly.service failed" "$(night_of_a_unit 10M)"
+    within 60 rings
+    check_that "it raises an alert" rings
+    check "the next good one" "nightly.service succeeded" "$(night_of_a_unit 1G)"
+    rm -r /run/systemd/system/nightly.service /tmp/nightly /mnt/nightly
+    systemctl daemon-reload
+    lvremove -qq -y vg0/nightly
+}
+
 # The machine goes down and comes up; systemd brings cowbell back. The script that made the snapshot is gone.
 reboots() {
     jobs_of data_snapshot '.[0].id' >"$OUT/job-id"
@@ -586,6 +636,7 @@ comes_back_after_kill
 reads_written_areas
 lives_without_its_reader
 sees_a_reader_that_was_killed
+follows_a_unit
 guard_extends_in_its_sandbox
 stops_at_once
 bad_configuration_is_said_once
