@@ -58,8 +58,8 @@ impl Scale {
         let unit = axis.unit;
         let steps = (height / MIN_DISTANCE).floor().clamp(2.0, MAX_STEPS);
         if let Some((smallest, largest)) = reach.decades {
-            let first = smallest.log10().floor();
-            let decades = largest.min(MAX_VALUE).log10().ceil() - first;
+            let first = smallest.min(MAX_VALUE).log10().floor();
+            let decades = (largest.min(MAX_VALUE).log10().ceil() - first).max(1.0);
             let decades_a_step = (decades / steps).ceil();
             let labels = (decades / decades_a_step).ceil();
             return Self {
