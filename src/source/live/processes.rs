@@ -113,7 +113,7 @@ impl Makers {
                     lines.insert(process.pid, (Instant::now(), line));
                 };
                 for mut process in self.root.with_ancestors(process) {
-                    if let Some(unit) = Unit::of(&self.root, &process) {
+                    if let Some(unit) = SystemdUnit::of(&self.root, &process) {
                         write(&unit.above(&process));
                         process.ppid = unit.number as i32;
                     }
@@ -174,7 +174,7 @@ fn is_lvm_name(name: &str) -> bool {
 
 /// A unit of systemd. It starts each of its commands itself, so that no process is above all of them: the unit takes that place,
 /// with the number of its control group.
-struct Unit {
+struct SystemdUnit {
     number: u32,
     folder: PathBuf,
     empty_since: Option<Instant>,
@@ -182,7 +182,7 @@ struct Unit {
     members: BTreeSet<u32>,
 }
 
-impl Unit {
+impl SystemdUnit {
     /// The unit of a process that systemd started.
     fn of(root: &Root, process: &Stat) -> Option<Self> {
         if process.ppid != 1 {
@@ -297,7 +297,7 @@ enum Stage {
 
 enum Runs {
     Process(Process),
-    Unit(Unit),
+    Unit(SystemdUnit),
 }
 
 impl Runs {
@@ -375,7 +375,7 @@ impl WatchedProcesses {
             .map(|(unit, _)| unit.number)
     }
 
-    fn staged_units(&self) -> impl Iterator<Item = (&Unit, Stage)> {
+    fn staged_units(&self) -> impl Iterator<Item = (&SystemdUnit, Stage)> {
         self.processes
             .values()
             .filter_map(|process| match &process.runs {
@@ -412,7 +412,7 @@ impl WatchedProcesses {
 
     fn open(&self, pid: u32) -> Option<Watched> {
         let (runs, line) = if pid >= UNIT_NUMBERS {
-            let unit = Unit::with_number(&self.root, pid)?;
+            let unit = SystemdUnit::with_number(&self.root, pid)?;
             (Runs::Unit(unit), format!("{pid}\t0\t1\n"))
         } else {
             let process = self.root.process(pid)?;
