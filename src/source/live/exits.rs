@@ -153,7 +153,7 @@ impl ProcessExits {
             }
             if runs.contains(&exit.pid) {
                 self.report(exit.pid, "self", at_ms(1_999), &exit);
-            } else if let Some(run) = self.run_above(process, exit.parent, watched) {
+            } else if let Some(run) = self.run_above(process, exit.parent, &runs, watched) {
                 let relation = match exit.process {
                     Some(process) if process != exit.pid && self.root.is_running(process) => {
                         "thread"
@@ -207,7 +207,13 @@ impl ProcessExits {
     }
 
     /// The watched process above one that has exited, or else its unit.
-    fn run_above(&self, process: u32, parent: u32, watched: &WatchedProcesses) -> Option<u32> {
+    fn run_above(
+        &self,
+        process: u32,
+        parent: u32,
+        runs: &[u32],
+        watched: &WatchedProcesses,
+    ) -> Option<u32> {
         // PIDs are reused, so a process that runs comes first.
         let above = |pid: &u32| {
             let parent = self.root.parent_of(*pid);
@@ -215,7 +221,6 @@ impl ProcessExits {
         };
         let chain = std::iter::successors(Some(parent), above).take(MAX_ANCESTORS);
         let chain: Vec<u32> = chain.collect();
-        let runs = watched.running();
         let run = chain.iter().copied().find(|pid| runs.contains(pid));
         let mut members = std::iter::once(process).chain(chain);
         run.or_else(|| members.find_map(|pid| watched.unit_of(pid)))

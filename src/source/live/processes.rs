@@ -193,7 +193,8 @@ impl SystemdUnit {
         // `0::/system.slice/nightly.service`
         let mut paths = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
         let path = paths.find(|path| path.ends_with(".service"))?;
-        let folders = CONTROL_GROUPS.map(|mount| root.0.join(mount).join(&path[1..]));
+        let folders =
+            CONTROL_GROUPS.map(|mount| root.0.join(mount).join(path.trim_start_matches('/')));
         folders.into_iter().find_map(Self::at)
     }
 
@@ -234,13 +235,20 @@ impl SystemdUnit {
     /// Reads its processes; returns whether it has ended.
     fn has_ended(&mut self) -> bool {
         let is_same = number_of(&self.folder) == Some(self.number);
-        let running = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
+        let read = |name: &str| fs::read_to_string(self.folder.join(name));
+        let running = read("cgroup.procs");
+        // A group below it may have processes too, which only version 2 tells.
+        let is_empty = match read("cgroup.events") {
+            Ok(events) => events.contains("populated 0"),
+            Err(_) => running.as_ref().is_ok_and(String::is_empty),
+        };
         if self.members.len() > MAX_MEMBERS {
             self.members.clear();
         }
+        let pids = running.iter().flat_map(|pids| pids.lines());
         self.members
-            .extend(running.lines().filter_map(|pid| pid.parse::<u32>().ok()));
-        if running.is_empty() {
+            .extend(pids.filter_map(|pid| pid.parse::<u32>().ok()));
+        if is_empty {
             self.empty_since.get_or_insert_with(Instant::now);
         } else {
             self.empty_since = None;
