@@ -64,6 +64,7 @@ needed_by_all() {
 	dar dar
 	zbackup zbackup
 	fsarchiver fsarchiver
+	rear rear
 	rdiff-backup rdiff-backup
 	bup bup
 	qemu-img qemu-utils

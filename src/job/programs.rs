@@ -27,7 +27,7 @@ const PROGRAMS: [(&str, ProgramKind, bool); 8] = [
     ),
     (
         "mylvmbackup holland borgmatic vzdump wyng mariabackup mariadb-backup xtrabackup innobackupex pg_basebackup \
-         pgbackrest barman",
+         pgbackrest barman rear amdump",
         ProgramKind::Whole,
         true,
     ),
@@ -38,12 +38,12 @@ const PROGRAMS: [(&str, ProgramKind, bool); 8] = [
     ),
     (
         "restic rustic borg kopia rsnapshot duplicity duplicacy duplicati-cli zbackup rdiff-backup storeBackup tarsnap attic \
-         burp bacula-fd bareos-fd proxmox-backup* dsmc avtar bpbkar",
+         burp bacula-fd bareos-fd proxmox-backup* dsmc avtar bpbkar backupninja dirvish wal-g",
         ProgramKind::Changes,
         true,
     ),
     (
-        "pg_dump pg_dumpall mysqldump mariadb-dump mydumper mongodump",
+        "pg_dump pg_dumpall mysqldump mariadb-dump mysqlpump mydumper mongodump slapcat automysqlbackup autopostgresqlbackup",
         ProgramKind::Changes,
         true,
     ),
@@ -116,6 +116,7 @@ mod tests {
                 true,
             ),
             (&["timeout", "2h", "nice", "borgmatic"], true),
+            (&["/usr/sbin/rear", "mkbackup"], true),
             (&["grep", "mysqldump"], false),
             (&["sh", "/usr/local/bin/nightly"], false),
         ] {

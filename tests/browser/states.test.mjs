@@ -31,6 +31,9 @@ const STATES = {
   "no right to read": [(demo) => fromTheStart(demo, (line) => unread(line, ["dm", "lvm"], "the device-mapper requires CAP_SYS_ADMIN, which root lacks here")), "unknown"],
 };
 
+/** What differs from these in numbers only has no pictures of the steady pages. */
+const STEADY_STATES = ["nothing yet", "after", "many volumes", "long names", "no LVM", "no right to read"];
+
 /** Their lists of volumes take the first screen, and the first snapshot is not the worst. */
 const LARGE_HOSTS = ["many volumes", "long names"];
 
@@ -92,7 +95,7 @@ describe("every page fits every screen", () => {
       const { charted, steady, others } = await pathsOf(daemon);
       await Promise.all(SCREENS.map(async ([width, height]) => {
         const page = await openPage(browser, { viewport: { width, height }, reducedMotion: "reduce", bypassCSP: true });
-        for (const path of [...charted, ...others, ...steady]) {
+        for (const path of [...charted, ...others, ...(STEADY_STATES.includes(state) ? steady : [])]) {
           const drawn = charted.includes(path) ? page.waitForResponse((answer) => answer.url().includes("width=")) : null;
           await page.goto(daemon.url + path);
           await drawn;
