@@ -604,22 +604,27 @@ fn closing(volume: &Volume, topology: &Topology) -> Sentence {
 fn closing_one(holder: usize, volume: &Volume, path: &str, topology: &Topology) -> Sentence {
     let holder = &topology.devices[holder];
     let name = shell_word(&holder.label);
-    let close = if holder.identity.starts_with("part") {
+    if holder.identity.starts_with("part") {
         let own = volume.device.map(|index| &topology.devices[index]);
         let below = holder.slaves.first();
-        let command = match below.filter(|below| own.is_none_or(|own| **below != *own.name)) {
+        let close = match below.filter(|below| own.is_none_or(|own| **below != *own.name)) {
             Some(below) => command(format!("kpartx -d /dev/{below}")),
             None => command(format!("kpartx -d {path}")),
         };
-        return sentence!["close its partitions with ", command, ", and "];
-    } else if holder.identity.starts_with("CRYPT-") {
-        command(format!("cryptsetup close {name}"))
-    } else if holder.kind == DeviceKind::Loop {
-        command(format!("losetup -d /dev/{}", holder.name))
-    } else {
-        return sentence!["close {name}, which uses it, and "];
+        return sentence!["close its partitions with ", close, ", and "];
+    }
+    let device = &holder.name;
+    let close = match holder.kind {
+        DeviceKind::Loop => format!("losetup -d /dev/{device}"),
+        DeviceKind::Md => format!("mdadm --stop /dev/{device}"),
+        DeviceKind::Dm if holder.identity.starts_with("CRYPT-") => {
+            format!("cryptsetup close {name}")
+        }
+        // LVM could take a volume of a guest for that of the same name on the origin.
+        DeviceKind::Dm => format!("dmsetup remove /dev/{device}"),
+        _ => return sentence!["close {name}, which uses it, and "],
     };
-    sentence!["close {name} with ", close, ", and "]
+    sentence!["close {name} with ", command(close), ", and "]
 }
 
 /// Why LVM would refuse a change of this volume, and what helps. It removes volumes though PVs are missing.
@@ -1033,8 +1038,8 @@ mod tests {
                 "close its partitions with `kpartx -d /dev/dm-4`, and close box with `cryptsetup close box`, and ",
             ),
             (
-                vec![("other", "other", "dm-3")],
-                "close other, which uses it, and ",
+                vec![("LVM-guest-root", "guest/root", "dm-3")],
+                "close guest/root with `dmsetup remove /dev/dm-4`, and ",
             ),
         ] {
             assert_eq!(before_removal(&snapshot, &on_top), expected);

@@ -255,6 +255,14 @@ invalid_snapshots() {
     fill vg0/guest 20
     ask_lvm_again
     state "invalid snapshot below LUKS in a partition" vg0/guest_s snapshot_invalid 3
+    new_volume -L 64M -n disk vg0
+    new_volume -s -L 8M -n disk_s vg0/disk
+    local uuid
+    uuid=$(printf 'a%.0s' {1..32})
+    dmsetup create inner-root --uuid "LVM-$uuid$uuid" --table "0 2048 linear /dev/vg0/disk_s 0"
+    fill vg0/disk 20
+    ask_lvm_again
+    state "invalid snapshot below a guest's volume" vg0/disk_s snapshot_invalid 2
 }
 
 # What has a snapshot open, though it is not mounted here.
