@@ -69,9 +69,7 @@ impl Completeness {
                 coverage: before.coverage_of_share(read_bytes as f64 / used as f64),
             });
         }
-        // Files are less than the volume.
-        let was_mounted = |job: &Job| job.mounted_on.is_some();
-        let good = good.filter(|other| was_mounted(other) == was_mounted(job));
+        let good = good.filter(|other| reads_alike(job, other));
         let before = Earlier::of(good, |other| Some(other.bytes_read? as f64));
         let (basis, expected_bytes) = match before.usual() {
             Some(usual) => (CompletenessBasis::EarlierRuns, usual as u64),
@@ -101,6 +99,13 @@ impl Completeness {
 /// Whether a backup that read so much of so many bytes has read all, as far as is known without an earlier run.
 pub fn is_whole(read_bytes: u64, all_bytes: u64) -> bool {
     read_bytes as f64 >= all_bytes as f64 * WHOLE
+}
+
+/// Whether both read files, or both the volume, which is more. A mount of a moment may not be seen.
+fn reads_alike(job: &Job, other: &Job) -> bool {
+    let is_same_program = job.program.is_some() && job.program == other.program;
+    job.mounted_on.is_some() == other.mounted_on.is_some()
+        || job.mounted_on.is_none() && is_same_program
 }
 
 fn used_bytes(job: &Job) -> Option<u64> {
@@ -236,9 +241,14 @@ mod tests {
     fn files_of_earlier_runs_say_nothing_of_a_volume_that_is_read_itself() {
         let mut files = run(2, 500, Some(500));
         files.mounted_on = Some("/mnt/snap".into());
-        let volume = run(1, 600, None);
+        let mut volume = run(1, 600, None);
         let found = Completeness::of(&volume, std::iter::once(&files)).unwrap();
         assert_eq!(found.coverage, Coverage::Unclear);
+        // The same program reads files again, though its mount was not seen.
+        files.program = Some("nightly.sh".into());
+        volume.program.clone_from(&files.program);
+        let found = Completeness::of(&volume, std::iter::once(&files)).unwrap();
+        assert_eq!(found.coverage, Coverage::Complete);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! device's directory in sysfs gets a new inode when the device is recreated; that reveals a reused number without
 //! root.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -249,25 +250,47 @@ impl OpenFile {
 /// The mounts in this process's namespace. The host's mounts propagate into that of a service.
 pub struct Mounts {
     file: OpenFile,
+    /// Lines that were there between two readings.
+    noted: BTreeSet<String>,
+    /// Whether the last reading had lines that were not there any more.
+    pub has_gone: bool,
 }
 
 impl Mounts {
     pub fn below(root: &Root) -> Self {
         Self {
             file: root.keep("proc/self/mountinfo"),
+            noted: BTreeSet::new(),
+            has_gone: false,
         }
     }
 
-    /// Mounts of block devices, as in `mountinfo`; `None` if no mount changed.
+    /// Notes for the next reading what is mounted now, which is returned.
+    pub fn note(&mut self) -> Option<String> {
+        let now = self.read().ok()?;
+        self.noted.extend(now.lines().map(String::from));
+        Some(now)
+    }
+
+    /// Mounts of block devices since the last reading, as in `mountinfo`; `None` if no mount changed.
     pub fn read_if_changed(&mut self) -> Option<Result<String, String>> {
-        if self
-            .file
-            .file
-            .as_ref()
-            .is_some_and(|file| !has_changed(file))
-        {
+        let mut noted = std::mem::take(&mut self.noted);
+        let file = self.file.file.as_ref();
+        if noted.is_empty() && !self.has_gone && file.is_some_and(|file| !has_changed(file)) {
             return None;
         }
+        let mut now = self.read();
+        if let Ok(now) = &mut now {
+            for line in now.lines() {
+                noted.remove(line);
+            }
+            self.has_gone = !noted.is_empty();
+            now.extend(noted.into_iter().map(|line| line + "\n"));
+        }
+        Some(now)
+    }
+
+    fn read(&mut self) -> Result<String, String> {
         // Other file systems, of which container hosts have thousands, have major number 0.
         let of_a_disk = |line: &&str| {
             line.split(' ')
@@ -280,7 +303,7 @@ impl Mounts {
                 .map(|line| format!("{line}\n"))
                 .collect()
         };
-        Some(self.file.read().map(kept))
+        self.file.read().map(kept)
     }
 }
 
@@ -385,4 +408,31 @@ fn parent_of(folder: &Path) -> Option<String> {
     }
     let real = fs::canonicalize(folder).ok()?;
     Some(real.parent()?.file_name()?.to_str()?.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_mounted_between_two_readings_is_part_of_the_second_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("proc/self/mountinfo");
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let [disk, snapshot] = ["35 1 8:1 / / rw\n", "36 35 253:3 / /mnt/s ro\n"];
+        fs::write(&path, disk).unwrap();
+        let mut mounts = Mounts::below(&Root(folder.path().into()));
+        assert_eq!(mounts.read_if_changed().unwrap().unwrap(), disk);
+        assert_eq!(mounts.read_if_changed(), None);
+        let both = disk.to_string() + snapshot;
+        fs::write(&path, &both).unwrap();
+        assert_eq!(mounts.note().unwrap(), both);
+        fs::write(&path, disk).unwrap();
+        assert_eq!(mounts.note().unwrap(), disk);
+        assert_eq!(mounts.read_if_changed().unwrap().unwrap(), both);
+        assert!(mounts.has_gone);
+        assert_eq!(mounts.read_if_changed().unwrap().unwrap(), disk);
+        assert!(!mounts.has_gone);
+        assert_eq!(mounts.read_if_changed(), None);
+    }
 }

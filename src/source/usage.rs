@@ -5,7 +5,6 @@
 //! hides mounts below `/home`, `/root` and `/tmp`.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -28,6 +27,8 @@ pub struct UsageQuery {
     /// A request has lines of mountinfo.
     thread: SlowThread<Vec<String>, Vec<UsageReply>>,
     mounts: String,
+    /// Whether some of them are gone, which a query may not have known.
+    has_gone: bool,
     names: String,
     /// Lines of mountinfo.
     chosen: Vec<String>,
@@ -41,6 +42,7 @@ pub struct UsageQuery {
 struct UsageReply {
     mount: String,
     text: String,
+    is_known: bool,
 }
 
 impl UsageQuery {
@@ -49,10 +51,7 @@ impl UsageQuery {
         Self::with(SlowThread::new(
             "file-systems",
             move |mounts: Vec<String>| {
-                let reply = |mount: String| UsageReply {
-                    text: usage_line(&root, &mount),
-                    mount,
-                };
+                let reply = |mount: String| usage_line(&root, mount);
                 mounts.into_iter().map(reply).collect()
             },
         ))
@@ -62,6 +61,7 @@ impl UsageQuery {
         Self {
             thread,
             mounts: String::new(),
+            has_gone: false,
             names: String::new(),
             chosen: Vec::new(),
             asked: Vec::new(),
@@ -69,9 +69,10 @@ impl UsageQuery {
         }
     }
 
-    /// Updates the mount table.
-    pub fn set_mounts(&mut self, mounts: &str) {
+    /// Updates the mount table; `has_gone`: also with mounts that are not there any more.
+    pub fn set_mounts(&mut self, mounts: &str, has_gone: bool) {
         self.mounts = mounts.into();
+        self.has_gone = has_gone;
         self.chosen = chosen(&self.mounts, &self.names);
     }
 
@@ -84,6 +85,14 @@ impl UsageQuery {
     /// The answer since the last tick, if any; starts a new query if one is due. Never waits.
     pub fn poll(&mut self) -> Option<PartReading> {
         let text = self.answer();
+        self.ask();
+        let is_idle = self.chosen.is_empty() && !self.thread.is_busy();
+        let nothing = is_idle && !std::mem::replace(&mut self.reported_empty, is_idle);
+        text.or_else(|| nothing.then(|| reading(Ok(String::new()), Duration::ZERO)))
+    }
+
+    /// Starts a query if one is due. Its answer is returned by [`UsageQuery::poll`].
+    pub fn ask(&mut self) {
         if self.chosen.is_empty() {
             // The next snapshot may have the same number, and its mount the same line.
             self.asked.clear();
@@ -94,9 +103,6 @@ impl UsageQuery {
             }
             self.thread.ask_every(AGE, self.asked.clone());
         }
-        let is_idle = self.chosen.is_empty() && !self.thread.is_busy();
-        let nothing = is_idle && !std::mem::replace(&mut self.reported_empty, is_idle);
-        text.or_else(|| nothing.then(|| reading(Ok(String::new()), Duration::ZERO)))
     }
 
     fn answer(&mut self) -> Option<PartReading> {
@@ -106,7 +112,8 @@ impl UsageQuery {
                 let still = answer
                     .value
                     .into_iter()
-                    .filter(|reply| self.chosen.contains(&reply.mount));
+                    .filter(|reply| self.chosen.contains(&reply.mount))
+                    .filter(|reply| reply.is_known || !self.has_gone);
                 reading(Ok(still.map(|reply| reply.text).collect()), answer.took)
             }
             Err(none) => {
@@ -197,19 +204,23 @@ fn snapshot_numbers(names: &str) -> HashSet<&str> {
 }
 
 /// `NUMBER<TAB>MOUNT<TAB>blocks<TAB>free<TAB>block size`, or an error after the mount.
-fn usage_line(root: &Root, mount: &str) -> String {
+fn usage_line(root: &Root, mount: String) -> UsageReply {
     let mut words = mount.split(' ');
     let (number, point) = (
         words.nth(2).unwrap_or_default(),
         words.nth(1).unwrap_or_default(),
     );
     let path = root.0.join(unescaped(point).trim_start_matches('/'));
-    let mut text = format!("{number}\t{point}\t");
-    let _ = match usage(&path, number) {
-        Ok([blocks, free, size]) => writeln!(text, "{blocks}\t{free}\t{size}"),
-        Err(why) => writeln!(text, "{why}"),
+    let found = usage(&path, number);
+    let text = match &found {
+        Ok([blocks, free, size]) => format!("{number}\t{point}\t{blocks}\t{free}\t{size}\n"),
+        Err(why) => format!("{number}\t{point}\t{why}\n"),
     };
-    text
+    UsageReply {
+        is_known: found.is_ok(),
+        text,
+        mount,
+    }
 }
 
 /// The result of `statvfs(3)`, if the path is on that device: another file system may hide the mount.
@@ -268,7 +279,7 @@ mod tests {
         std::fs::create_dir_all(folder.path().join("my data")).unwrap();
         let device = rustix::fs::stat(folder.path()).unwrap().st_dev;
         let number = format!("{}:{}", major(device), minor(device));
-        let text = usage_line(&Root(folder.path().into()), &line(&number, "/my\\040data"));
+        let text = usage_line(&Root(folder.path().into()), line(&number, "/my\\040data")).text;
         let columns: Vec<&str> = text.trim_end().split('\t').collect();
         assert_eq!(columns[..2], [&*number, "/my\\040data"], "{text}");
         let [blocks, free, size] = columns[2..] else {
@@ -283,12 +294,12 @@ mod tests {
     #[test]
     fn errors_explain_why() {
         let root = Root("/".into());
-        let text = usage_line(&root, &line("253:99", "/"));
+        let text = usage_line(&root, line("253:99", "/")).text;
         assert!(
             text.starts_with("253:99\t/\texpected device 253:99 to be mounted there, but found "),
             "{text}"
         );
-        let text = usage_line(&root, &line("253:99", "/there/is/no/such"));
+        let text = usage_line(&root, line("253:99", "/there/is/no/such")).text;
         assert!(text.contains("No such file"), "{text}");
     }
 
@@ -300,12 +311,13 @@ mod tests {
         let text = |text: &str| super::super::ReadResult::Text(text.into());
         assert_eq!(usage.poll().unwrap().result, text(""));
         usage.set_names(NAMES);
-        usage.set_mounts(&line("253:3", "/mnt/a"));
+        usage.set_mounts(&line("253:3", "/mnt/a"), false);
         assert!(usage.poll().is_none() && usage.thread.is_busy());
         for (mount, expected) in [("old".to_string(), ""), (usage.chosen[0].clone(), "line\n")] {
             let reply = UsageReply {
                 mount,
                 text: "line\n".into(),
+                is_known: true,
             };
             sender.send(vec![reply]).unwrap();
             let found = loop {
@@ -321,14 +333,48 @@ mod tests {
     }
 
     #[test]
+    fn a_mount_of_a_moment_counts_if_its_usage_was_read_in_time() {
+        let mount = line("253:3", "/mnt/a");
+        for (is_known, expected) in [(true, "line\n"), (false, "")] {
+            let reply = move |mounts: Vec<String>| {
+                let mount = mounts[0].clone();
+                let text = "line\n".into();
+                vec![UsageReply {
+                    mount,
+                    text,
+                    is_known,
+                }]
+            };
+            let mut usage = UsageQuery::with(SlowThread::new("test", reply));
+            usage.set_names(NAMES);
+            usage.set_mounts(&mount, false);
+            usage.ask();
+            // It is unmounted, and then it is a part of one more reading.
+            usage.set_mounts("", false);
+            usage.ask();
+            usage.set_mounts(&mount, true);
+            let found = loop {
+                if let Some(reading) = usage.poll() {
+                    break reading;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            };
+            assert_eq!(
+                found.result,
+                super::super::ReadResult::Text(expected.into())
+            );
+        }
+    }
+
+    #[test]
     fn the_next_snapshot_is_queried_though_its_mount_has_the_same_line() {
         let mut usage = UsageQuery::with(SlowThread::new("test", |_| Vec::new()));
         usage.set_names(NAMES);
         for _ in 0..2 {
-            usage.set_mounts(&line("253:3", "/mnt/a"));
+            usage.set_mounts(&line("253:3", "/mnt/a"), false);
             usage.poll();
             assert!(usage.thread.is_busy());
-            usage.set_mounts("");
+            usage.set_mounts("", false);
             while usage.thread.is_busy() {
                 usage.poll();
             }

@@ -184,6 +184,7 @@ impl Live {
                 Some(()) = OptionFuture::from(self.mount_events.as_mut().map(MountEvents::next)) => {
                     // A script removes its snapshot soon after it has unmounted it, and with that the count of what was read.
                     self.extra.plan(self.read_at);
+                    self.note_mounts();
                 }
                 Some(()) = OptionFuture::from(self.lock_events.as_mut().map(LockEvents::next)) => {
                     self.makers.look();
@@ -193,9 +194,8 @@ impl Live {
                     }
                 }
                 Some(()) = OptionFuture::from(self.lvm.as_mut().map(LvmReports::answer)) => {
-                    if self.lvm.as_ref().is_some_and(LvmReports::is_on_demand) {
-                        self.extra.plan(None);
-                    }
+                    // Only a report tells that a thin volume is a snapshot, which may be removed soon.
+                    self.extra.plan(None);
                 }
                 Some(()) = OptionFuture::from(self.device_mapper.as_mut().map(DmSource::event)) => {
                     self.on_event();
@@ -213,6 +213,16 @@ impl Live {
                 None => MountEvents::below(&self.root),
                 events => events,
             };
+        }
+    }
+
+    /// A small file system is mounted for a moment only, in which its usage is known.
+    fn note_mounts(&mut self) {
+        if let Some(mounts) = self.files.mounts.note()
+            && let Some(usage) = &mut self.usage
+        {
+            usage.set_mounts(&mounts, false);
+            usage.ask();
         }
     }
 
@@ -332,7 +342,10 @@ impl Live {
         let usage = self.usage.as_mut()?;
         for text in texts {
             match (text.part, &text.result) {
-                (Part::Mounts, mounts) => usage.set_mounts(mounts.text().unwrap_or_default()),
+                (Part::Mounts, mounts) => {
+                    let has_gone = self.files.mounts.has_gone;
+                    usage.set_mounts(mounts.text().unwrap_or_default(), has_gone);
+                }
                 (Part::Sysfs, ReadResult::Text(names)) => usage.set_names(names),
                 _ => {}
             }

@@ -49,10 +49,6 @@ impl LvmReports {
         }
     }
 
-    pub fn is_on_demand(&self) -> bool {
-        self.is_on_demand
-    }
-
     /// Starts a query, unless one is running or its answer was not taken. Returns whether it did.
     pub fn ask(&mut self) -> bool {
         let starts = !self.reporter.is_busy() && self.texts.is_empty();
