@@ -13,7 +13,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use procfs::process::{Process, Stat};
+use procfs::process::{Process, Stat, Task};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, Mode, OFlags, inotify};
 use tokio::io::Interest;
@@ -198,6 +198,18 @@ impl Root {
     /// The PID of a process's parent, 0 for the first process.
     pub fn parent_of(&self, pid: u32) -> Option<u32> {
         self.process_stat(pid)?.ppid.try_into().ok()
+    }
+
+    /// The processes that one has started and that run; empty on kernels that do not list them.
+    pub fn children(&self, pid: u32) -> Vec<u32> {
+        let tasks = self.process(pid).and_then(|process| process.tasks().ok());
+        let children = |task: procfs::ProcResult<Task>| task.ok()?.children().ok();
+        tasks
+            .into_iter()
+            .flatten()
+            .filter_map(children)
+            .flatten()
+            .collect()
     }
 
     /// The names of all processes, at most 15 bytes each. Command lines are not read, since they may contain passwords.

@@ -67,6 +67,8 @@ pub struct JobTracker {
 struct SeenMaker {
     at: Timestamp,
     maker: Maker,
+    /// How its processes ended, before the volume is known as a snapshot.
+    run: MakerRun,
     /// The UUIDs of the volumes that appeared with it.
     created: Vec<Arc<str>>,
 }
@@ -270,7 +272,7 @@ impl JobTracker {
             if job.kind != JobKind::Snapshot || job.program.is_some() {
                 continue;
             }
-            let Some(maker) = maker_of(
+            let Some(SeenMaker { maker, run, .. }) = maker_of(
                 &self.makers,
                 &job.key,
                 &job.volume_name().unwrap_or_default(),
@@ -279,7 +281,7 @@ impl JobTracker {
                 continue;
             };
             job.program = Some(maker.program.clone());
-            job.maker = Some(MakerRun::new(&maker.above, maker.service));
+            job.maker = Some(run.clone());
             let is_above = |run: &BackupRun| maker.processes.contains(&run.run);
             if job.backup_run.is_none()
                 && let Some(run) = self.pending_runs.take_run(is_above)
@@ -308,11 +310,16 @@ impl JobTracker {
                     seen.at = interval.at;
                     seen.maker.volume = maker.volume.clone().or(seen.maker.volume.take());
                 }
-                None => self.makers.push(SeenMaker {
-                    at: interval.at,
-                    maker: maker.clone(),
-                    created: Vec::new(),
-                }),
+                None => {
+                    let mut run = MakerRun::new(&maker.above, maker.service);
+                    run.update(interval, true);
+                    self.makers.push(SeenMaker {
+                        at: interval.at,
+                        maker: maker.clone(),
+                        run,
+                        created: Vec::new(),
+                    });
+                }
             }
         }
         let mut now = HashSet::new();
@@ -360,7 +367,9 @@ impl JobTracker {
                 run.learn_exit(exit);
             }
         }
-        for maker in self.running.iter_mut().filter_map(|job| job.maker.as_mut()) {
+        let of_jobs = self.running.iter_mut().filter_map(|job| job.maker.as_mut());
+        let seen = self.makers.iter_mut().map(|seen| &mut seen.run);
+        for maker in of_jobs.chain(seen) {
             maker.update(interval, true);
         }
         self.judge_by_makers(interval)
@@ -551,7 +560,8 @@ impl JobTracker {
             ..Job::default()
         };
         let created_at = volume.created_at.unwrap_or(Timestamp::UNIX_EPOCH);
-        let maker = maker_of(&self.makers, &volume.uuid, &volume.full_name(), created_at);
+        let maker = maker_of(&self.makers, &volume.uuid, &volume.full_name(), created_at)
+            .map(|seen| &seen.maker);
         job.program = maker.map(|maker| maker.program.clone());
         let command = maker.and_then(|maker| self.command_above(&maker.processes));
         command.is_some() || tool::is_for_backup(&job)
@@ -632,10 +642,10 @@ fn maker_of<'a>(
     uuid: &str,
     name: &str,
     created_at: Timestamp,
-) -> Option<&'a Maker> {
+) -> Option<&'a SeenMaker> {
     let appeared = |seen: &&SeenMaker| seen.created.iter().any(|created| **created == *uuid);
     if let Some(seen) = makers.iter().find(appeared) {
-        return Some(&seen.maker);
+        return Some(seen);
     }
     let others = makers.iter().filter(|seen| {
         seen.created.is_empty() && (seen.maker.volume.is_none() || seen.maker.names(name))
@@ -648,7 +658,7 @@ fn maker_of<'a>(
         (seen.maker.volume.is_none(), distance_ms)
     };
     let near = others.min_by_key(distance)?;
-    (distance(&near).1 <= MAKER_DISTANCE_MS).then_some(&near.maker)
+    (distance(&near).1 <= MAKER_DISTANCE_MS).then_some(near)
 }
 
 /// The one of this moment whose volume gets its name from LVM: the only one, or the only one that has made nothing yet.
@@ -804,11 +814,12 @@ mod tests {
                 service: None,
                 volume: None,
             },
+            run: MakerRun::new(&[], None),
             created: Vec::new(),
         };
         let at = Timestamp::from_millisecond(1_000_000).unwrap();
         let program = |makers: &[SeenMaker]| {
-            maker_of(makers, "u1", "vg0/snap", at).map(|maker| maker.program.clone())
+            maker_of(makers, "u1", "vg0/snap", at).map(|seen| seen.maker.program.clone())
         };
         assert_eq!(
             program(&[maker(-500, "lvm"), maker(800, "thin.sh")]).as_deref(),

@@ -18,6 +18,8 @@ use crate::source::files::{MAX_ANCESTORS, Root};
 const BUFFER_BYTES: libc::c_int = 4 << 20;
 /// Parents of processes that have exited, which `/proc` no longer shows.
 const MAX_PARENTS: usize = 8_192;
+/// Maximum number of processes below watched ones.
+const MAX_DESCENDANTS: usize = 256;
 /// Maximum number of lines between two ticks, more than the kernel's buffer holds.
 const MAX_LINES: usize = 16_384;
 
@@ -40,6 +42,9 @@ pub struct ProcessExits {
     /// From systemd, for a service without a network; `None` to open one.
     inherited: Option<OwnedFd>,
     parents: HashMap<u32, u32>,
+    /// What ran below each watched process at the last tick, and that process. If a signal ends a process and the one above it,
+    /// such as `timeout`, the kernel may say that its parent is 1.
+    below: HashMap<u32, u32>,
     /// Units of systemd of which a command failed. systemd may have been told to ignore that.
     failed_units: HashSet<u32>,
     lines: Vec<ExitLine>,
@@ -98,6 +103,7 @@ impl ProcessExits {
             socket: None,
             inherited: None,
             parents: HashMap::new(),
+            below: HashMap::new(),
             failed_units: HashSet::new(),
             lines: Vec::new(),
             places: HashMap::new(),
@@ -115,6 +121,7 @@ impl ProcessExits {
             self.socket = connect(&self.root, self.inherited.as_ref()).ok();
         } else if !is_wanted && self.socket.take().is_some() {
             self.parents.clear();
+            self.below.clear();
             self.failed_units.clear();
             // An inherited socket stays open, and systemd starts a reader for each message in it.
             if let Some(socket) = &self.inherited {
@@ -164,6 +171,7 @@ impl ProcessExits {
                 self.report(run, relation, at_ms(999), &exit);
             }
         }
+        self.below = self.descendants(&runs);
         for unit in watched.ending_units() {
             if !self.failed_units.contains(&unit) {
                 self.report(unit, "self", at.as_millisecond(), &Exit::default());
@@ -206,6 +214,22 @@ impl ProcessExits {
         (!text.is_empty()).then(|| PartReading::timed(Part::Exits, || Ok(text)))
     }
 
+    /// The processes below these.
+    fn descendants(&self, runs: &[u32]) -> HashMap<u32, u32> {
+        let mut below = HashMap::new();
+        for run in runs {
+            let mut next = self.root.children(*run);
+            while let Some(pid) = next.pop() {
+                let is_new = !runs.contains(&pid) && !below.contains_key(&pid);
+                if is_new && below.len() < MAX_DESCENDANTS {
+                    below.insert(pid, *run);
+                    next.extend(self.root.children(pid));
+                }
+            }
+        }
+        below
+    }
+
     /// The watched process above one that has exited, or else its unit.
     fn run_above(
         &self,
@@ -222,6 +246,7 @@ impl ProcessExits {
         let chain = std::iter::successors(Some(parent), above).take(MAX_ANCESTORS);
         let chain: Vec<u32> = chain.collect();
         let run = chain.iter().copied().find(|pid| runs.contains(pid));
+        let run = run.or_else(|| self.below.get(&process).copied());
         let mut members = std::iter::once(process).chain(chain);
         run.or_else(|| members.find_map(|pid| watched.unit_of(pid)))
     }
@@ -410,6 +435,45 @@ mod tests {
             text.contains(&format!("{own}\t5\tdescendant\t9\t")),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_exit_of_a_process_is_reported_though_the_one_above_it_was_killed_first() {
+        let root = Root("/".into());
+        let mut exits = ProcessExits::below(&root);
+        exits.listen(true);
+        if exits.socket.is_none() {
+            eprintln!("taskstats cannot be read here");
+            return;
+        }
+        let mut watched = WatchedProcesses::below(&root);
+        watched.watch(&[std::process::id()]);
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", "sleep 1000; true"])
+            .spawn()
+            .unwrap();
+        let kill = |pid: u32| {
+            let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        };
+        let sleep = loop {
+            if let [sleep] = root.children(shell.id())[..] {
+                break sleep;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        };
+        exits.collect(&watched, Timestamp::now());
+        exits.read_new();
+        kill(shell.id());
+        shell.wait().unwrap();
+        kill(sleep);
+        let killed = |_: u32| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            exits.collect(&watched, Timestamp::now());
+            let read = exits.read_new();
+            read.is_some_and(|read| read.result.text().unwrap().contains("\tdescendant\t9\t"))
+        };
+        assert!((0..500).any(killed));
     }
 
     proptest::proptest! {

@@ -72,6 +72,7 @@ unmounted() {
 make_scripts() {
     export RESTIC_PASSWORD=x RESTIC_CACHE_DIR=/mnt/tmp/restic BORG_BASE_DIR=/mnt/tmp/borg BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes
     script tar '#!/bin/bash' <<<'tar -C /mnt/s -cf - . | gzip -1 >/mnt/out/data.gz'
+    script timed '#!/bin/bash' <<<'timeout 1000 tar -C /mnt/s -cf - . | gzip -1 >/mnt/out/data.gz'
     script rsync '#!/bin/sh' <<<'rsync -a --delete /mnt/s/ /mnt/out/data/'
     script restic '#!/bin/sh' <<<'cd /mnt/s && restic -q -r /mnt/out/repo backup . ; cd /mnt'
     script borg '#!/bin/sh' <<<'cd /mnt/s && borg create /mnt/out/repo::$(date +%s%N) . ; cd /mnt'
@@ -133,7 +134,7 @@ start() {
 
 reader() {
     case $tool in
-        shell | cron | perl | vzdump | zbackup) echo tar ;;
+        shell | cron | perl | timed | vzdump | zbackup) echo tar ;;
         rsnapshot) echo rsync ;;
         borgmatic) echo borg ;;
         *) echo "$tool" ;;
@@ -290,7 +291,7 @@ kill_when_read() {
     when_read 20
     while stop_reader; do
         if has_read "$1"; then
-            pkill -KILL -x "$(reader)"
+            if [[ $tool == timed ]]; then kill_as_timeout; else pkill -KILL -x "$(reader)"; fi
             return
         fi
         pkill -CONT -x "$(reader)" || true
@@ -298,6 +299,9 @@ kill_when_read() {
     pkill -CONT -x "$(reader)" || true
     return 1
 }
+
+# As `timeout -s KILL` ends what it runs, and itself: the kernel then says that the reader's parent is 1.
+kill_as_timeout() { kill -KILL "$(pgrep -x timeout)" && sleep 0.2 && pkill -KILL -x "$(reader)"; }
 
 # kill_reader PERCENT NAME: when so much is read. On a busy machine it may have ended by then: then it is run again.
 kill_reader() {
@@ -759,13 +763,13 @@ await_ticks 2
 case ${1:-} in
     '')
         nights=3
-        plan=("tar nights killed_early overflow maker_killed hung cowbell_killed no_snapshot left_to_others" "borgmatic nights killed_late" "vzdump nights")
+        plan=("tar nights killed_early overflow maker_killed hung cowbell_killed no_snapshot left_to_others" "timed killed_late" "borgmatic nights killed_late" "vzdump nights")
         ;;
     all)
         plan=()
         for tool in $every_tool; do plan+=("$tool nights $faults"); done
         for tool in $dumps; do plan+=("$tool dumps"); done
-        plan+=("snapper kept" "merge merged" "e2scrub scrubbed" "e2fsck checked" "tar at_once left_to_others declared cost")
+        plan+=("snapper kept" "merge merged" "e2scrub scrubbed" "e2fsck checked" "timed killed_late" "tar at_once left_to_others declared cost")
         ;;
     *) plan=("$1 ${*:2}"); (($# > 1)) || plan=("$1 nights $faults") ;;
 esac
