@@ -301,7 +301,11 @@ kill_when_read() {
 }
 
 # As `timeout -s KILL` ends what it runs, and itself: the kernel then says that the reader's parent is 1.
-kill_as_timeout() { kill -KILL "$(pgrep -x timeout)" && sleep 0.2 && pkill -KILL -x "$(reader)"; }
+kill_as_timeout() {
+    local reader
+    reader=$(pgrep -x "$(reader)")
+    kill -KILL "$(awk '/^PPid/ { print $2 }' "/proc/$reader/status")" "$reader"
+}
 
 # kill_reader PERCENT NAME: when so much is read. On a busy machine it may have ended by then: then it is run again.
 kill_reader() {
