@@ -266,6 +266,7 @@ pub struct Mounts {
     noted: BTreeSet<String>,
     /// Whether the last reading had lines that were not there any more.
     pub has_gone: bool,
+    rate: Rate,
 }
 
 impl Mounts {
@@ -274,11 +275,15 @@ impl Mounts {
             file: root.keep("proc/self/mountinfo"),
             noted: BTreeSet::new(),
             has_gone: false,
+            rate: Rate::default(),
         }
     }
 
-    /// Notes for the next reading what is mounted now, which is returned.
+    /// Notes for the next reading what is mounted now, which is returned; not in a storm of mounts.
     pub fn note(&mut self) -> Option<String> {
+        if !self.rate.allows(Instant::now()) {
+            return None;
+        }
         let now = self.read().ok()?;
         self.noted.extend(now.lines().map(String::from));
         Some(now)

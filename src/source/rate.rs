@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Requests of a client, or messages of hooks: a burst of a hundred, then ten a second.
+/// Requests of a client, messages of hooks, or changes of mounts: a burst of a hundred, then ten a second.
 const REQUESTS: Limit = Limit {
     burst: 100,
     pause: Duration::from_millis(100),

@@ -310,16 +310,13 @@ impl JobTracker {
                     seen.at = interval.at;
                     seen.maker.volume = maker.volume.clone().or(seen.maker.volume.take());
                 }
-                None => {
-                    let mut run = MakerRun::new(&maker.above, maker.service);
-                    run.update(interval, true);
-                    self.makers.push(SeenMaker {
-                        at: interval.at,
-                        maker: maker.clone(),
-                        run,
-                        created: Vec::new(),
-                    });
-                }
+                // The exits of this tick may be those of its snapshot before.
+                None => self.makers.push(SeenMaker {
+                    at: interval.at,
+                    maker: maker.clone(),
+                    run: MakerRun::new(&maker.above, maker.service),
+                    created: Vec::new(),
+                }),
             }
         }
         let mut now = HashSet::new();
