@@ -551,6 +551,14 @@ fn return_of_pvs(group: &Group) -> Sentence {
 /// `unmount it with …, and `; empty if it is not mounted.
 fn unmounting(volume: &Volume) -> Sentence {
     let mut sentence = Sentence::default();
+    for point in &volume.mounts_inside {
+        let unmount = command(format!("umount {}", shell_word(point)));
+        sentence.push(sentence![
+            "unmount what is mounted in it with ",
+            unmount,
+            ", and "
+        ]);
+    }
     for point in volume.mounted_on.iter().flatten() {
         let point = shell_word(point);
         sentence.push(sentence![
@@ -1060,6 +1068,10 @@ mod tests {
             before_removal(&snapshot, &[]),
             "unmount it with `umount /mnt/snap` (`fuser -vm /mnt/snap` lists what uses it), and "
         );
+        snapshot.mounts_inside = vec!["/mnt/snap/boot".into()];
+        assert!(before_removal(&snapshot, &[]).starts_with(
+            "unmount what is mounted in it with `umount /mnt/snap/boot`, and unmount it with `umount /mnt/snap`"
+        ));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Mounts of block devices, from `/proc/self/mountinfo`, and the used space of the file systems on snapshots.
 
+use std::path::Path;
+
 use super::diskstats::Number;
 use crate::source::files::unescaped;
 
@@ -25,6 +27,24 @@ fn mount(line: &str) -> Option<Mount> {
         number,
         point: unescaped(words.nth(1)?),
     })
+}
+
+/// The points of other mounts in those of these devices, or over them, the latest first; in `/`, which nobody unmounts, none.
+pub fn inside(mounts: &[Mount], numbers: &[Number]) -> Vec<String> {
+    let mut own: Vec<&str> = Vec::new();
+    let mut inside = Vec::new();
+    for mount in mounts {
+        if numbers.contains(&mount.number) {
+            own.extend((mount.point != "/").then_some(&*mount.point));
+        } else if own
+            .iter()
+            .any(|own| Path::new(&mount.point).starts_with(own))
+        {
+            inside.push(mount.point.clone());
+        }
+    }
+    inside.reverse();
+    inside
 }
 
 /// The used space of a mounted file system.
@@ -82,6 +102,27 @@ fn usage(columns: &[&str]) -> Option<Usage> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_mounted_in_a_directory_or_over_it_is_inside() {
+        let points = [
+            "8:1 /",
+            "253:3 /mnt/s",
+            "8:2 /mnt/s/boot",
+            "8:3 /mnt/sum",
+            "8:4 /mnt/s",
+        ];
+        let mounts = points.map(|line| {
+            let (number, point) = line.split_once(' ').unwrap();
+            Mount {
+                number: number.parse().unwrap(),
+                point: point.into(),
+            }
+        });
+        let found = |number: &str| inside(&mounts, &[number.parse().unwrap()]);
+        assert_eq!(found("253:3"), ["/mnt/s", "/mnt/s/boot"]);
+        assert!(found("8:1").is_empty() && found("8:2").is_empty());
+    }
 
     #[test]
     fn a_mount_has_a_device_and_a_directory() {

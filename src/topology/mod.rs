@@ -218,6 +218,8 @@ pub struct Volume {
     pub on_top: Vec<usize>,
     /// Its mount points, and those of the devices on top; `None` if mounts cannot be read.
     pub mounted_on: Option<Vec<String>>,
+    /// The mount points of other devices in these, or over them, the latest first.
+    pub mounts_inside: Vec<String>,
 }
 
 /// The segments of a volume or of one of its hidden parts.

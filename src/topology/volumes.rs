@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::lvm_name::{self, DmUuid};
 use super::{Device, Group, LvLayout, OUTSIDE_LVM, PvRoom, Volume, VolumeKind, kind};
 use crate::sample::diskstats::Number;
-use crate::sample::mounts::Mount;
+use crate::sample::mounts::{self, Mount};
 use crate::sample::{Sample, lvm};
 use crate::units::{Sectors, natural_key};
 
@@ -339,6 +339,7 @@ impl<'a> LvmInputs<'a> {
             real: layers.get("real").copied(),
             cow: layers.get("cow").copied(),
             mounted_on: self.mount_points(index, &on_top),
+            mounts_inside: self.mounts_inside(index, &on_top),
             on_top,
             uuid: uuid.into(),
             ..volume
@@ -482,11 +483,22 @@ impl<'a> LvmInputs<'a> {
     }
 
     fn mount_points(&self, volume: usize, on_top: &[usize]) -> Option<Vec<String>> {
-        let devices = std::iter::once(&volume).chain(on_top);
-        let numbers: Vec<Number> = devices.map(|index| self.devices[*index].number).collect();
+        let numbers = self.numbers(volume, on_top);
         let mounts = self.mounts?.iter();
         let own = mounts.filter(|mount| numbers.contains(&mount.number));
         Some(own.map(|mount| mount.point.clone()).collect())
+    }
+
+    fn mounts_inside(&self, volume: usize, on_top: &[usize]) -> Vec<String> {
+        mounts::inside(
+            self.mounts.unwrap_or_default(),
+            &self.numbers(volume, on_top),
+        )
+    }
+
+    fn numbers(&self, volume: usize, on_top: &[usize]) -> Vec<Number> {
+        let devices = std::iter::once(&volume).chain(on_top);
+        devices.map(|index| self.devices[*index].number).collect()
     }
 
     fn is_same_volume(&self, index: usize, device: &Device) -> bool {

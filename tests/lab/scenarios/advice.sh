@@ -239,6 +239,22 @@ invalid_snapshots() {
     fill vg0/mounted 20
     ask_lvm_again
     state "invalid snapshot, mounted" vg0/mounted_s snapshot_invalid 2
+    # As where the file systems / and /boot are backed up together.
+    for volume in root boot; do
+        new_volume -L 64M -n "$volume" vg0
+        mkfs.ext4 -q "/dev/vg0/$volume"
+    done
+    mkdir -p /mnt/system
+    mount /dev/vg0/root /mnt/system
+    mkdir /mnt/system/boot
+    umount /mnt/system
+    for volume in root boot; do new_volume -s -L 8M -n "${volume}_s" "vg0/$volume"; done
+    mount /dev/vg0/root_s /mnt/system
+    mount /dev/vg0/boot_s /mnt/system/boot
+    fill vg0/root 20
+    ask_lvm_again
+    state "invalid snapshot with another one mounted in it" vg0/root_s snapshot_invalid 3
+    lvremove -fy vg0/boot_s vg0/root vg0/boot >>"$OUT/lvm.log" 2>&1
     new_volume -L 64M -n luks vg0
     new_volume -s -L 8M -n luks_s vg0/luks
     dmsetup create crypt --uuid "CRYPT-LUKS2-1" --table "0 2048 linear /dev/vg0/luks_s 0"
