@@ -194,8 +194,10 @@ impl Live {
                     }
                 }
                 Some(()) = OptionFuture::from(self.lvm.as_mut().map(LvmReports::answer)) => {
-                    // Only a report tells that a thin volume is a snapshot, which may be removed soon.
-                    self.extra.plan(None);
+                    // Only a report tells that a new thin volume is a snapshot, which may be removed soon.
+                    if self.lvm.as_ref().is_some_and(|lvm| lvm.is_awaited) {
+                        self.extra.plan(None);
+                    }
                 }
                 Some(()) = OptionFuture::from(self.device_mapper.as_mut().map(DmSource::event)) => {
                     self.on_event();

@@ -25,6 +25,8 @@ pub struct LvmReports {
     is_due: bool,
     /// Whether it is asked by its owner alone.
     is_on_demand: bool,
+    /// Whether the last query was started for what changed, or by its owner, and so its answer is to be read at once.
+    pub is_awaited: bool,
     asked_at: Option<Instant>,
     pause: Duration,
 }
@@ -36,6 +38,7 @@ impl LvmReports {
             texts: Vec::new(),
             is_due: true,
             is_on_demand: false,
+            is_awaited: false,
             asked_at: None,
             pause: REPORT_PAUSE,
         }
@@ -54,6 +57,7 @@ impl LvmReports {
         let starts = !self.reporter.is_busy() && self.texts.is_empty();
         if starts {
             self.reporter.start();
+            self.is_awaited = self.is_due || self.is_on_demand;
             self.asked_at = Some(Instant::now());
         }
         starts
