@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
@@ -20,6 +21,8 @@ const BUFFER_BYTES: libc::c_int = 4 << 20;
 const MAX_PARENTS: usize = 8_192;
 /// Maximum number of processes below watched ones.
 const MAX_DESCENDANTS: usize = 256;
+/// How often these are read, which takes some ten microseconds for each.
+const DESCENDANTS_AGE: Duration = Duration::from_secs(5);
 /// Maximum number of lines between two ticks, more than the kernel's buffer holds.
 const MAX_LINES: usize = 16_384;
 
@@ -42,9 +45,11 @@ pub struct ProcessExits {
     /// From systemd, for a service without a network; `None` to open one.
     inherited: Option<OwnedFd>,
     parents: HashMap<u32, u32>,
-    /// What ran below each watched process at the last tick, and that process. If a signal ends a process and the one above it,
-    /// such as `timeout`, the kernel may say that its parent is 1.
+    /// What runs below each watched process, and that process. If a signal ends a process and the one above it, such as
+    /// `timeout`, the kernel may say that its parent is 1.
     below: HashMap<u32, u32>,
+    /// When these were read; `None` if that is due.
+    below_at: Option<Instant>,
     /// Units of systemd of which a command failed. systemd may have been told to ignore that.
     failed_units: HashSet<u32>,
     lines: Vec<ExitLine>,
@@ -104,6 +109,7 @@ impl ProcessExits {
             inherited: None,
             parents: HashMap::new(),
             below: HashMap::new(),
+            below_at: None,
             failed_units: HashSet::new(),
             lines: Vec::new(),
             places: HashMap::new(),
@@ -117,6 +123,7 @@ impl ProcessExits {
 
     /// Begins or ends listening. Without the right to listen, no exit is reported.
     pub fn listen(&mut self, is_wanted: bool) {
+        self.expect_processes();
         if is_wanted && self.socket.is_none() {
             self.socket = connect(&self.root, self.inherited.as_ref()).ok();
         } else if !is_wanted && self.socket.take().is_some() {
@@ -129,6 +136,11 @@ impl ProcessExits {
                 drain(socket);
             }
         }
+    }
+
+    /// Reads what runs below the watched processes at the next collection: a backup may be about to begin.
+    pub fn expect_processes(&mut self) {
+        self.below_at = None;
     }
 
     /// Collects the exits until now of these processes, and of those below them. A unit of systemd ends with status 0 if none
@@ -170,8 +182,16 @@ impl ProcessExits {
                 };
                 self.report(run, relation, at_ms(999), &exit);
             }
+            // Another process may get its PID.
+            self.below.remove(&exit.pid);
         }
-        self.below = self.descendants(&runs);
+        if self
+            .below_at
+            .is_none_or(|at| at.elapsed() >= DESCENDANTS_AGE)
+        {
+            self.below = self.descendants(&runs);
+            self.below_at = Some(Instant::now());
+        }
         for unit in watched.ending_units() {
             if !self.failed_units.contains(&unit) {
                 self.report(unit, "self", at.as_millisecond(), &Exit::default());

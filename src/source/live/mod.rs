@@ -184,6 +184,7 @@ impl Live {
                 Some(()) = OptionFuture::from(self.mount_events.as_mut().map(MountEvents::next)) => {
                     // A script removes its snapshot soon after it has unmounted it, and with that the count of what was read.
                     self.extra.plan(self.read_at);
+                    self.exits.expect_processes();
                     self.note_mounts();
                 }
                 Some(()) = OptionFuture::from(self.lock_events.as_mut().map(LockEvents::next)) => {
