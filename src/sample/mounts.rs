@@ -29,7 +29,8 @@ fn mount(line: &str) -> Option<Mount> {
     })
 }
 
-/// The points of other mounts in those of these devices, or over them, the latest first; in `/`, which nobody unmounts, none.
+/// The points of other mounts in those of these devices, or over them, the latest first. `/` is left out: it cannot be
+/// unmounted.
 pub fn inside(mounts: &[Mount], numbers: &[Number]) -> Vec<String> {
     let mut own: Vec<&str> = Vec::new();
     let mut inside = Vec::new();

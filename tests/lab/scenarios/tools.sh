@@ -743,7 +743,8 @@ dumps() {
     dump
     in_time 10 is_quiet
     is_quiet || cell "the good night after" "$(of_command)" no
-    stop_server
+    # What follows needs the whole destination.
+    [[ $tool == rear ]] || stop_server
 }
 
 kept() { no_backups keep_with_snapper; }
