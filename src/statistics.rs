@@ -315,12 +315,6 @@ pub fn rank_correlation(x: &[f64], y: &[f64]) -> Option<f64> {
     (xx > 0.0 && yy > 0.0).then(|| (product(&x, &y) / (xx * yy).sqrt()).clamp(-1.0, 1.0))
 }
 
-/// The number of independent values that a series is worth for its mean.
-pub fn independent(series: &[f64]) -> f64 {
-    let offsets = offsets(series);
-    worth(series.len(), |lag| autocorrelation(&offsets, lag))
-}
-
 /// The number of independent observations that `n` autocorrelated ones are worth.
 ///
 /// Pyper and Peterman, "Comparison of methods to account for autocorrelation in correlation analyses of fish data",
@@ -565,6 +559,12 @@ mod tests {
         close(found.slope, -2.0, 1e-9);
         close(found.rank, -1.0, 1e-12);
         assert_eq!(found.trend, Trend::Falling);
+    }
+
+    /// The number of independent values that a series is worth for its mean.
+    fn independent(series: &[f64]) -> f64 {
+        let offsets = offsets(series);
+        worth(series.len(), |lag| autocorrelation(&offsets, lag))
     }
 
     #[test]

@@ -83,13 +83,6 @@ pub enum Risk {
     High,
 }
 
-impl Outlook {
-    /// Whether it says what helps, or that nothing needs to be done.
-    pub fn is_conclusive(&self) -> bool {
-        self.remedy.is_some() || self.verdict == OutlookVerdict::DoneFirst
-    }
-}
-
 /// The volume that overflows, and its free bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Room {

@@ -33,6 +33,8 @@ pub struct MakerRun {
     pub failed_process: Option<ProcessFailure>,
     /// What that process had read and written.
     failed_bytes: u64,
+    /// The first `mount` below them that failed: a tool then reads an empty folder, and ends well.
+    pub failed_mount: Option<ProcessFailure>,
     /// Whether a program copied only what has changed.
     copied_changes: bool,
     /// What programs read and wrote that copy all files or blocks.
@@ -155,7 +157,8 @@ impl MakerRun {
     /// Learns how one of its processes, or one below them, exited.
     fn learn_exit(&mut self, exit: &ProcessExit) {
         let known = self.processes.iter_mut().find(|one| one.pid == exit.run);
-        let is_of_service = self.service == Some(exit.run) && is_reader(&exit.name);
+        let is_mount = exit.name == "mount";
+        let is_of_service = self.service == Some(exit.run) && (is_mount || is_reader(&exit.name));
         match known {
             Some(known) if exit.relation == ExitRelation::Itself => {
                 known.end(exit.at, Some(exit.status));
@@ -163,6 +166,11 @@ impl MakerRun {
             }
             None if !is_of_service => return,
             _ => {}
+        }
+        if is_mount && !exit.status.is_success() {
+            self.failed_mount
+                .get_or_insert_with(|| ProcessFailure::of(exit));
+            return;
         }
         let kind = programs::kind(&exit.name);
         if kind == Some(ProgramKind::Checks) {

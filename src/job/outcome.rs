@@ -25,6 +25,9 @@ const LATE_DEATH_MS: i64 = 60_000;
 /// The kernel logs a read error at once; cowbell reads it with the next tick.
 const LATE_ERROR_MS: i64 = 1_000;
 
+/// What `mount` reads at most of a file system that it then refuses. One that it mounts is read by far more.
+const HEADER_BYTES: u64 = 16 << 10;
+
 /// A read error of a disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskError {
@@ -198,11 +201,26 @@ impl Job {
             _ if self.is_declared => true,
             (None, maker) => {
                 let read = self.bytes_read.unwrap_or_default();
-                maker
-                    .as_ref()
-                    .is_some_and(|maker| maker.is_incremental(read))
+                let is_incremental = |maker: &MakerRun| maker.is_incremental(read);
+                maker.as_ref().is_some_and(is_incremental) && !self.is_untouched()
             }
         }
+    }
+
+    /// Whether it was seen that its snapshot was never mounted, nor its data read.
+    fn is_untouched(&self) -> bool {
+        let is_empty = self.bytes_read.is_some_and(|bytes| bytes <= HEADER_BYTES);
+        self.has_failed_mount() || is_empty && self.was_never_mounted()
+    }
+
+    fn has_failed_mount(&self) -> bool {
+        let maker = self.maker.as_ref();
+        maker.is_some_and(|maker| maker.failed_mount.is_some()) && self.was_never_mounted()
+    }
+
+    fn was_never_mounted(&self) -> bool {
+        let is_unread = self.bytes_read.is_some() && self.read_share() == ReadShare::Nothing;
+        self.mounted_on.is_none() && is_unread && !self.partly_seen
     }
 
     /// A read error of a disk below its snapshot before its success was reported.
@@ -303,11 +321,15 @@ impl Job {
         Some((Harm::Reader, self.failed_reader()?.at))
     }
 
+    /// The process that read the data and failed, or the one that was to mount it.
     pub(super) fn failed_reader(&self) -> Option<&ProcessFailure> {
-        match (&self.backup_run, &self.maker) {
-            (Some(run), _) => run.failed_process.as_ref(),
-            (None, maker) => maker.as_ref()?.failed_process.as_ref(),
+        if let Some(run) = &self.backup_run {
+            return run.failed_process.as_ref();
         }
+        let maker = self.maker.as_ref()?;
+        let failed_mount = maker.failed_mount.as_ref();
+        let failed_mount = failed_mount.filter(|_| self.has_failed_mount());
+        maker.failed_process.as_ref().or(failed_mount)
     }
 
     /// ` (read error on sda)` or ` (tar was killed by signal 9)`; empty if nothing more is known.

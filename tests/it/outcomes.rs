@@ -798,6 +798,44 @@ fn a_script_without_hooks_is_judged_by_how_its_processes_exit() {
 }
 
 #[test]
+fn a_backup_of_changes_whose_snapshot_was_never_mounted_is_not_good() {
+    let mount = "24 23 253:3 / /mnt/backup rw - ext4 /dev/mapper/x rw\n";
+    let good = (Outcome::Succeeded, "");
+    for (mount_status, mounts, percent, expected) in [
+        (0, mount, 1, good),
+        (8192, "", 1, (Outcome::Incomplete, "critical data")),
+        (8192, "", 0, (Outcome::Incomplete, "critical data")),
+        // It was mounted in another way, or its device was read.
+        (8192, mount, 1, good),
+        (8192, "", 9, good),
+        // It may have been mounted where that is not seen.
+        (0, "", 1, good),
+        (0, "", 0, (Outcome::Unknown, "warning data")),
+    ] {
+        let mut night = Night::new();
+        night.seen(ALIVE, &[], &[(Part::Processes, CRON)]);
+        night.seen(ALIVE, &[], &[(Part::Mounts, mounts)]);
+        night.reads(percent);
+        for exit in [
+            &*format!("child\t{mount_status}\t0\tmount"),
+            "child\t0\t9000000\trsync",
+            "self\t0\t0\tnightly.sh",
+        ] {
+            let is_script = exit.starts_with("self");
+            let snapshot = if is_script { NONE } else { ALIVE };
+            night.tick(snapshot, &[]);
+            let line = format!("8\t{}\t{exit}\n", night.now().as_millisecond());
+            night.seen(snapshot, &[], &[(Part::Exits, &line)]);
+        }
+        let case = (mount_status, mounts, percent);
+        let found = (night.outcome(), &*night.rings());
+        assert_eq!(found, (Some(expected.0), expected.1), "{case:?}");
+        let names_it = night.sentence().contains("mount ended with status 32");
+        assert_eq!(names_it, expected.0 == Outcome::Incomplete, "{case:?}");
+    }
+}
+
+#[test]
 fn a_service_that_makes_backups_and_goes_on_is_judged_by_its_earlier_nights() {
     let mut night = Night::new();
     for (percent, expected, rings) in [
