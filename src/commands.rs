@@ -145,6 +145,9 @@ pub struct MarkEnd {
     /// For a command that exited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<i32>,
+    /// For a command that exited with success: how a program below it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// What was found when the archive of a backup was read through: the summary of a certificate, which is a file beside the

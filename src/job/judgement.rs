@@ -280,7 +280,7 @@ impl Job {
         let process = match (failed, self.failed_reader()) {
             (Some(status), _) => Some(format!("its script {}", status.text())),
             (None, Some(reader)) => Some(reader.text()),
-            (None, None) => None,
+            (None, None) => self.hidden_failure.clone(),
         };
         let basis = match (&process, self.exit_status) {
             (Some(process), _) => process.clone().into(),

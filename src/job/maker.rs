@@ -35,6 +35,12 @@ pub struct MakerRun {
     failed_bytes: u64,
     /// The first `mount` below them that failed: a tool then reads an empty folder, and ends well.
     pub failed_mount: Option<ProcessFailure>,
+    /// Whether they are a command's, whose programs may copy files that change meanwhile.
+    #[serde(skip)]
+    is_command: bool,
+    /// Whether a backup tool ran below them.
+    #[serde(skip)]
+    pub ran_tool: bool,
     /// Whether a program copied only what has changed.
     copied_changes: bool,
     /// What programs read and wrote that copy all files or blocks.
@@ -103,6 +109,19 @@ impl MakerRun {
         }
     }
 
+    /// A command that runs below this process.
+    pub fn of_command(process: u32) -> Self {
+        Self {
+            is_command: true,
+            ..Self::new(&[process], None)
+        }
+    }
+
+    /// `mysqldump ended with status 2`: how a program failed that read or wrote the data.
+    pub fn failure(&self) -> Option<String> {
+        self.failed_process.as_ref().map(ProcessFailure::text)
+    }
+
     /// The PIDs to watch: of those that have not ended, and of the service.
     pub fn running(&self) -> impl Iterator<Item = u32> {
         let running = self.processes.iter().filter(|one| one.end.is_none());
@@ -155,7 +174,7 @@ impl MakerRun {
     }
 
     /// Learns how one of its processes, or one below them, exited.
-    fn learn_exit(&mut self, exit: &ProcessExit) {
+    pub fn learn_exit(&mut self, exit: &ProcessExit) {
         let known = self.processes.iter_mut().find(|one| one.pid == exit.run);
         let is_mount = exit.name == "mount";
         let is_of_service = self.service == Some(exit.run) && (is_mount || is_reader(&exit.name));
@@ -172,6 +191,10 @@ impl MakerRun {
                 .get_or_insert_with(|| ProcessFailure::of(exit));
             return;
         }
+        self.ran_tool |= programs::is_backup_tool(&exit.name);
+        if self.is_command && programs::has_only_met_changes(&exit.name, exit.status) {
+            return;
+        }
         let kind = programs::kind(&exit.name);
         if kind == Some(ProgramKind::Checks) {
             self.has_checked = true;
@@ -179,7 +202,7 @@ impl MakerRun {
         }
         let is_much = exit.bytes >= LEAST_BYTES;
         if exit.status.is_success() {
-            self.copied_changes |= kind == Some(ProgramKind::Changes);
+            self.copied_changes |= matches!(kind, Some(ProgramKind::Changes | ProgramKind::Dumps));
             if kind == Some(ProgramKind::Whole) {
                 self.whole_bytes = self.whole_bytes.saturating_add(exit.bytes);
             }
@@ -538,6 +561,43 @@ mod tests {
             Some("restic"),
         );
         check_failed(&[("restic", 9_000, KILLED)], Some("restic"));
+    }
+
+    #[test]
+    fn a_command_fails_by_a_program_that_failed_and_not_by_files_that_changed() {
+        let status = ExitStatus::Status;
+        for (exits, expected) in [
+            (
+                &[("mysqldump", 200, status(2)), ("gzip", 300, OK)][..],
+                Some("mysqldump ended with status 2"),
+            ),
+            (
+                &[("mysqldump", 200, status(2)), ("mysqldump", 9 * MIB, OK)],
+                Some("mysqldump ended with status 2"),
+            ),
+            (
+                &[("tar", 9 * MIB, status(1)), ("rsync", 9 * MIB, status(24))],
+                None,
+            ),
+            (
+                &[("tar", 9 * MIB, status(1)), ("tar", 90, status(2))],
+                Some("tar ended with status 2"),
+            ),
+            (
+                &[
+                    ("grep", 90, status(1)),
+                    ("sleep", 0, ExitStatus::Signal(15)),
+                ],
+                None,
+            ),
+        ] {
+            let mut maker = MakerRun::of_command(7);
+            for (name, bytes, status) in exits {
+                maker.learn_exit(&exit(7, ExitRelation::Descendant, name, *bytes, *status));
+            }
+            assert_eq!(maker.failure().as_deref(), expected, "{exits:?}");
+            assert_eq!(maker.ran_tool, exits[0].0 == "mysqldump");
+        }
     }
 
     #[test]

@@ -132,6 +132,9 @@ pub struct Job {
     pub backup_run: Option<BackupRun>,
     /// For a command that exited.
     pub exit_status: Option<i32>,
+    /// For a command that exited with success: how a program below it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden_failure: Option<String>,
     /// The last directory that its snapshot was mounted on.
     pub mounted_on: Option<String>,
     /// Where its snapshot is mounted and written to, so that it is in use and no backup.

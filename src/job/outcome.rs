@@ -49,7 +49,9 @@ impl Job {
                 Outcome::Untrustworthy
             }
             (JobKind::Snapshot, Outcome::Succeeded) => self.confirmed_success(),
-            (_, Outcome::Succeeded) if self.lacks_snapshot() => Outcome::Failed,
+            (_, Outcome::Succeeded) if self.lacks_snapshot() || self.hides_failure() => {
+                Outcome::Failed
+            }
             (_, Outcome::Succeeded) => Outcome::Succeeded,
             (JobKind::Snapshot, _) if has_died => self.lost_outcome(),
             (_, reported) => reported,
@@ -228,6 +230,11 @@ impl Job {
         let report = self.report().filter(|report| report.succeeded)?;
         let error = self.disk_error.as_ref()?;
         report.is_after(error.at, LATE_ERROR_MS).then_some(error)
+    }
+
+    /// Whether a backup of which no snapshot says how it went reported success, though a program that it ran had failed.
+    fn hides_failure(&self) -> bool {
+        self.hidden_failure.is_some() && self.is_backup() && self.snapshots_made == 0
     }
 
     fn has_read_too_little(&self) -> bool {

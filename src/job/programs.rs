@@ -1,6 +1,6 @@
 //! The programs that backups run, and what each does with the data.
 
-use crate::sample::processes::is_wrapper;
+use crate::sample::processes::{ExitStatus, is_wrapper};
 
 /// What a program does with the data of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +10,8 @@ pub(super) enum ProgramKind {
     /// It copies only what has changed, the blocks in use, or what a server reads that runs on the snapshot. So nothing says
     /// how much is to be read.
     Changes,
+    /// It copies what a server holds.
+    Dumps,
     /// It packs or encrypts what another one reads.
     Packs,
     /// It reads the data to check it, and copies nothing.
@@ -44,7 +46,7 @@ const PROGRAMS: [(&str, ProgramKind, bool); 8] = [
     ),
     (
         "pg_dump pg_dumpall mysqldump mariadb-dump mysqlpump mydumper mongodump slapcat automysqlbackup autopostgresqlbackup",
-        ProgramKind::Changes,
+        ProgramKind::Dumps,
         true,
     ),
     (
@@ -64,6 +66,22 @@ const PROGRAMS: [(&str, ProgramKind, bool); 8] = [
     ),
 ];
 
+/// Of programs that copy files while others write to them: the status that says that a file has changed or gone meanwhile.
+const FILES_CHANGED: [(&str, u32); 5] = [
+    ("tar", 1),
+    ("gtar", 1),
+    ("rsync", 24),
+    ("borg", 1),
+    ("dar", 11),
+];
+
+/// Whether a program ended so since files had changed while it copied them, and has copied the rest.
+pub(super) fn has_only_met_changes(name: &str, status: ExitStatus) -> bool {
+    FILES_CHANGED
+        .iter()
+        .any(|(other, number)| *other == name && status == ExitStatus::Status(*number))
+}
+
 fn program(name: &str) -> Option<(ProgramKind, bool)> {
     let fits = |pattern: &str| match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
@@ -82,8 +100,8 @@ pub(super) fn kind(name: &str) -> Option<ProgramKind> {
 
 /// Whether a process of this name reads or packs the data of a backup.
 pub(super) fn is_reader(name: &str) -> bool {
-    use ProgramKind::{Changes, Packs, Whole};
-    matches!(kind(name), Some(Whole | Changes | Packs))
+    use ProgramKind::{Changes, Dumps, Packs, Whole};
+    matches!(kind(name), Some(Whole | Changes | Dumps | Packs))
 }
 
 /// Whether a command of this name is a backup.

@@ -70,6 +70,7 @@ fn mark(number: usize, variant: &str, ended_at: jiff::Timestamp) -> JobCommand {
             at: ended_at,
             succeeded: number != 3,
             status: None,
+            failure: None,
         }),
         process: None,
         is_backup: false,

@@ -323,6 +323,7 @@ fn a_command_without_marks_is_abandoned_at_its_last_mark() {
         at,
         succeeded: true,
         status: Some(0),
+        failure: None,
     });
     watcher.book.mark(&Mark { end, ..mark }, None, at).unwrap();
     let job = watcher.only_job();

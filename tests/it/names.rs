@@ -79,6 +79,7 @@ fn job(number: u64) -> JobCommand {
             at: started_at + SignedDuration::from_secs(20),
             succeeded: true,
             status: None,
+            failure: None,
         }),
         process: None,
     })

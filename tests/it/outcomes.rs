@@ -159,6 +159,7 @@ impl Night {
             at: self.now(),
             succeeded,
             status: Some(if succeeded { 0 } else { 3 }),
+            failure: None,
         });
         let mark = Mark {
             key: key.into(),
@@ -986,6 +987,52 @@ fn a_command_that_no_longer_makes_snapshots_is_accepted_once() {
             let change = night.jobs.accept(&last.key, None, night.now()).unwrap();
             assert_eq!(change.job.outcome, Some(Outcome::Succeeded));
         }
+    }
+}
+
+#[test]
+fn a_backup_that_hides_how_a_program_of_it_failed_has_failed() {
+    for (key, is_backup, failure, expected) in [
+        (
+            "run:one",
+            true,
+            Some("mysqldump ended with status 2"),
+            Outcome::Failed,
+        ),
+        ("run:one", true, None, Outcome::Succeeded),
+        (
+            "run:one",
+            false,
+            Some("cp ended with status 1"),
+            Outcome::Succeeded,
+        ),
+    ] {
+        let mut night = Night::new();
+        let mut mark = Mark {
+            key: key.into(),
+            kind: MarkKind::Command,
+            name: "nightly".into(),
+            label: None,
+            started_at: night.now(),
+            end: None,
+            process: Some(4),
+            is_backup: false,
+        };
+        night.jobs.mark(&mark, None, night.now()).unwrap();
+        night.tick(NONE, &[]);
+        mark.is_backup = is_backup;
+        mark.end = Some(MarkEnd {
+            at: night.now(),
+            succeeded: true,
+            status: Some(0),
+            failure: failure.map(Into::into),
+        });
+        let change = night.jobs.mark(&mark, None, night.now()).unwrap();
+        assert_eq!(change.job.outcome, Some(expected), "{failure:?}");
+        night.rules.judge_job(&change.job, night.now());
+        let says = night.sentence();
+        let is_named = failure.is_some_and(|failure| says.contains(failure));
+        assert_eq!(is_named, expected == Outcome::Failed, "{says}");
     }
 }
 

@@ -62,6 +62,7 @@ fn words(run: usize, second: u64) -> Vec<JobCommand> {
                 at: over,
                 succeeded: true,
                 status: None,
+                failure: None,
             }))]
         }
         _ => Vec::new(),

@@ -12,6 +12,12 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal as TokioSignal, SignalKind, signal};
 
 use super::inherited;
+use crate::commands::{LONGEST_NAME, check_letters};
+use crate::job::maker::MakerRun;
+use crate::sample::processes::parse_exits;
+use crate::source::clock;
+use crate::source::files::Root;
+use crate::source::live::exits::ExitsBelow;
 
 /// Signals that would end this program but not its command.
 const CAUGHT: [Signal; 6] = [
@@ -23,11 +29,54 @@ const CAUGHT: [Signal; 6] = [
     Signal::USR2,
 ];
 
+/// How often the exits of programs are taken from the kernel, which keeps some thousands.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// Caught signals. Those that were ignored at start stay ignored, also for the command.
 pub struct Signals {
     caught: Vec<(Signal, TokioSignal)>,
     /// The last one that requests an end.
     pub received: Option<Signal>,
+}
+
+/// How the programs below the command ended.
+pub struct Programs {
+    exits: ExitsBelow,
+    run: MakerRun,
+}
+
+impl Programs {
+    /// To be called before the command starts: a program may fail at once.
+    pub fn watch(root: &Root, is_wanted: bool) -> Self {
+        Self {
+            exits: ExitsBelow::listen(root, is_wanted),
+            run: MakerRun::of_command(std::process::id()),
+        }
+    }
+
+    fn look(&mut self) {
+        let text = self.exits.read_new(clock::now()).unwrap_or_default();
+        for exit in parse_exits(&text).0 {
+            self.run.learn_exit(&exit);
+        }
+    }
+
+    /// Whether one of them was a backup tool.
+    pub fn had_backup_tool(&self) -> bool {
+        self.run.ran_tool
+    }
+
+    /// How one of them failed that reads or writes backups.
+    pub fn failure(&self) -> Option<String> {
+        let text = self.run.failure()?;
+        // A program may have any name.
+        let is_fit = check_letters("a failure", &text, LONGEST_NAME).is_ok();
+        Some(if is_fit {
+            text
+        } else {
+            "a program failed".into()
+        })
+    }
 }
 
 pub fn start(command: &[impl AsRef<OsStr>]) -> std::io::Result<Child> {
@@ -63,11 +112,22 @@ impl Signals {
     }
 
     /// Waits for the child and passes signals on to it. Signals from a terminal reach the child directly.
-    pub async fn wait(&mut self, child: &mut Child) -> std::io::Result<ExitStatus> {
+    pub async fn wait(
+        &mut self,
+        child: &mut Child,
+        programs: &mut Programs,
+    ) -> std::io::Result<ExitStatus> {
         loop {
             let received = tokio::select! {
-                status = child.wait() => return status,
+                status = child.wait() => {
+                    programs.look();
+                    return status;
+                }
                 received = self.next() => received,
+                () = tokio::time::sleep(LOOK_EVERY) => {
+                    programs.look();
+                    continue;
+                }
             };
             let is_from_a_process = inherited::was_sent(received.as_raw());
             if matches!(received, Signal::INT | Signal::QUIT) && !is_from_a_process {

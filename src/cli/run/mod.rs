@@ -22,12 +22,12 @@ use super::output;
 use super::record::duration;
 use crate::client::Daemon;
 use crate::commands::{LONGEST_NAME, MarkKind};
-use crate::job::programs::runs_backup_tool;
+use crate::job::programs::{is_backup_tool, runs_backup_tool};
 use crate::source::clock;
 use crate::source::files::Root;
 use crate::store::in_words;
 use crate::web::PutJob;
-use child::Signals;
+use child::{Programs, Signals};
 use reporter::RunReporter;
 
 /// Exit statuses as in a shell: the command was not found, or cannot be started.
@@ -109,7 +109,10 @@ pub async fn run(daemon: &Daemon, plan: &RunArguments, root: &Root) -> anyhow::R
         if let Some(status) = prepare(plan, number, root, &mut signals).await {
             return Ok(status);
         }
-        let ended = once(&mut reporter, plan, number, &mut signals).await?;
+        // A backup tool knows which failures matter of what it runs.
+        let hides_nothing = is_backup_tool(&plan.program());
+        let programs = Programs::watch(root, !hides_nothing);
+        let ended = once(&mut reporter, plan, number, &mut signals, programs).await?;
         let stopped = stop_reason(&ended, signals.received);
         if number == plan.repeat || stopped.is_some() {
             if let Some(why) = stopped.filter(|_| plan.repeat > 1) {
@@ -206,6 +209,7 @@ async fn once(
     plan: &RunArguments,
     number: u32,
     signals: &mut Signals,
+    mut programs: Programs,
 ) -> anyhow::Result<RunEnd> {
     let program = plan.command[0].to_string_lossy();
     let start = plan.start(number);
@@ -233,13 +237,15 @@ async fn once(
     };
     let running = reporter.start(&key, &start);
     let status = signals
-        .wait(&mut child)
+        .wait(&mut child, &mut programs)
         .await
         .with_context(|| format!("cannot wait for `{program}`"))?;
     let ended = PutJob {
         ended_at: Some(clock::now().max(started_at)),
         succeeded: Some(status.success()),
         status: status.code().and_then(|code| u8::try_from(code).ok()),
+        failure: programs.failure().filter(|_| status.success()),
+        backup: start.backup || programs.had_backup_tool(),
         ..start
     };
     reporter.end(&key, &ended, Some(running), signals).await;

@@ -69,8 +69,11 @@ impl JobTracker {
             }
         };
         job.label = mark.label.clone().or(job.label);
+        // What it runs may show only later that it is a backup.
+        job.is_declared_backup |= mark.kind == MarkKind::Command && mark.is_backup;
         if let Some(end) = &mark.end {
             job.exit_status = end.status;
+            job.hidden_failure.clone_from(&end.failure);
             job.snapshots_made = job.snapshots_made.max(self.snapshots_during(&job, end.at));
             job.end(end.at, Outcome::reported(end.succeeded));
         } else if job.outcome == Some(Outcome::Abandoned) {
@@ -244,7 +247,6 @@ impl JobTracker {
         job.setup = self.machine.clone();
         job.process = mark.process;
         if mark.kind == MarkKind::Command {
-            job.is_declared_backup = mark.is_backup;
             job.partly_seen = self.is_before_first_tick(mark.started_at);
             job.take_from_last_runs(&self.ended);
         }

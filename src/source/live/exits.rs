@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::processes::WatchedProcesses;
-use super::{Part, PartReading};
+use super::{Part, PartReading, ReadResult};
 use crate::source::files::{MAX_ANCESTORS, Root};
 
 /// The kernel's buffer for exits between two ticks: some thousands.
@@ -269,6 +269,32 @@ impl ProcessExits {
         let run = run.or_else(|| self.below.get(&process).copied());
         let mut members = std::iter::once(process).chain(chain);
         run.or_else(|| members.find_map(|pid| watched.unit_of(pid)))
+    }
+}
+
+/// How what runs below this process exits: for `cowbell run`, whose command may hide that.
+pub struct ExitsBelow {
+    exits: ProcessExits,
+    watched: WatchedProcesses,
+}
+
+impl ExitsBelow {
+    /// Listens from now on. Without the right to, no exit is read.
+    pub fn listen(root: &Root, is_wanted: bool) -> Self {
+        let mut watched = WatchedProcesses::below(root);
+        watched.watch(&[std::process::id()]);
+        let mut exits = ProcessExits::below(root);
+        exits.listen(is_wanted);
+        Self { exits, watched }
+    }
+
+    /// The exits since the last call, as in a reading. The kernel keeps some thousands.
+    pub fn read_new(&mut self, at: Timestamp) -> Option<String> {
+        self.exits.collect(&self.watched, at);
+        match self.exits.read_new()?.result {
+            ReadResult::Text(text) => Some(text),
+            _ => None,
+        }
     }
 }
 

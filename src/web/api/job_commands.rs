@@ -49,6 +49,11 @@ pub struct PutJob {
     pub succeeded: Option<bool>,
     /// The exit status of a command that was not killed.
     pub status: Option<u8>,
+    /// For a command with status 0: how a program below it failed, such as `mysqldump ended with status 2`. If the command is a
+    /// backup and makes no snapshot, it has failed.
+    #[schema(min_length = 1, max_length = 200)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// The PID of the command or of a process above it, if it runs on this host: snapshots that it creates are its own.
     pub process: Option<u32>,
     /// Whether a command is a backup, whose failure raises an alert.
@@ -96,6 +101,14 @@ fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
     check_time("started_at", Some(put.started_at), now)?;
     check_time("ended_at", put.ended_at, now)?;
     let label = label(&put)?;
+    if let Some(failure) = &put.failure {
+        check_letters("a job's failure", failure, LONGEST_NAME)?;
+    }
+    if put.failure.is_some() && put.status != Some(0) {
+        return Err(Problem::Bad(
+            "expected `failure` together with `status` 0".into(),
+        ));
+    }
     if put.status.is_some() && put.ended_at.is_none() {
         return Err(Problem::Bad(
             "expected `ended_at` together with `status`".into(),
@@ -132,6 +145,7 @@ fn mark_end(put: &PutJob) -> Result<Option<MarkEnd>, Problem> {
             at,
             succeeded,
             status: put.status.map(i32::from),
+            failure: put.failure.clone(),
         })),
         _ => Err(Problem::Bad(
             "expected `ended_at` and `succeeded` together, or neither".into(),
