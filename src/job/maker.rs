@@ -1,5 +1,5 @@
 //! The processes that made a snapshot, and how they and those below them exited: evidence of how a backup went, if no hook
-//! reports that.
+//! reports that. The same of a command under `cowbell run`.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -215,11 +215,13 @@ impl Job {
         self.has_failed_mount() || is_empty && self.was_never_mounted()
     }
 
+    /// Whether its mount failed, and it was not mounted in another way.
     fn has_failed_mount(&self) -> bool {
         let maker = self.maker.as_ref();
         maker.is_some_and(|maker| maker.failed_mount.is_some()) && self.was_never_mounted()
     }
 
+    /// Whether it was never seen mounted, and no more was read of it than udev and LVM read.
     fn was_never_mounted(&self) -> bool {
         let is_unread = self.bytes_read.is_some() && self.read_share() == ReadShare::Nothing;
         self.mounted_on.is_none() && is_unread && !self.partly_seen

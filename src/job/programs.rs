@@ -7,10 +7,10 @@ use crate::sample::processes::{ExitStatus, is_wrapper};
 pub(super) enum ProgramKind {
     /// It copies all files or blocks, or runs what does.
     Whole,
-    /// It copies only what has changed, the blocks in use, or what a server reads that runs on the snapshot. So nothing says
-    /// how much is to be read.
+    /// It copies only what has changed, or the blocks in use. So nothing says how much is to be read.
     Changes,
-    /// It copies what a server holds.
+    /// It copies what a server holds, which may run on the snapshot, so nothing says how much is to be read either. Another
+    /// run may be of another database, so its success does not undo a failure.
     Dumps,
     /// It packs or encrypts what another one reads.
     Packs,

@@ -1,4 +1,5 @@
-//! The command as a child process: signals are passed on to it, and its exit status back.
+//! The command as a child process: signals are passed on to it, and its exit status back. How the programs below it end is
+//! learnt from the kernel.
 
 use std::ffi::OsStr;
 use std::future::poll_fn;

@@ -1,5 +1,5 @@
 //! How processes of running backups exited, from the kernel's taskstats: behind a compressor, no shell tells that `tar` was
-//! killed. Only while backups run, since the kernel then reports every exit on the host.
+//! killed. Only while backups or commands under `cowbell run` do, since the kernel then reports every exit on the host.
 //!
 //! Sources: `Documentation/accounting/taskstats.rst`, `include/uapi/linux/taskstats.h` and `genetlink.h`.
 
