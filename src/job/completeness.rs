@@ -57,10 +57,7 @@ impl Completeness {
     pub fn of<'a>(job: &Job, good: impl Iterator<Item = &'a Job>) -> Option<Self> {
         let read_bytes = job.bytes_read?;
         if let Some(used) = used_bytes(job) {
-            let before = Earlier::of(good, |other| {
-                let share = other.bytes_read? as f64 / used_bytes(other)? as f64;
-                Some(share.min(1.0))
-            });
+            let before = Earlier::of(good, share);
             return Some(Self {
                 read_bytes,
                 expected_bytes: used,
@@ -101,6 +98,12 @@ pub fn is_whole(read_bytes: u64, all_bytes: u64) -> bool {
     read_bytes as f64 >= all_bytes as f64 * WHOLE
 }
 
+/// Whether one backup read a smaller share of its file system than another.
+pub fn is_less(job: &Job, other: &Job) -> bool {
+    let shares = share(job).zip(share(other));
+    shares.is_some_and(|(own, other)| own < other * AS_BEFORE)
+}
+
 /// Whether both read files, or both the volume, which is more. A mount of a moment may not be seen.
 fn reads_alike(job: &Job, other: &Job) -> bool {
     let is_same_program = job.program.is_some() && job.program == other.program;
@@ -110,6 +113,12 @@ fn reads_alike(job: &Job, other: &Job) -> bool {
 
 fn used_bytes(job: &Job) -> Option<u64> {
     job.setup.file_system_bytes.filter(|bytes| *bytes > 0)
+}
+
+/// Which share of its file system a backup read; at most 1.
+fn share(job: &Job) -> Option<f64> {
+    let share = job.bytes_read? as f64 / used_bytes(job)? as f64;
+    Some(share.min(1.0))
 }
 
 /// What earlier good runs read.

@@ -15,6 +15,8 @@ use crate::sample::processes::{
 const LEAST_BYTES: u64 = 1 << 20;
 /// A script that failed and left an unread snapshot is not helped any more after this.
 const GIVE_UP_MS: i64 = 30_000;
+/// What watches a backup, such as `vmstat 1`, reads less of `/proc` than this part of what is read of the snapshot.
+const WATCHER_SHARE: u64 = 10;
 /// `SIGHUP`, `SIGINT` and `SIGTERM`: a script may end what watched its backup.
 const ASKED_TO_END: [ExitStatus; 3] = [
     ExitStatus::Signal(1),
@@ -33,8 +35,13 @@ pub struct MakerRun {
     pub failed_process: Option<ProcessFailure>,
     /// What that process had read and written.
     failed_bytes: u64,
+    /// Whether the same tool has ended well since, without much data: as it creates its repository.
+    has_created: bool,
     /// The first `mount` below them that failed: a tool then reads an empty folder, and ends well.
     pub failed_mount: Option<ProcessFailure>,
+    /// What had been read of the snapshot by the last tick.
+    #[serde(skip)]
+    bytes_read: u64,
     /// Whether they are a command's, whose programs may copy files that change meanwhile.
     #[serde(skip)]
     is_command: bool,
@@ -129,7 +136,8 @@ impl MakerRun {
     }
 
     /// Updates how its processes, and while its snapshot is there those below them, ended.
-    pub fn update(&mut self, interval: &Interval, has_snapshot: bool) {
+    pub fn update(&mut self, interval: &Interval, has_snapshot: bool, bytes_read: Option<u64>) {
+        self.bytes_read = bytes_read.unwrap_or_default();
         for exit in &interval.exits {
             let is_own = exit.relation == ExitRelation::Itself && self.service != Some(exit.run);
             if has_snapshot || is_own {
@@ -158,18 +166,23 @@ impl MakerRun {
     /// Whether a program copied only what has changed, and none copied what was read of the snapshot: rsync may only upload
     /// an archive.
     pub fn is_incremental(&self, bytes_read: u64) -> bool {
-        self.copied_changes && self.whole_bytes < bytes_read.max(LEAST_BYTES)
+        self.copied_changes && self.is_unknown_copy(bytes_read)
     }
 
-    /// Whether a program copied it and ended well that is not known, and may copy only what has changed.
-    pub fn may_be_incremental(&self, bytes_read: u64) -> bool {
-        let has_copied = self.copied_at.is_some() && self.failed_process.is_none();
-        has_copied && self.whole_bytes < bytes_read.max(LEAST_BYTES)
+    /// Whether a program copied it and ended well, and none failed.
+    pub fn has_copied(&self) -> bool {
+        let has_copied = self.copied_at.is_some() || self.whole_bytes > 0;
+        has_copied && self.failed_process.is_none()
+    }
+
+    /// Whether no known program copied what was read.
+    pub fn is_unknown_copy(&self, bytes_read: u64) -> bool {
+        self.whole_bytes < bytes_read.max(LEAST_BYTES)
     }
 
     /// Whether the snapshot was made to check its data, and nothing was to copy it.
     pub fn has_only_checked(&self) -> bool {
-        let has_copied = self.copied_at.is_some() || self.copied_changes || self.whole_bytes > 0;
+        let has_copied = self.has_copied() || self.copied_changes;
         self.has_checked && !has_copied && self.failed_process.is_none()
     }
 
@@ -200,21 +213,50 @@ impl MakerRun {
             self.has_checked = true;
             return;
         }
-        let is_much = exit.bytes >= LEAST_BYTES;
         if exit.status.is_success() {
             self.copied_changes |= matches!(kind, Some(ProgramKind::Changes | ProgramKind::Dumps));
             if kind == Some(ProgramKind::Whole) {
                 self.whole_bytes = self.whole_bytes.saturating_add(exit.bytes);
             }
             self.learn_success(exit);
-            // A program may ask its repository first, and create one if that fails.
-            let is_again = |failed: &mut ProcessFailure| failed.name == exit.name;
-            if kind == Some(ProgramKind::Changes) && self.failed_bytes < LEAST_BYTES && is_much {
-                self.failed_process.take_if(is_again);
-            }
-        } else if self.failed_process.is_none() && is_harmful(exit) {
+            self.excuse_question(exit);
+        } else if self.failed_process.is_none() && self.is_harmful(exit) {
             self.failed_process = Some(ProcessFailure::of(exit));
             self.failed_bytes = exit.bytes;
+            self.has_created = false;
+        }
+    }
+
+    /// Whether a process that ended so may have spoilt the backup.
+    fn is_harmful(&self, exit: &ProcessExit) -> bool {
+        let is_much = exit.bytes >= LEAST_BYTES;
+        let is_reader = is_reader(&exit.name);
+        match exit.status {
+            BROKEN_PIPE => false,
+            status if ASKED_TO_END.contains(&status) && !is_reader => {
+                !self.is_command && exit.bytes >= LEAST_BYTES.max(self.bytes_read / WATCHER_SHARE)
+            }
+            status if ASKED_TO_END.contains(&status) => is_much,
+            ExitStatus::Signal(_) => is_much || is_reader,
+            ExitStatus::Status(_) => {
+                let answers = programs::kind(&exit.name) == Some(ProgramKind::Answers);
+                !answers && (is_much || is_reader)
+            }
+        }
+    }
+
+    /// A tool may ask for its repository, create it if that fails, and then make the backup. Without the second step, what
+    /// failed may have been the backup of another folder, or to another repository.
+    fn excuse_question(&mut self, exit: &ProcessExit) {
+        let failed = self.failed_process.as_ref();
+        let is_again = failed.is_some_and(|failed| failed.name == exit.name);
+        if !is_again || !programs::has_repository(&exit.name) || self.failed_bytes >= LEAST_BYTES {
+            return;
+        }
+        if exit.bytes < LEAST_BYTES {
+            self.has_created = true;
+        } else if self.has_created {
+            self.failed_process = None;
         }
     }
 
@@ -325,21 +367,6 @@ impl MakerProcess {
             status,
             read: None,
         });
-    }
-}
-
-/// Whether a process that ended so may have spoilt the backup.
-fn is_harmful(exit: &ProcessExit) -> bool {
-    let is_much = exit.bytes >= LEAST_BYTES;
-    let is_reader = is_reader(&exit.name);
-    match exit.status {
-        BROKEN_PIPE => false,
-        status if ASKED_TO_END.contains(&status) => is_much,
-        ExitStatus::Signal(_) => is_much || is_reader,
-        ExitStatus::Status(_) => {
-            let answers = programs::kind(&exit.name) == Some(ProgramKind::Answers);
-            !answers && (is_much || is_reader)
-        }
     }
 }
 
@@ -499,6 +526,20 @@ mod tests {
     }
 
     #[test]
+    fn a_script_may_end_what_watched_its_backup() {
+        for (name, bytes, read, expected) in [
+            ("vmstat", 5 * MIB, 100 * MIB, false),
+            ("pv", 95 * MIB, 100 * MIB, true),
+            ("gzip", 5 * MIB, 100 * MIB, true),
+        ] {
+            let mut maker = MakerRun::new(&[7], None);
+            maker.bytes_read = read;
+            maker.learn_exit(&exit(7, ExitRelation::Child, name, bytes, ASKED_TO_END[2]));
+            assert_eq!(maker.failed_process.is_some(), expected, "{name}");
+        }
+    }
+
+    #[test]
     fn a_process_has_copied_when_it_ends_and_not_its_threads() {
         let mut maker = MakerRun::new(&[7], None);
         for (relation, bytes, has_copied) in [
@@ -548,18 +589,15 @@ mod tests {
     #[test]
     fn a_probe_of_a_repository_may_fail_and_a_backup_may_not() {
         let status = ExitStatus::Status;
-        check_failed(
-            &[("restic", 9_000, status(1)), ("restic", 50 * MIB, OK)],
-            None,
-        );
-        check_failed(
-            &[("restic", 50 * MIB, status(1)), ("restic", 2 * MIB, OK)],
-            Some("restic"),
-        );
-        check_failed(
-            &[("restic", 9_000, status(1)), ("restic", 9_000, OK)],
-            Some("restic"),
-        );
+        let asked = |name: &'static str| (name, 9_000, status(1));
+        let (created, copied) = (("restic", 9_000, OK), ("restic", 50 * MIB, OK));
+        check_failed(&[asked("restic"), created, copied], None);
+        // A backup to another repository, or of another folder.
+        check_failed(&[asked("restic"), copied], Some("restic"));
+        check_failed(&[asked("rsync"), ("rsync", 9 * MIB, OK)], Some("rsync"));
+        check_failed(&[asked("restic"), created], Some("restic"));
+        let failed = ("restic", 50 * MIB, status(1));
+        check_failed(&[failed, created, copied], Some("restic"));
         check_failed(&[("restic", 9_000, KILLED)], Some("restic"));
     }
 

@@ -280,6 +280,15 @@ impl Job {
         }
     }
 
+    /// Whether another snapshot has its name, but for the digits of a date or a number: `data-2026-11-30`.
+    pub(super) fn has_same_name(&self, other: &Self) -> bool {
+        let name = |job: &Self| {
+            let lv = job.lv.as_deref().unwrap_or_default();
+            lv.replace(|letter: char| letter.is_ascii_digit(), "")
+        };
+        name(self) == name(other)
+    }
+
     /// Whether it was a snapshot of the same origin and kind as another job's, and fully observed.
     pub(super) fn is_alike(&self, other: &Self) -> bool {
         self.id != other.id

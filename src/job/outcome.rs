@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::backup_run::{ProcessFailure, ReportedResult};
-use super::completeness::{Completeness, Coverage};
+use super::completeness::{self, Completeness, Coverage};
 use super::judgement::{Harm, Outcome};
 use super::maker::{MakerRun, MakerState, ReadShare};
 use super::{Job, JobKind};
@@ -86,7 +86,7 @@ impl Job {
     fn compare(&mut self, before: &[Arc<Job>]) {
         let is_backup = |job: &Arc<Self>| {
             let is_good = job.outcome == Some(Outcome::Succeeded);
-            is_good && job.lv == self.lv && job.is_alike(self)
+            is_good && job.has_same_name(self) && job.is_alike(self)
         };
         let maker = self.maker.as_ref();
         self.is_check =
@@ -122,19 +122,25 @@ impl Job {
     fn left_before<'a>(&'a self, before: &'a [Arc<Job>]) -> impl Iterator<Item = &'a Self> {
         let latest_first = before.iter().rev().map(Arc::as_ref);
         latest_first
-            .filter(|job| job.lv == self.lv && job.is_alike(self) && job.was_left_to_others())
+            .filter(|job| job.has_same_name(self) && job.is_alike(self) && job.was_left_to_others())
     }
 
-    /// Whether a person has accepted that its script reads less than all, and a program that is not known copied it.
+    /// Whether a person has accepted that its script copies only what has changed: a run that a program copied that is not
+    /// known, or that read less than another good one, since a script that leaves files out leaves them out each time.
     fn is_declared_by(&self, before: &[Arc<Job>]) -> bool {
-        let is_accepted = |job: &Arc<Self>| {
-            job.accepted_at.is_some() && job.program == self.program && job.is_alike(self)
+        let is_same = |job: &&Arc<Self>| job.program == self.program && job.is_alike(self);
+        let good = || {
+            let good = before.iter().filter(is_same);
+            good.filter(|job| job.outcome == Some(Outcome::Succeeded))
         };
+        let mut accepted = good().filter(|job| job.accepted_at.is_some());
+        let reads_less = |job: &Arc<Self>| good().any(|other| completeness::is_less(job, other));
         let read = self.bytes_read.unwrap_or_default();
-        let maker = self.maker.as_ref();
-        maker.is_some_and(|maker| maker.may_be_incremental(read))
-            && self.read_share() != ReadShare::Nothing
-            && before.iter().any(is_accepted)
+        let maker = self.maker.as_ref().filter(|maker| maker.has_copied());
+        maker.is_some_and(|maker| {
+            !self.is_untouched()
+                && accepted.any(|job| maker.is_unknown_copy(read) || reads_less(job))
+        })
     }
 
     /// Takes over the result of the command that created the snapshot, once the command has ended.

@@ -104,6 +104,11 @@ pub(super) fn is_reader(name: &str) -> bool {
     matches!(kind(name), Some(Whole | Changes | Dumps | Packs))
 }
 
+/// Whether a backup tool copies what has changed into a repository of its own.
+pub(super) fn has_repository(name: &str) -> bool {
+    program(name) == Some((ProgramKind::Changes, true))
+}
+
 /// Whether a command of this name is a backup.
 pub fn is_backup_tool(name: &str) -> bool {
     program(name).is_some_and(|(_, is_tool)| is_tool)

@@ -1,5 +1,7 @@
 //! Outcomes of jobs.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
 use super::backup_run::BackupRun;
@@ -7,7 +9,7 @@ use super::completeness::Completeness;
 use super::maker::{MakerRun, ProcessEnd, ReadShare};
 use super::{Job, JobKind, Outcome, ReportedResult};
 use crate::commands::{ArchiveSummary, ArchiveVerdict};
-use crate::sample::processes::ExitStatus;
+use crate::sample::processes::{ExitRelation, ExitStatus, ProcessExit};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_772_330_400 + second).unwrap()
@@ -144,6 +146,50 @@ fn an_unclear_result_can_be_accepted_and_a_bad_one_cannot() {
 }
 
 #[test]
+fn a_script_that_was_accepted_with_less_than_another_run_copies_what_has_changed() {
+    let status = ExitStatus::Status(0);
+    let night = |id: i64, read: u64, earlier: &[Arc<Job>]| {
+        let mut maker = MakerRun::new(&[7], None);
+        for (relation, name) in [(ExitRelation::Child, "tar"), (ExitRelation::Itself, "x.sh")] {
+            let (run, bytes) = (7, read << 20);
+            maker.learn_exit(&ProcessExit {
+                run,
+                at: at(100),
+                relation,
+                bytes,
+                name: name.into(),
+                status,
+            });
+        }
+        maker.note_read(ReadShare::All);
+        let mut job = Job::new(id, JobKind::Snapshot, "uuid", "data_bk", at(0));
+        job.maker = Some(maker);
+        (job.vg, job.origin) = (Some("vg0".into()), Some("data".into()));
+        job.mounted_on = Some("/mnt/s".into());
+        job.setup.file_system_bytes = Some(1000 << 20);
+        job.bytes_read = Some(read << 20);
+        job.end_judged(at(110), earlier);
+        job
+    };
+    for (first, accepted, then, expected) in [
+        (980, Some(400), 700, Outcome::Succeeded),
+        (980, Some(400), 2, Outcome::Succeeded),
+        (980, None, 700, Outcome::Unknown),
+        // It leaves the same out each time.
+        (400, Some(400), 200, Outcome::Unknown),
+    ] {
+        let mut earlier = vec![Arc::new(night(1, first, &[]))];
+        if let Some(read) = accepted {
+            let mut job = night(2, read, &earlier);
+            assert!(job.accept(at(120)));
+            earlier.push(Arc::new(job));
+        }
+        let found = night(3, then, &earlier).outcome;
+        assert_eq!(found, Some(expected), "{first} {accepted:?} {then}");
+    }
+}
+
+#[test]
 fn a_silent_run_is_abandoned_only_if_cowbell_listened() {
     assert_eq!(ended(reported(None)), Outcome::Abandoned);
     let mut interrupted = reported(None);
@@ -214,7 +260,7 @@ fn read_by_others(maker: Option<&MakerRun>, id: i64, mib: u64) -> Job {
     let mut job = Job {
         maker: maker.cloned(),
         vg: Some("vg0".into()),
-        lv: Some("bk".into()),
+        lv: Some(format!("bk-2026-03-{id:02}")),
         origin: Some("data".into()),
         bytes_read: Some(mib << 20),
         ..Job::new(id, JobKind::Snapshot, "uuid", "bk", at(0))

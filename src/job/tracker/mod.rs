@@ -364,10 +364,13 @@ impl JobTracker {
                 run.learn_exit(exit);
             }
         }
-        let of_jobs = self.running.iter_mut().filter_map(|job| job.maker.as_mut());
-        let seen = self.makers.iter_mut().map(|seen| &mut seen.run);
-        for maker in of_jobs.chain(seen) {
-            maker.update(interval, true);
+        for job in &mut self.running {
+            if let Some(maker) = &mut job.maker {
+                maker.update(interval, true, job.bytes_read);
+            }
+        }
+        for seen in &mut self.makers {
+            seen.run.update(interval, true, None);
         }
         self.judge_by_makers(interval)
     }
@@ -386,7 +389,7 @@ impl JobTracker {
                 continue;
             };
             let mut updated = maker.clone();
-            updated.update(interval, false);
+            updated.update(interval, false, job.bytes_read);
             updated.note_read(job.read_share());
             if updated == *maker {
                 continue;

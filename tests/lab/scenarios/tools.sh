@@ -78,6 +78,12 @@ make_scripts() {
     script restic '#!/bin/sh' <<<'cd /mnt/s && restic -q -r /mnt/out/repo backup . ; cd /mnt'
     script borg '#!/bin/sh' <<<'cd /mnt/s && borg create /mnt/out/repo::$(date +%s%N) . ; cd /mnt'
     script duplicity '#!/bin/sh' <<<'duplicity --no-encryption --num-retries 1 --archive-dir /mnt/tmp/duplicity /mnt/s file:///mnt/out/repo'
+    # A program that cowbell does not know.
+    cp "$(command -v cp)" /mnt/mirror
+    script mirror '#!/bin/bash' <<<'/mnt/mirror -au /mnt/s/. /mnt/out/data/'
+    script listed '#!/bin/bash' <<<'tar -C /mnt/s -g /mnt/out/list -cf - . | gzip -1 >/mnt/out/$(date +%s%N).gz'
+    # Two folders, of which one has no destination.
+    script folders '#!/bin/bash' <<<'rsync -a /mnt/s/file1 /mnt/missing/too/; rsync -a /mnt/s/ /mnt/out/'
     mkdir -p /mnt/tmp/run
     printf '%s\n' 'source_directories: [/mnt/data]' 'repositories: [{path: /mnt/out/repo}]' 'lvm: {snapshot_size: 40MB}' \
         'user_runtime_directory: /mnt/tmp/run' 'borg_base_directory: /mnt/tmp/borg' >/mnt/borgmatic.yaml
@@ -135,8 +141,8 @@ start() {
 
 reader() {
     case $tool in
-        shell | cron | perl | timed | vzdump | zbackup) echo tar ;;
-        rsnapshot) echo rsync ;;
+        shell | cron | perl | timed | vzdump | zbackup | listed) echo tar ;;
+        rsnapshot | folders) echo rsync ;;
         borgmatic) echo borg ;;
         *) echo "$tool" ;;
     esac
@@ -538,11 +544,9 @@ serve_backup() {
     setsid /mnt/bacula-fd -c '/mnt/prepare.sh; tar -C /mnt/s -cf - . | gzip -1 >/mnt/out/data.gz; umount /mnt/s
         lvremove -qq -fy vg0/data_bk; sleep 1000; true' >>"$OUT/tools.log" 2>&1 &
 }
-# A program that cowbell does not know, which copies only what has changed. A person accepts that once.
+# What copies only what has changed, though its name does not tell. A person accepts that once.
 declared() {
-    local tool=mirror night outcome good=0 rang=""
-    cp "$(command -v cp)" /mnt/mirror
-    script mirror '#!/bin/bash' <<<'/mnt/mirror -au /mnt/s/. /mnt/out/data/'
+    local night outcome good=0 rang=""
     fresh
     for night in 1 2 3 4 5 6 7; do
         good_night
@@ -589,6 +593,15 @@ no_snapshot() {
     fresh
     good_night
     in_time 10 is_quiet
+}
+
+# A program fails at once, and the same one then ends well.
+one_of_two() {
+    fresh
+    run
+    wait "$runs"
+    mkdir -p /mnt/missing/too
+    ended_badly one_of_two
 }
 
 # As XFS refuses a snapshot beside its origin, without `nouuid`. The tool then finds an empty folder, and ends well.
@@ -814,7 +827,7 @@ case ${1:-} in
         plan=()
         for tool in $every_tool; do plan+=("$tool nights $faults"); done
         for tool in $dumps; do plan+=("$tool dumps"); done
-        plan+=("mysqldump piped" "snapper kept" "merge merged" "e2scrub scrubbed" "e2fsck checked" "timed killed_late" "tar at_once left_to_others declared cost")
+        plan+=("mysqldump piped" "snapper kept" "merge merged" "e2scrub scrubbed" "e2fsck checked" "timed killed_late" "mirror declared" "listed declared" "folders one_of_two" "tar at_once left_to_others cost")
         ;;
     *) plan=("$1 ${*:2}"); (($# > 1)) || plan=("$1 nights $faults") ;;
 esac
