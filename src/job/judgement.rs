@@ -458,6 +458,9 @@ impl Job {
     }
 
     fn unknown(&self) -> Reasons {
+        if self.kind == JobKind::Snapshot && !self.is_backup() {
+            return Reasons::new(Grade::Unknown, "no backup", None);
+        }
         if self.report().is_some() {
             let warning = sentence![
                 self.subject(),
@@ -481,7 +484,6 @@ impl Job {
             return Reasons::new(Grade::Warning, "not reported", Some(warning));
         }
         let basis = match self.script_has_ended() {
-            _ if !self.is_backup() => "no backup",
             Some(false) => "its script still runs",
             Some(true) => "the status of its script is not known",
             None => "not reported",

@@ -15,8 +15,8 @@ use crate::sample::processes::{
 const LEAST_BYTES: u64 = 1 << 20;
 /// A script that failed and left an unread snapshot is not helped any more after this.
 const GIVE_UP_MS: i64 = 30_000;
-/// What watches a backup, such as `vmstat 1`, reads less of `/proc` than this part of what is read of the snapshot.
-const WATCHER_SHARE: u64 = 10;
+/// What watches a backup or sends a mail reads and writes less than this part of what is read of the snapshot.
+const HELPER_SHARE: u64 = 10;
 /// `SIGHUP`, `SIGINT` and `SIGTERM`: a script may end what watched its backup.
 const ASKED_TO_END: [ExitStatus; 3] = [
     ExitStatus::Signal(1),
@@ -31,16 +31,18 @@ pub struct MakerRun {
     pub processes: Vec<MakerProcess>,
     /// The service that ran them, which goes on. Only what reads the snapshot counts of what it runs, or itself.
     service: Option<u32>,
-    /// The first process below them that read or wrote the data, and was killed or ended with an error.
-    pub failed_process: Option<ProcessFailure>,
+    /// The first known program below them that read or wrote the data, and was killed or ended with an error.
+    failed_process: Option<ProcessFailure>,
     /// What that process had read and written.
     failed_bytes: u64,
+    /// Of failed programs that are not known, the one that had read and written most.
+    failed_helper: Option<ProcessFailure>,
+    helper_bytes: u64,
     /// Whether the same tool has ended well since, without much data: as it creates its repository.
     has_created: bool,
     /// The first `mount` below them that failed: a tool then reads an empty folder, and ends well.
     pub failed_mount: Option<ProcessFailure>,
     /// What had been read of the snapshot by the last tick.
-    #[serde(skip)]
     bytes_read: u64,
     /// Whether they are a command's, whose programs may copy files that change meanwhile.
     #[serde(skip)]
@@ -124,9 +126,25 @@ impl MakerRun {
         }
     }
 
+    /// The process that read or wrote the data, and failed. One that is not known and handled little of it had another task,
+    /// such as sending a mail, if a known program copied it all.
+    pub fn failed_reader(&self) -> Option<&ProcessFailure> {
+        let is_little = self.helper_bytes < self.bytes_read / HELPER_SHARE;
+        let is_copied = self.copied_changes || !self.is_unknown_copy(self.bytes_read);
+        let helper = self.failed_helper.as_ref();
+        let helper = helper.filter(|_| !(is_little && is_copied));
+        self.failed_process.as_ref().or(helper)
+    }
+
     /// `mysqldump ended with status 2`: how a program failed that read or wrote the data.
     pub fn failure(&self) -> Option<String> {
-        self.failed_process.as_ref().map(ProcessFailure::text)
+        self.failed_reader().map(ProcessFailure::text)
+    }
+
+    /// The PID and the start of the process that ran `lvcreate`, if both are known.
+    pub fn nearest(&self) -> Option<(u32, u64)> {
+        let nearest = self.processes.first()?;
+        Some((nearest.pid, nearest.started?))
     }
 
     /// The PIDs to watch: of those that have not ended, and of the service.
@@ -172,7 +190,7 @@ impl MakerRun {
     /// Whether a program copied it and ended well, and none failed.
     pub fn has_copied(&self) -> bool {
         let has_copied = self.copied_at.is_some() || self.whole_bytes > 0;
-        has_copied && self.failed_process.is_none()
+        has_copied && self.failed_reader().is_none()
     }
 
     /// Whether no known program copied what was read.
@@ -183,7 +201,7 @@ impl MakerRun {
     /// Whether the snapshot was made to check its data, and nothing was to copy it.
     pub fn has_only_checked(&self) -> bool {
         let has_copied = self.has_copied() || self.copied_changes;
-        self.has_checked && !has_copied && self.failed_process.is_none()
+        self.has_checked && !has_copied && self.failed_reader().is_none()
     }
 
     /// Learns how one of its processes, or one below them, exited.
@@ -220,10 +238,8 @@ impl MakerRun {
             }
             self.learn_success(exit);
             self.excuse_question(exit);
-        } else if self.failed_process.is_none() && self.is_harmful(exit) {
-            self.failed_process = Some(ProcessFailure::of(exit));
-            self.failed_bytes = exit.bytes;
-            self.has_created = false;
+        } else if self.is_harmful(exit) {
+            self.learn_failure(exit, kind.is_some());
         }
     }
 
@@ -234,7 +250,7 @@ impl MakerRun {
         match exit.status {
             BROKEN_PIPE => false,
             status if ASKED_TO_END.contains(&status) && !is_reader => {
-                !self.is_command && exit.bytes >= LEAST_BYTES.max(self.bytes_read / WATCHER_SHARE)
+                !self.is_command && exit.bytes >= LEAST_BYTES.max(self.bytes_read / HELPER_SHARE)
             }
             status if ASKED_TO_END.contains(&status) => is_much,
             ExitStatus::Signal(_) => is_much || is_reader,
@@ -257,6 +273,18 @@ impl MakerRun {
             self.has_created = true;
         } else if self.has_created {
             self.failed_process = None;
+        }
+    }
+
+    fn learn_failure(&mut self, exit: &ProcessExit, is_known: bool) {
+        if !is_known && exit.bytes > self.helper_bytes {
+            self.failed_helper = Some(ProcessFailure::of(exit));
+            self.helper_bytes = exit.bytes;
+        }
+        if is_known && self.failed_process.is_none() {
+            self.failed_process = Some(ProcessFailure::of(exit));
+            self.failed_bytes = exit.bytes;
+            self.has_created = false;
         }
     }
 
@@ -317,7 +345,7 @@ impl MakerRun {
             let has_failed = end.status.is_some_and(|status| !status.is_success());
             let removed_it = removed_at.is_some_and(|removed| end.at >= removed);
             // No process above it continues what that reader began.
-            let failed = self.failed_process.as_ref();
+            let failed = self.failed_reader();
             let has_lost_reader = failed.is_some_and(|failed| failed.at <= end.at);
             let decides = match end.read {
                 Some(ReadShare::All) => true,
@@ -338,7 +366,7 @@ impl MakerRun {
     /// Whether another program may go on reading the snapshot that a process left when it ended.
     pub fn may_be_read_on(&self, end: &ProcessEnd) -> bool {
         let has_failed = end.status.is_some_and(|status| !status.is_success());
-        let is_cut_off = has_failed || self.failed_process.is_some() || self.went_down;
+        let is_cut_off = has_failed || self.failed_reader().is_some() || self.went_down;
         end.read != Some(ReadShare::All) && !is_cut_off
     }
 
@@ -481,7 +509,7 @@ mod tests {
             let mut maker = MakerRun::new(&[7], Some(6));
             assert_eq!(maker.running().collect::<Vec<_>>(), [7, 6]);
             maker.learn_exit(&exit(6, relation, name, 5 * MIB, KILLED));
-            assert_eq!(maker.failed_process.is_some(), expected, "{name}");
+            assert_eq!(maker.failed_reader().is_some(), expected, "{name}");
             assert_eq!(maker.state(None), MakerState::Runs);
         }
     }
@@ -492,7 +520,7 @@ mod tests {
         for (name, bytes, status) in exits {
             maker.learn_exit(&exit(7, ExitRelation::Child, name, *bytes, *status));
         }
-        let failed = maker.failed_process.map(|failed| failed.name);
+        let failed = maker.failed_reader().map(|failed| failed.name.clone());
         assert_eq!(failed.as_deref(), expected, "{exits:?}");
     }
 
@@ -535,7 +563,25 @@ mod tests {
             let mut maker = MakerRun::new(&[7], None);
             maker.bytes_read = read;
             maker.learn_exit(&exit(7, ExitRelation::Child, name, bytes, ASKED_TO_END[2]));
-            assert_eq!(maker.failed_process.is_some(), expected, "{name}");
+            assert_eq!(maker.failed_reader().is_some(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_sends_a_mail_may_fail_if_a_known_program_has_copied_all() {
+        let failed = ExitStatus::Status(1);
+        for (name, bytes, copied_by, expected) in [
+            ("python3", 5 * MIB, "tar", false),
+            ("python3", 5 * MIB, "rsync", false),
+            ("python3", 5 * MIB, "mirror", true),
+            ("python3", 20 * MIB, "tar", true),
+            ("ssh", 5 * MIB, "tar", true),
+        ] {
+            let mut maker = MakerRun::new(&[7], None);
+            maker.bytes_read = 100 * MIB;
+            maker.learn_exit(&exit(7, ExitRelation::Child, name, bytes, failed));
+            maker.learn_exit(&exit(7, ExitRelation::Child, copied_by, 100 * MIB, OK));
+            assert_eq!(maker.failed_reader().is_some(), expected, "{name}");
         }
     }
 

@@ -126,7 +126,9 @@ pub struct Job {
     pub after_incomplete: Vec<i64>,
     /// Whether programs such as e2fsck read it to check it, and nothing copies it; while it runs, as it was the last time.
     pub is_check: bool,
-    /// Whether a person accepted an earlier one by the same script, whose program is not known and may copy only what has changed.
+    /// Whether its script made another one of the same origin, and read only that.
+    pub is_spare: bool,
+    /// Whether a person accepted an earlier one by the same script, which copies only what has changed.
     pub is_declared: bool,
     /// The mylvmbackup run that created its snapshot, from hooks.
     pub backup_run: Option<BackupRun>,

@@ -43,6 +43,7 @@ impl Job {
         let has_died = self.died_at.is_some();
         let was_cut_short = matches!(self.harm(), Some((Harm::Reader, _)));
         self.outcome = Some(match (self.kind, reported) {
+            _ if self.is_spare && !has_died => Outcome::Unknown,
             _ if was_cut_short && self.has_read_too_little() => Outcome::Incomplete,
             _ if self.is_untrustworthy() => Outcome::Untrustworthy,
             (JobKind::Command | JobKind::Mark, Outcome::Succeeded) if has_died => {
@@ -107,6 +108,16 @@ impl Job {
         };
         let latest_first = before.iter().rev().map(Arc::as_ref);
         self.completeness = Completeness::of(self, latest_first.filter(is_good));
+    }
+
+    /// Whether the script that made it read only another snapshot of the same origin.
+    pub(super) fn is_spare_beside(&self, other: &Self) -> bool {
+        let made = |job: &Self| job.maker.as_ref().and_then(MakerRun::nearest);
+        made(self).is_some()
+            && made(self) == made(other)
+            && other.is_alike(self)
+            && self.read_share() == ReadShare::Nothing
+            && other.read_share() != ReadShare::Nothing
     }
 
     /// Whether most of the last snapshots of this name were read through, though no process reported how the backup went.
@@ -301,7 +312,8 @@ impl Job {
         let has_succeeded = self.report().is_some_and(|report| report.succeeded);
         let is_unreported = self.is_routine && self.outcome == Some(Outcome::Incomplete);
         let may_be_good = has_succeeded || is_unreported;
-        is_open && self.kind == JobKind::Snapshot && may_be_good && !self.is_untrustworthy()
+        let is_kind = self.kind == JobKind::Snapshot && self.is_backup();
+        is_open && is_kind && may_be_good && !self.is_untrustworthy()
     }
 
     /// Whether its run reported success although it had lost its snapshot.
@@ -344,7 +356,7 @@ impl Job {
         let maker = self.maker.as_ref()?;
         let failed_mount = maker.failed_mount.as_ref();
         let failed_mount = failed_mount.filter(|_| self.has_failed_mount());
-        maker.failed_process.as_ref().or(failed_mount)
+        maker.failed_reader().or(failed_mount)
     }
 
     /// ` (read error on sda)` or ` (tar was killed by signal 9)`; empty if nothing more is known.

@@ -14,6 +14,8 @@ pub(super) enum ProgramKind {
     Dumps,
     /// It packs or encrypts what another one reads.
     Packs,
+    /// It passes on what another one reads. It may also fail at something else, such as `ssh host mkdir`.
+    Moves,
     /// It reads the data to check it, and copies nothing.
     Checks,
     /// Its status is an answer, or that of another program.
@@ -21,7 +23,7 @@ pub(super) enum ProgramKind {
 }
 
 /// Programs, what they do, and whether they do nothing but backups. At the end, `*` is anything.
-const PROGRAMS: [(&str, ProgramKind, bool); 8] = [
+const PROGRAMS: [(&str, ProgramKind, bool); 9] = [
     (
         "tar gtar bsdtar star cpio cp dd ddrescue 7z 7za 7zr",
         ProgramKind::Whole,
@@ -52,6 +54,11 @@ const PROGRAMS: [(&str, ProgramKind, bool); 8] = [
     (
         "gzip pigz zstd pzstd xz pixz bzip2 pbzip2 lbzip2 lzop lz4 lzma openssl gpg",
         ProgramKind::Packs,
+        false,
+    ),
+    (
+        "cat tee split mbuffer pv ssh scp sftp nc ncat netcat socat curl wget aws s3cmd lftp",
+        ProgramKind::Moves,
         false,
     ),
     (

@@ -306,6 +306,25 @@ fn a_running_backup_of_sessions_is_known_by_earlier_nights_and_hangs_unless_unmo
 }
 
 #[test]
+fn a_snapshot_is_spare_if_its_script_read_another_one_of_the_same_origin() {
+    let made = |pid: u32, id: i64, mib: u64| {
+        let mut maker = MakerRun::new(&[pid], None);
+        maker.processes[0].started = Some(100);
+        read_by_others(Some(&maker), id, mib)
+    };
+    for (read, other_pid, other_read, expected) in [
+        (0, 7, 100, true),
+        (100, 7, 100, false),
+        (0, 7, 0, false),
+        (0, 8, 100, false),
+    ] {
+        let (own, other) = (made(7, 1, read), made(other_pid, 2, other_read));
+        assert_eq!(own.is_spare_beside(&other), expected, "{read} {other_read}");
+        assert!(!own.is_spare_beside(&own));
+    }
+}
+
+#[test]
 fn a_backup_by_others_than_its_maker_is_known_by_earlier_nights() {
     let session = MakerRun::new(&[], None);
     for maker in [Some(ended_script()), Some(session), None] {

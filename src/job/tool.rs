@@ -81,6 +81,7 @@ pub fn is_for_backup(job: &Job) -> bool {
     // A name says less than what is seen.
     if job.program.is_none() && job.in_use_on.is_some()
         || job.is_check
+        || job.is_spare
         || program.is_some_and(|program| NO_BACKUPS.contains(&program))
     {
         return false;

@@ -396,6 +396,11 @@ impl JobTracker {
             }
             let mut job = Job::clone(job);
             job.maker = Some(updated);
+            let mut others = self
+                .running
+                .iter()
+                .chain(self.ended.iter().map(Arc::as_ref));
+            job.is_spare = others.any(|other| job.is_spare_beside(other));
             if job.script_has_ended() == Some(true) && job.accepted_at.is_none() {
                 job.end_judged(ended_at, &self.ended);
             }
