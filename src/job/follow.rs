@@ -158,7 +158,9 @@ pub(super) fn follow_snapshot(
         Some(run) => run.ended_at().or_else(|| silent_end(run, interval.at)),
         None if job.is_backup() => match job.maker_state() {
             MakerState::Ended(end) => last_read_at(job, end, interval.at),
-            _ => job.command_report.map(|report| report.at),
+            // Its command has left it in the background.
+            MakerState::Runs => None,
+            MakerState::HandedOver | MakerState::Gone => job.command_report.map(|report| report.at),
         },
         None => last_use.and_then(|last_use| last_use.idle_since(interval.at)),
     };

@@ -451,9 +451,9 @@ impl Job {
     fn left_over(&self) -> Option<Sentence> {
         let name = self.volume_name().filter(|_| self.left_snapshot)?;
         Some(sentence![
-            " Its snapshot ",
+            " It left its snapshot ",
             volume(&name),
-            " still exists: unmount and remove it."
+            ": unmount and remove it, if it still exists."
         ])
     }
 
@@ -646,7 +646,7 @@ mod tests {
         check(&lost, Grade::Critical, "at 1970-01-01 00:00:30 UTC", text);
         let killed = ended(Outcome::Abandoned, |job| job.left_snapshot = true);
         let text = "The backup of vg0/data did not finish: its process ended at 1970-01-01 00:01:00 UTC without a \
-                    report. Repeat it. Its snapshot vg0/snap still exists: unmount and remove it.";
+                    report. Repeat it. It left its snapshot vg0/snap: unmount and remove it, if it still exists.";
         check(
             &killed,
             Grade::Critical,

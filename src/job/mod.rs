@@ -302,7 +302,7 @@ impl Job {
     }
 
     /// The result that mylvmbackup, the command around it or the process that created the snapshot reported. Scripts swallow
-    /// failures, so a failed one counts first.
+    /// failures, so a failed one counts first, and then the last one: a command may leave its script in the background.
     pub fn report(&self) -> Option<ReportedResult> {
         if let Some(run) = &self.backup_run {
             return run.report.or(self.command_report);
@@ -310,8 +310,9 @@ impl Job {
         let removed_at = self.ended_at.filter(|_| !self.left_snapshot);
         let maker = self.maker.as_ref();
         let by_process = maker.and_then(|maker| maker.report(removed_at));
-        let failed = by_process.filter(|report| !report.succeeded);
-        failed.or(self.command_report).or(by_process)
+        let reports = || by_process.into_iter().chain(self.command_report);
+        let failed = reports().find(|report| !report.succeeded);
+        failed.or_else(|| reports().max_by_key(|report| report.at))
     }
 
     /// How far the processes that created its snapshot are, if they decide how it went.

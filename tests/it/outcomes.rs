@@ -224,7 +224,7 @@ fn a_process_that_ends_without_a_report_abandons_its_backup_at_once() {
     assert!(
         night
             .sentence()
-            .contains("Its snapshot vg0/data_snapshot still exists"),
+            .contains("It left its snapshot vg0/data_snapshot"),
         "{}",
         night.sentence()
     );
