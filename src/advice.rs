@@ -364,7 +364,7 @@ pub fn raid_repair(volume: &Volume, part: &str, topology: &Topology) -> Sentence
         // LVM refuses to refresh what is partial.
         Some(group) if group.missing_pvs > 0 => return_of_pvs(group),
         _ => {
-            let refresh = raid_change(volume, part, topology, "--refresh");
+            let refresh = raid_change(volume, part, topology, "lvchange --refresh");
             sentence!["if its disk is back, ", refresh]
         }
     };
@@ -383,15 +383,12 @@ pub fn raid_repair(volume: &Volume, part: &str, topology: &Topology) -> Sentence
     sentence![back, "; otherwise ", other]
 }
 
-/// `--refresh` of a RAID or `--syncaction repair`. Without a full stop.
-pub fn raid_change(volume: &Volume, part: &str, topology: &Topology, option: &str) -> Sentence {
+/// A command, such as `lvchange --refresh`, that changes a RAID or a part of it. Without a full stop.
+pub fn raid_change(volume: &Volume, part: &str, topology: &Topology, change: &str) -> Sentence {
     let group = topology.group(&volume.vg);
     match group.and_then(|group| refusal(group, volume, topology, false)) {
         Some(refusal) => sentence!["LVM cannot repair it now: ", refusal],
-        None => {
-            let change = format!("lvchange {option} {}/{part}", volume.vg);
-            sentence!["run ", command(change)]
-        }
+        None => sentence!["run ", command(format!("{change} {}/{part}", volume.vg))],
     }
 }
 

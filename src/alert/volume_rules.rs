@@ -325,17 +325,28 @@ impl VolumeUnderRule<'_> {
                 self.says(" is degraded: a leg has failed or is missing, and the next failure may lose data."),
                 sentence![advice::raid_repair(self.volume, part, topology).capitalized(), "."],
             ),
+            State::LegSplit => {
+                let leg = self.volume.split_leg.as_deref().unwrap_or_default();
+                AlertText::new(
+                    self.says(format!(": leg {leg} is split off, and has nothing that is written now.")),
+                    sentence![
+                        "The next failure may lose data. Once the leg is not read any more, ",
+                        advice::raid_change(self.volume, leg, topology, "lvconvert --merge"),
+                        "."
+                    ],
+                )
+            }
             State::RefreshNeeded => AlertText::new(
                 self.says(" needs a refresh: a leg failed, and its PV is there again. Until then, the next failure may lose data."),
                 sentence![
-                    advice::raid_change(self.volume, part, topology, "--refresh").capitalized(),
+                    advice::raid_change(self.volume, part, topology, "lvchange --refresh").capitalized(),
                     ". If the leg fails again, replace its disk."
                 ],
             ),
             State::MismatchesExist => AlertText::new(
                 self.says(" has mismatches: its last check found that its legs differ."),
                 sentence![
-                    advice::raid_change(self.volume, part, topology, "--syncaction repair").capitalized(),
+                    advice::raid_change(self.volume, part, topology, "lvchange --syncaction repair").capitalized(),
                     ". That makes them equal, and cannot tell which leg is right. See the kernel's log for a failing disk."
                 ],
             ),

@@ -195,6 +195,8 @@ pub struct Volume {
     pub pvs: Vec<String>,
     /// Health from LVM's report, unless empty.
     pub health: Option<String>,
+    /// The leg of a RAID that `lvconvert --splitmirrors --trackchanges` has split off until it is merged.
+    pub split_leg: Option<String>,
     /// Whether it waits to be merged into its origin, or is being merged.
     pub is_merging: bool,
     /// Whether one of its snapshots is.

@@ -36,6 +36,8 @@ pub enum State {
     RefreshNeeded,
     /// A RAID whose legs differ.
     MismatchesExist,
+    /// A RAID with a leg that was split off for a while, such as for a backup.
+    LegSplit,
 }
 
 /// From this weight on, I/O fails or hangs; below it, all data can be read.
@@ -75,7 +77,7 @@ const fn harmless(text: &'static str) -> StateRow {
 
 impl State {
     /// In the order of the store's numbering; append new ones.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Ok,
         Self::Inactive,
         Self::Suspended,
@@ -93,6 +95,7 @@ impl State {
         Self::CutShort,
         Self::RefreshNeeded,
         Self::MismatchesExist,
+        Self::LegSplit,
     ];
 
     const fn row(self) -> StateRow {
@@ -103,6 +106,7 @@ impl State {
             Self::Unknown => harmless("unknown"),
             Self::Rebuilding => warning("rebuilding"),
             Self::MismatchesExist => warning("mismatches exist"),
+            Self::LegSplit => warning("leg split"),
             Self::RefreshNeeded => critical("refresh needed", 2),
             Self::Degraded => critical("degraded", 2),
             Self::Partial => critical("partial", 3),
@@ -162,7 +166,8 @@ impl State {
             | Self::Rebuilding
             | Self::CutShort
             | Self::RefreshNeeded
-            | Self::MismatchesExist => false,
+            | Self::MismatchesExist
+            | Self::LegSplit => false,
         }
     }
 

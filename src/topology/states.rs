@@ -58,6 +58,15 @@ impl<'a> StateSources<'a> {
 
     /// The state of a volume, or a worse one of what it lies on.
     pub fn state_of(&self, topology: &Topology, volume: &Volume) -> VolumeState {
+        let mut state = self.worst_of(topology, volume);
+        // LVM reports no ill health of it, unless another leg has failed.
+        if state.state == State::Degraded && volume.health.is_none() && volume.split_leg.is_some() {
+            state.state = State::LegSplit;
+        }
+        state
+    }
+
+    fn worst_of(&self, topology: &Topology, volume: &Volume) -> VolumeState {
         let mut state = self.own_state(topology, volume);
         if state.state == State::Degraded && volume.health.as_deref() == Some(REFRESH_NEEDED) {
             state.state = State::RefreshNeeded;

@@ -363,6 +363,7 @@ impl<'a> LvmInputs<'a> {
             size: reported.size,
             created_at: reported.created_at,
             health: reported.health.clone(),
+            split_leg: split_leg(group, reported),
             is_merging: reported.letter(1) == Some('S'),
             is_merged_into: reported.letter(1) == Some('O'),
             is_locked: (reported.letter(3)).is_some_and(|policy| policy.is_ascii_uppercase()),
@@ -621,6 +622,16 @@ fn layout(
         }
     }
     parts
+}
+
+/// A leg that belongs to no volume for a while, and is read-only.
+fn split_leg(group: &lvm::ReportedGroup, raid: &lvm::ReportedVolume) -> Option<String> {
+    let start = format!("{}_rimage_", raid.name);
+    let mut parts = group.volumes.iter();
+    let leg = parts.find(|part| {
+        part.parent.is_none() && part.letter(2) == Some('r') && part.name.starts_with(&start)
+    })?;
+    Some(leg.name.clone())
 }
 
 /// Whether `part` is a hidden part of `volume`: its parent, or a cache's origin and pool, or a snapshot that is merging

@@ -593,6 +593,7 @@ fn a_state_of_a_volume_is_told_once_it_lasts() {
         (VolumeKind::Raid, State::RefreshNeeded, "critical"),
         (VolumeKind::Raid, State::Rebuilding, "warning"),
         (VolumeKind::Raid, State::MismatchesExist, "warning"),
+        (VolumeKind::Raid, State::LegSplit, "warning"),
         (VolumeKind::Thin, State::Failed, "critical"),
     ] {
         let mut machine = Machine::new(kind, "");

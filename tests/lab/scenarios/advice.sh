@@ -410,7 +410,7 @@ new_pool() {
     dd if=/dev/zero of="/dev/$1/thin" bs=1M count=4 oflag=direct status=none
 }
 
-# A leg that fails and comes back; legs that differ; the same below a pool.
+# A leg that fails and comes back; legs that differ; the same below a pool; a leg that is split off.
 raids() {
     fragile_group vgd /dev/ubdj
     lvm_does <<-END
@@ -433,6 +433,14 @@ raids() {
     differ pool_tdata
     state "pool on a RAID whose legs differ" vgd/pool volume_state
     in_time 20 is_over vgd/pool volume_state
+    lvm_does <<-END
+	lvconvert --splitmirrors 1 --trackchanges vgd/mirrored
+	END
+    ask_lvm_again
+    in_time 20 is_alerted vgd/mirrored volume_state
+    check "a split leg is a warning" warning "$(curl -fs "$api/volumes" | jq -r '.[] | select(.lv == "mirrored") | .grade')"
+    state "RAID with a leg that is split off" vgd/mirrored volume_state
+    in_time 20 is_over vgd/mirrored volume_state
     remove_group vgd
 }
 
