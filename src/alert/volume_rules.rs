@@ -326,14 +326,13 @@ impl VolumeUnderRule<'_> {
                 sentence![advice::raid_repair(self.volume, part, topology).capitalized(), "."],
             ),
             State::LegSplit => {
-                let leg = self.volume.split_leg.as_deref().unwrap_or_default();
+                let merge = self.volume.split_leg.as_deref().map(|leg| {
+                    let merge = advice::raid_change(self.volume, leg, topology, "lvconvert --merge");
+                    sentence![" Once that is not read any more, ", merge, "."]
+                });
                 AlertText::new(
-                    self.says(format!(": leg {leg} is split off, and has nothing that is written now.")),
-                    sentence![
-                        "The next failure may lose data. Once the leg is not read any more, ",
-                        advice::raid_change(self.volume, leg, topology, "lvconvert --merge"),
-                        "."
-                    ],
+                    self.says(" has a leg that is split off and gets nothing that is written now."),
+                    sentence!["The next failure may lose data.", merge],
                 )
             }
             State::RefreshNeeded => AlertText::new(

@@ -952,7 +952,7 @@ fn a_state_is_as_urgent_as_what_it_does_to_data() {
     );
     assert_eq!(
         after.join(", "),
-        "degraded, rebuilding, refresh needed, mismatches exist"
+        "degraded, rebuilding, refresh needed, mismatches exist, leg split"
     );
 }
 
