@@ -189,8 +189,13 @@ impl MakerRun {
 
     /// Whether a program copied it and ended well, and none failed.
     pub fn has_copied(&self) -> bool {
-        let has_copied = self.copied_at.is_some() || self.whole_bytes > 0;
+        let has_copied = self.copied_at.is_some() || self.ran_whole();
         has_copied && self.failed_reader().is_none()
+    }
+
+    /// Whether a known program ended well that copies all files or blocks.
+    pub fn ran_whole(&self) -> bool {
+        self.whole_bytes > 0
     }
 
     /// Whether no known program copied what was read.

@@ -136,8 +136,8 @@ impl Job {
             .filter(|job| job.has_same_name(self) && job.is_alike(self) && job.was_left_to_others())
     }
 
-    /// Whether a person has accepted that its script copies only what has changed: a run that a program copied that is not
-    /// known, or that read less than another good one, since a script that leaves files out leaves them out each time.
+    /// Whether a person has accepted that its script copies only what has changed. It does if no known program copied the data,
+    /// or if another good run read more: a script that leaves files out leaves them out each time.
     fn is_declared_by(&self, before: &[Arc<Job>]) -> bool {
         let is_same = |job: &&Arc<Self>| job.program == self.program && job.is_alike(self);
         let good = || {
@@ -149,7 +149,10 @@ impl Job {
         let read = self.bytes_read.unwrap_or_default();
         let maker = self.maker.as_ref().filter(|maker| maker.has_copied());
         maker.is_some_and(|maker| {
-            !self.is_untouched()
+            // Of a known program, it is enough that it ended well: it may have found no change.
+            let has_read = self.read_share() != ReadShare::Nothing || maker.ran_whole();
+            has_read
+                && !self.is_untouched()
                 && accepted.any(|job| maker.is_unknown_copy(read) || reads_less(job))
         })
     }
@@ -312,8 +315,8 @@ impl Job {
         let has_succeeded = self.report().is_some_and(|report| report.succeeded);
         let is_unreported = self.is_routine && self.outcome == Some(Outcome::Incomplete);
         let may_be_good = has_succeeded || is_unreported;
-        let is_kind = self.kind == JobKind::Snapshot && self.is_backup();
-        is_open && is_kind && may_be_good && !self.is_untrustworthy()
+        let is_of_backup = self.kind == JobKind::Snapshot && self.is_backup();
+        is_open && is_of_backup && may_be_good && !self.is_untrustworthy()
     }
 
     /// Whether its run reported success although it had lost its snapshot.

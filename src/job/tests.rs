@@ -148,9 +148,12 @@ fn an_unclear_result_can_be_accepted_and_a_bad_one_cannot() {
 #[test]
 fn a_script_that_was_accepted_with_less_than_another_run_copies_what_has_changed() {
     let status = ExitStatus::Status(0);
-    let night = |id: i64, read: u64, earlier: &[Arc<Job>]| {
+    let night = |copier: &str, id: i64, read: u64, earlier: &[Arc<Job>]| {
         let mut maker = MakerRun::new(&[7], None);
-        for (relation, name) in [(ExitRelation::Child, "tar"), (ExitRelation::Itself, "x.sh")] {
+        for (relation, name) in [
+            (ExitRelation::Child, copier),
+            (ExitRelation::Itself, "x.sh"),
+        ] {
             let (run, bytes) = (7, read << 20);
             maker.learn_exit(&ProcessExit {
                 run,
@@ -171,21 +174,27 @@ fn a_script_that_was_accepted_with_less_than_another_run_copies_what_has_changed
         job.end_judged(at(110), earlier);
         job
     };
-    for (first, accepted, then, expected) in [
-        (980, Some(400), 700, Outcome::Succeeded),
-        (980, Some(400), 2, Outcome::Succeeded),
-        (980, None, 700, Outcome::Unknown),
+    for (copier, first, accepted, then, expected) in [
+        ("tar", 980, Some(400), 700, Outcome::Succeeded),
+        ("tar", 980, Some(400), 2, Outcome::Succeeded),
+        // It may have copied another folder.
+        ("mirror", 980, Some(400), 2, Outcome::Unknown),
+        ("tar", 980, None, 700, Outcome::Unknown),
         // It leaves the same out each time.
-        (400, Some(400), 200, Outcome::Unknown),
+        ("tar", 400, Some(400), 200, Outcome::Unknown),
     ] {
-        let mut earlier = vec![Arc::new(night(1, first, &[]))];
+        let mut earlier = vec![Arc::new(night(copier, 1, first, &[]))];
         if let Some(read) = accepted {
-            let mut job = night(2, read, &earlier);
+            let mut job = night(copier, 2, read, &earlier);
             assert!(job.accept(at(120)));
             earlier.push(Arc::new(job));
         }
-        let found = night(3, then, &earlier).outcome;
-        assert_eq!(found, Some(expected), "{first} {accepted:?} {then}");
+        let found = night(copier, 3, then, &earlier).outcome;
+        assert_eq!(
+            found,
+            Some(expected),
+            "{copier} {first} {accepted:?} {then}"
+        );
     }
 }
 
